@@ -1,0 +1,105 @@
+"""One root for every error Lakeward foresees.
+
+A foreseen error says what failed, why (the value, where it stands, the valid values) and the next command; it is
+printed without a stack trace. `Terminal` and `Transient` are types because the restart policy reads the type, not
+the text. Exit codes are those of the command line contract.
+"""
+
+from __future__ import annotations
+
+
+class LakewardError(Exception):
+    """Raised when something foreseen went wrong.
+
+    Args:
+        what: what failed, one sentence without a full stop needed.
+        why: the value, where it stands and the valid values; may be empty.
+        next: the command or edit that helps; may be empty.
+    """
+
+    exit_code = 1
+
+    def __init__(self, what: str, *, why: str = "", next: str = "") -> None:
+        super().__init__(what, why, next)
+        self.what = what
+        self.why = why
+        self.next = next
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Errors cross process boundaries (Airflow, multiprocessing): keyword-only arguments need a hand.
+        return _rebuild, (type(self), self.what, self.why, self.next)
+
+    def __str__(self) -> str:
+        lines = [self.what]
+        if self.why:
+            lines.append(f"  why:  {self.why}")
+        if self.next:
+            lines.append(f"  next: {self.next}")
+        return "\n".join(lines)
+
+
+def _rebuild(kind: type[LakewardError], what: str, why: str, next: str) -> LakewardError:
+    return kind(what, why=why, next=next)
+
+
+class Terminal(LakewardError):
+    """Raised when trying again cannot help: a person has to change something."""
+
+
+class Transient(LakewardError):
+    """Raised when the same attempt may succeed later."""
+
+
+class SpecError(Terminal):
+    """Raised when a file a user wrote is wrong. The text lists every problem with file:line:column."""
+
+    exit_code = 2
+
+
+class Unhealthy(LakewardError):
+    """Raised when something was asked for its health and is not well, or a check failed."""
+
+    exit_code = 3
+
+
+class Refused(Terminal):
+    """Raised when a guard, a lease or a missing approval says no."""
+
+    exit_code = 4
+
+
+class TimedOut(Transient):
+    """Raised when waiting ended before the thing did; it is still going on."""
+
+    exit_code = 5
+
+
+class DependencyDown(Transient):
+    """Raised when a broker, catalog, store or registry could not be reached."""
+
+
+class Blocked(Terminal):
+    """Raised when a stream must wait for a person: going on could lose or double rows.
+
+    The reason is a short code (`diverged`, `gap`, `rolled-back` ...); the text carries the exact ranges.
+    """
+
+    def __init__(self, what: str, *, why: str = "", next: str = "", reason: str = "blocked") -> None:
+        super().__init__(what, why=why, next=next)
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild_blocked, (self.what, self.why, self.next, self.reason)
+
+
+def _rebuild_blocked(what: str, why: str, next: str, reason: str) -> Blocked:
+    return Blocked(what, why=why, next=next, reason=reason)
+
+
+class Fenced(Terminal):
+    """Raised when another launch of the same stream holds a newer token or moved the table's position.
+
+    A driver that is fenced ends with exit code 75 (EX_TEMPFAIL of sysexits.h) and is never restarted for that token.
+    """
+
+    exit_code = 75

@@ -1,0 +1,178 @@
+"""Where things are: the project folder, the home folder, and the addresses a process needs.
+
+`Project` and `Home` are only paths. `Runtime` is what a Lakeward process needs to reach the rest of the stack; it
+holds addresses, never a password: passwords stand in a PostgreSQL password file (`PGPASSFILE`, read by libpq and by
+the JDBC driver alike), so that no secret reaches a command line, a Spark conf or a log.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from lakeward.errors import LakewardError
+
+CATALOG = "lake"  # the catalog's name in Spark and in PyIceberg: rows of a JDBC catalog are keyed by it
+
+
+@dataclass(frozen=True)
+class Project:
+    """What a user writes: `conf/` and `expectations/` under one folder."""
+
+    root: Path
+
+    @property
+    def streams(self) -> Path:
+        return self.root / "conf" / "streams"
+
+    @property
+    def tables_file(self) -> Path:
+        return self.root / "conf" / "tables.yaml"
+
+    @property
+    def settings_file(self) -> Path:
+        return self.root / "conf" / "lakeward.yaml"
+
+    @property
+    def expectations(self) -> Path:
+        return self.root / "expectations"
+
+    @property
+    def dags(self) -> Path:
+        return self.root / "dags"
+
+    @classmethod
+    def locate(cls, given: Path | None = None) -> Project:
+        """The project of this call: `--project`, `LAKEWARD_PROJECT`, or the current folder."""
+        return cls(Path(given or os.environ.get("LAKEWARD_PROJECT") or ".").resolve())
+
+
+@dataclass(frozen=True)
+class Home:
+    """The state of one embedded stack. Everything Lakeward writes on this machine stands below `root`."""
+
+    root: Path
+
+    @property
+    def secrets(self) -> Path:
+        return self.root / "secrets"
+
+    @property
+    def runtime_file(self) -> Path:
+        return self.root / "runtime.json"
+
+    @property
+    def pgpass(self) -> Path:
+        return self.secrets / "pgpass"
+
+    @property
+    def registry_url_file(self) -> Path:
+        return self.secrets / "registry.url"
+
+    @property
+    def logs(self) -> Path:
+        return self.root / "logs"
+
+    @property
+    def drivers(self) -> Path:
+        return self.root / "drivers"
+
+    @property
+    def warehouse(self) -> Path:
+        return self.root / "warehouse"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.root / "checkpoints"
+
+    @classmethod
+    def locate(cls, given: Path | None = None, project: Project | None = None) -> Home:
+        """The home of this call: `--home`, `LAKEWARD_HOME`, or `.lakeward` in the project."""
+        chosen = given or os.environ.get("LAKEWARD_HOME")
+        root = Path(chosen) if chosen else (project.root if project else Path()) / ".lakeward"
+        return cls(root.resolve())
+
+
+class Lake(BaseModel):
+    """How to reach the Iceberg catalog `lake`; the same for Spark and for PyIceberg.
+
+    Attributes:
+        host, port, database, user: the PostgreSQL that holds the JdbcCatalog (password from `PGPASSFILE`).
+        warehouse: absolute URI or path under which tables are created.
+        properties: further catalog properties, e.g. those of a REST catalog; they win over the derived ones.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    host: str = "127.0.0.1"
+    port: int = 5432
+    database: str = "catalog"
+    user: str = "lakeward"
+    warehouse: str
+    properties: dict[str, str] = {}
+
+
+class Runtime(BaseModel):
+    """The addresses of one deployment, written by `lakeward stack up` or by whoever runs Lakeward elsewhere.
+
+    Attributes:
+        registry_url_file: 0600 file with the SQLAlchemy URL of the registry.
+        pgpass: 0600 PostgreSQL password file, exported as `PGPASSFILE` to every process; None if not needed.
+        lake: the Iceberg catalog.
+        kafka: connection id -> bootstrap servers.
+        connect: Spark Connect `host:port`; None when there is none. The token stands in `connect_token_file`.
+        checkpoints: absolute path or URI below which each stream has its checkpoint.
+        drivers: folder with one subfolder a driver: logs, launch file.
+        jars: folder with the verified jars.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    registry_url_file: Path
+    pgpass: Path | None = None
+    lake: Lake
+    kafka: dict[str, str] = {}
+    connect: str | None = None
+    connect_token_file: Path | None = None
+    checkpoints: str
+    drivers: Path
+    jars: Path
+
+    @classmethod
+    def load(cls, file: Path) -> Runtime:
+        """Read a runtime file.
+
+        Raises:
+            LakewardError: there is no such file: the stack was never started here.
+        """
+        try:
+            return cls.model_validate_json(file.read_text())
+        except FileNotFoundError:
+            raise LakewardError(
+                "No Lakeward stack is known here",
+                why=f"{file} does not exist",
+                next="lakeward stack up   (or name another home: --home DIR)",
+            ) from None
+
+
+def registry_url(home: Home) -> str:
+    """The registry's SQLAlchemy URL: from `LAKEWARD_REGISTRY_URL_FILE`, else from the home's secrets.
+
+    Raises:
+        LakewardError: the file is missing or empty.
+    """
+    file = Path(os.environ.get("LAKEWARD_REGISTRY_URL_FILE") or home.registry_url_file)
+    try:
+        url = file.read_text().strip()
+    except OSError as error:
+        raise LakewardError(
+            "The registry's address is not known",
+            why=f"{file}: {error.strerror}",
+            next="lakeward stack up   (or point LAKEWARD_REGISTRY_URL_FILE at a file with the URL)",
+        ) from None
+    if not url:
+        raise LakewardError("The registry's address is not known", why=f"{file} is empty", next="lakeward stack up")
+    return url
