@@ -1,0 +1,47 @@
+"""The `lakeward` command: nouns and verbs of the contract, one file per noun.
+
+Exit codes: 0 ok, 1 unexpected, 2 usage or specification, 3 unhealthy or a check failed, 4 refused, 5 timed out.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from lakeward import __version__
+from lakeward.cli import context
+from lakeward.errors import LakewardError
+
+EPILOG = (
+    "Everywhere: -o table|json, --project DIR (or LAKEWARD_PROJECT; default: here), --home DIR (or LAKEWARD_HOME; "
+    "default: .lakeward in the project). LAKEWARD_REGISTRY_URL_FILE names a registry other than the embedded one."
+)
+
+app = typer.Typer(
+    name="lakeward",
+    help="Streams flow lakeward; a ward of the lake.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    context.state().output.show({"version": __version__})
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Entry point: the one place where a foreseen error becomes three lines and an exit code."""
+    rest = context.take_common_options(sys.argv[1:] if argv is None else argv)
+    try:
+        app(rest)
+    except LakewardError as error:
+        context.state().output.error(error)
+        raise SystemExit(error.exit_code) from None
+    except KeyboardInterrupt:
+        context.state().output.note("stopped by you")
+        raise SystemExit(130) from None

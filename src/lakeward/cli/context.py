@@ -1,0 +1,63 @@
+"""What every command needs: where the project and the home are, how to print, how to reach the registry."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lakeward.cli.output import ConsoleOutput, Form, Output, make
+from lakeward.runtime import Home, Project, Runtime, registry_url
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+
+@dataclass
+class State:
+    """The options every command takes, resolved."""
+
+    project: Project = field(default_factory=Project.locate)
+    home: Home = field(default_factory=Home.locate)
+    output: Output = field(default_factory=ConsoleOutput)
+
+    @property
+    def runtime(self) -> Runtime:
+        """The addresses of the running stack."""
+        return Runtime.load(self.home.runtime_file)
+
+    @contextmanager
+    def registry(self) -> Iterator[Connection]:
+        """One transaction on the registry."""
+        from lakeward.registry.engine import connect
+
+        with connect(registry_url(self.home), pgpass=self.home.pgpass) as connection:
+            yield connection
+
+
+_state = State()
+
+
+def state() -> State:
+    """The state of this invocation."""
+    return _state
+
+
+def take_common_options(argv: Sequence[str]) -> list[str]:
+    """Read `-o`, `--project` and `--home` wherever they stand, and return the other arguments.
+
+    They work before and after the noun and the verb, so a script may append `-o json` to any command; typer binds an
+    option to one level only.
+    """
+    global _state
+    parser = argparse.ArgumentParser(prog="lakeward", add_help=False, allow_abbrev=False)
+    parser.add_argument("-o", "--output", choices=[form.value for form in Form], default=Form.table.value)
+    parser.add_argument("--project", type=Path)
+    parser.add_argument("--home", type=Path)
+    known, rest = parser.parse_known_args(argv)
+    project = Project.locate(known.project)
+    _state = State(project, Home.locate(known.home, project), make(Form(known.output)))
+    return rest

@@ -1,0 +1,137 @@
+"""The output seam: commands hand over data, this module prints it.
+
+`-o json` puts one JSON document, and nothing else, on stdout; messages go to stderr. The table form is for people.
+Commands never print by themselves.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from lakeward.errors import LakewardError
+
+
+class Form(StrEnum):
+    """The value of `-o`."""
+
+    table = "table"
+    json = "json"
+
+
+def rfc3339(moment: datetime) -> str:
+    """A moment as RFC 3339 in UTC with milliseconds, e.g. `2026-11-21T03:10:00.000Z`."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, datetime):
+        return rfc3339(value)
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    if isinstance(value, Path):
+        return str(value)
+    raise TypeError(f"not a JSON value: {type(value).__name__}")
+
+
+class Output(ABC):
+    """Where a command's result goes."""
+
+    def __init__(self) -> None:
+        self.messages = Console(stderr=True, highlight=False)
+
+    def note(self, text: str) -> None:
+        """One line for the person at the terminal; never part of the data."""
+        self.messages.print(Text(text))
+
+    def error(self, error: LakewardError) -> None:
+        """A foreseen error: what, why, next. No stack trace."""
+        self.messages.print(Text(error.what, style="bold red"))
+        if error.why:
+            self.messages.print(Text(f"  why:  {error.why}"))
+        if error.next:
+            self.messages.print(Text(f"  next: {error.next}"))
+
+    @abstractmethod
+    def show(self, data: dict[str, Any], rows: str | None = None, columns: Sequence[str] | None = None) -> None:
+        """Print `data`. `rows` names the key whose list of records is the table of the human form."""
+
+    @abstractmethod
+    def text(self, text: str) -> None:
+        """Print text that is its own form: a log tail, YAML, a block."""
+
+
+class JsonOutput(Output):
+    """One JSON document on stdout."""
+
+    def show(self, data: dict[str, Any], rows: str | None = None, columns: Sequence[str] | None = None) -> None:
+        sys.stdout.write(json.dumps(data, default=_plain, indent=2) + "\n")
+
+    def text(self, text: str) -> None:
+        self.show({"text": text})
+
+
+class ConsoleOutput(Output):
+    """Tables and key-value lists for people; honours NO_COLOR (rich does)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.console = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+
+    def show(self, data: dict[str, Any], rows: str | None = None, columns: Sequence[str] | None = None) -> None:
+        if rows is None:
+            self._pairs(data)
+            return
+        records = data[rows]
+        rest = {key: value for key, value in data.items() if key != rows}
+        if rest:
+            self._pairs(rest)
+        if not records:
+            self.console.print(f"no {rows}")
+            return
+        shown = list(columns or records[0].keys())
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for column in shown:
+            table.add_column(column.replace("_", " "), overflow="fold")
+        for record in records:
+            table.add_row(*(Text(_cell(record.get(column))) for column in shown))
+        self.console.print(table)
+
+    def text(self, text: str) -> None:
+        self.console.print(Text(text))
+
+    def _pairs(self, data: dict[str, Any]) -> None:
+        grid = Table.grid(padding=(0, 2))
+        for key, value in data.items():
+            grid.add_row(Text(key.replace("_", " "), style="bold"), Text(_cell(value)))
+        self.console.print(grid)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, datetime):
+        return rfc3339(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict):
+        return "  ".join(f"{key}={_cell(item)}" for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(_cell(item) for item in value) or "-"
+    return str(value)
+
+
+def make(form: Form) -> Output:
+    """The output for the value of `-o`."""
+    return JsonOutput() if form is Form.json else ConsoleOutput()
