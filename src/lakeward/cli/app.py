@@ -28,6 +28,11 @@ app = typer.Typer(
 )
 
 
+@app.callback()
+def _root() -> None:
+    """Streams flow lakeward; a ward of the lake."""
+
+
 @app.command()
 def version() -> None:
     """Print the version."""
