@@ -1,0 +1,1 @@
+"""The registry: PostgreSQL, one small module per noun, every function on a caller's `Connection` (one transaction)."""

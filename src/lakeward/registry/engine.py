@@ -1,0 +1,66 @@
+"""Reaching the registry: one engine a process, short transactions, and the migrations.
+
+The password is libpq's business (`PGPASSFILE` or the URL of a private file); nothing here logs a URL.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+
+from sqlalchemy import Connection, Engine, create_engine, make_url
+from sqlalchemy.exc import OperationalError
+
+from lakeward.errors import DependencyDown
+
+CONNECT_TIMEOUT_S = 5
+STATEMENT_TIMEOUT_MS = 30_000
+
+
+@lru_cache(maxsize=4)
+def engine(url: str, pgpass: Path | None = None) -> Engine:
+    """The process's engine for `url`; two pooled connections are enough for a reconciler or a driver."""
+    arguments: dict[str, object] = {
+        "connect_timeout": CONNECT_TIMEOUT_S,
+        "application_name": "lakeward",
+        "options": f"-c statement_timeout={STATEMENT_TIMEOUT_MS} -c timezone=UTC",
+    }
+    if pgpass is not None and not os.environ.get("PGPASSFILE"):
+        arguments["passfile"] = str(pgpass)
+    parsed = make_url(url).set(drivername="postgresql+psycopg2")
+    return create_engine(parsed, pool_size=2, max_overflow=4, pool_pre_ping=True, connect_args=arguments)
+
+
+@contextmanager
+def connect(url: str, pgpass: Path | None = None) -> Iterator[Connection]:
+    """One transaction: committed at the end of the block, rolled back if it raises.
+
+    Raises:
+        DependencyDown: the registry cannot be reached. Streams go on landing; people cannot see or change anything.
+    """
+    try:
+        with engine(url, pgpass).begin() as connection:
+            yield connection
+    except OperationalError as error:
+        where = make_url(url)
+        reason = str(error.orig).strip().splitlines()[0] if error.orig else "no answer"
+        raise DependencyDown(
+            "The registry cannot be reached",
+            why=f"PostgreSQL at {where.host}:{where.port}/{where.database}: {reason}",
+            next="lakeward stack status",
+        ) from error
+
+
+def migrate(url: str, pgpass: Path | None = None) -> None:
+    """Bring the registry's schema to the newest revision. Safe to run twice and from two places (advisory lock)."""
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    with connect(url, pgpass) as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")

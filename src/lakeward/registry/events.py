@@ -1,0 +1,22 @@
+"""Events: the timeline people read. One sentence each, with the numbers as fields."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Connection, insert, select
+
+from lakeward.registry.schema import events
+
+
+def record(connection: Connection, scope: str, name: str, kind: str, text: str, **fields: Any) -> None:
+    """Add one line to the timeline of (scope, name)."""
+    connection.execute(insert(events).values(scope=scope, name=name, kind=kind, text=text, fields=fields))
+
+
+def newest(connection: Connection, scope: str, name: str, limit: int = 50) -> list[dict[str, Any]]:
+    """The newest events, oldest of them first, as a timeline reads."""
+    rows = connection.execute(
+        select(events).where(events.c.scope == scope, events.c.name == name).order_by(events.c.id.desc()).limit(limit)
+    )
+    return [dict(row._mapping) for row in rows][::-1]

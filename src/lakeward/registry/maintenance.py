@@ -1,0 +1,99 @@
+"""Tables, their facts, the plans made for them and the actions done: the maintenance ledger."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy.dialects.postgresql import insert as upsert
+
+from lakeward.registry.schema import actions, facts, plans, tables
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table Lakeward knows. `expiry_hold` says why expiry waits for a person."""
+
+    name: str
+    format: str
+    location: str | None
+    table_class: str | None
+    hold_until: datetime | None
+    expiry_hold: str | None
+    registered_at: datetime
+
+
+def register(connection: Connection, name: str, *, format: str, location: str | None, table_class: str | None) -> None:
+    """Make a table known, or refresh what is known."""
+    values = {"format": format, "location": location, "table_class": table_class}
+    connection.execute(
+        upsert(tables).values(name=name, **values).on_conflict_do_update(index_elements=[tables.c.name], set_=values)
+    )
+
+
+def all_tables(connection: Connection) -> dict[str, Table]:
+    """Every known table by name."""
+    return {row.name: Table(**row._mapping) for row in connection.execute(select(tables).order_by(tables.c.name))}
+
+
+def hold_expiry(connection: Connection, name: str, why: str | None) -> None:
+    """Hold expiry of a table until a person looked (None lifts it)."""
+    connection.execute(update(tables).where(tables.c.name == name).values(expiry_hold=why))
+
+
+def record_facts(connection: Connection, name: str, snapshot_id: int | None, found: dict[str, Any]) -> None:
+    """Keep what was observed of a table now."""
+    connection.execute(insert(facts).values(table=name, snapshot_id=snapshot_id, facts=found))
+
+
+def newest_facts(connection: Connection) -> dict[str, dict[str, Any]]:
+    """The newest facts by table, each with `at` and `snapshot_id`."""
+    rows = connection.execute(select(facts).distinct(facts.c.table).order_by(facts.c.table, facts.c.at.desc()))
+    return {row.table: {**row.facts, "at": row.at, "snapshot_id": row.snapshot_id} for row in rows}
+
+
+def record_plan(connection: Connection, plan_id: str, table: str, plan: dict[str, Any]) -> None:
+    """Keep a plan, with its reasons for and against."""
+    connection.execute(insert(plans).values(id=plan_id, table=table, plan=plan))
+
+
+def newest_plan(connection: Connection, table: str) -> dict[str, Any] | None:
+    """The newest plan of a table with its `id` and `at`."""
+    row = connection.execute(
+        select(plans).where(plans.c.table == table).order_by(plans.c.at.desc()).limit(1)
+    ).one_or_none()
+    return None if row is None else {**row.plan, "id": row.id, "at": row.at}
+
+
+def begin_action(
+    connection: Connection, *, plan: str, table: str, action: str, session_id: str | None, before: dict[str, Any]
+) -> int:
+    """Record an action before it is done, with the Spark Connect session whoever takes over must interrupt."""
+    return int(
+        connection.execute(
+            insert(actions)
+            .values(plan=plan, table=table, action=action, session_id=session_id, before=before)
+            .returning(actions.c.id)
+        ).scalar_one()
+    )
+
+
+def finish_action(connection: Connection, action_id: int, **values: Any) -> None:
+    """Record an action's end (result, verified, why, after, duration_s, cpu_s)."""
+    connection.execute(update(actions).where(actions.c.id == action_id).values(finished_at=func.now(), **values))
+
+
+def newest_actions(connection: Connection, table: str | None = None, limit: int = 50) -> list[dict[str, Any]]:
+    """The ledger, newest first; of one table or of all."""
+    statement = select(actions).order_by(actions.c.id.desc()).limit(limit)
+    if table is not None:
+        statement = statement.where(actions.c.table == table)
+    return [dict(row._mapping) for row in connection.execute(statement)]
+
+
+def unfinished_actions(connection: Connection, table: str) -> list[dict[str, Any]]:
+    """Actions begun and never ended: their maker died."""
+    rows = connection.execute(select(actions).where(actions.c.table == table, actions.c.result.is_(None)))
+    return [dict(row._mapping) for row in rows]

@@ -1,0 +1,137 @@
+"""Streams: what is wanted of each, and what is known of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, case, func, select, update
+from sqlalchemy.dialects.postgresql import insert
+
+from lakeward.errors import SpecError
+from lakeward.registry.schema import streams
+
+
+@dataclass(frozen=True)
+class Stream:
+    """One declared stream. `state` is the word people see; `since` says since when it holds."""
+
+    id: str
+    desired: str
+    generation: int
+    pending_generation: int | None
+    driver: str
+    state: str
+    why: str
+    since: datetime
+    run_after: datetime | None
+    hold_until: datetime | None
+    blocked: dict[str, Any] | None
+    removed_at: datetime | None
+    updated_at: datetime
+
+
+def _read(row: Row[Any]) -> Stream:
+    return Stream(**row._mapping)
+
+
+def all_streams(connection: Connection, *, removed: bool = False) -> list[Stream]:
+    """Every stream by id; removed ones only when asked for."""
+    statement = select(streams).order_by(streams.c.id)
+    if not removed:
+        statement = statement.where(streams.c.removed_at.is_(None))
+    return [_read(row) for row in connection.execute(statement)]
+
+
+def find(connection: Connection, stream: str) -> Stream | None:
+    """One stream, or None."""
+    row = connection.execute(select(streams).where(streams.c.id == stream)).one_or_none()
+    return None if row is None else _read(row)
+
+
+def get(connection: Connection, stream: str) -> Stream:
+    """One stream.
+
+    Raises:
+        SpecError: there is no such stream; names the known ones.
+    """
+    found = find(connection, stream)
+    if found is None:
+        known = ", ".join(item.id for item in all_streams(connection)) or "none is deployed yet"
+        raise SpecError(f"There is no stream {stream!r}", why=f"known streams: {known}", next="lakeward deploy")
+    return found
+
+
+def of_driver(connection: Connection, driver: str) -> list[Stream]:
+    """The streams a driver hosts."""
+    return [item for item in all_streams(connection) if item.driver == driver]
+
+
+def accept(connection: Connection, stream: str, *, generation: int, driver: str, desired: str | None = None) -> None:
+    """Create the stream's row, or make `generation` the one to run (and the pending one done)."""
+    values = {"generation": generation, "driver": driver}
+    if desired is not None:
+        values["desired"] = desired
+    connection.execute(
+        insert(streams)
+        .values(id=stream, **values)
+        .on_conflict_do_update(
+            index_elements=[streams.c.id],
+            set_={**values, "pending_generation": None, "removed_at": None, "updated_at": func.now()},
+        )
+    )
+
+
+def set_pending(connection: Connection, stream: str, generation: int | None) -> None:
+    """Remember a deployed generation that waits for `upgrade`."""
+    _change(connection, stream, pending_generation=generation)
+
+
+def set_desired(connection: Connection, names: Sequence[str], desired: str) -> None:
+    """Say what is wanted of streams: `running` or `stopped`. A start clears what blocked the stream."""
+    values: dict[str, Any] = {"desired": desired, "updated_at": func.now()}
+    if desired == "running":
+        values |= {"blocked": None, "run_after": None}
+    connection.execute(update(streams).where(streams.c.id.in_(names)).values(**values))
+
+
+def set_state(connection: Connection, stream: str, state: str, why: str) -> bool:
+    """Record the word people see. `since` moves only when the word changes; returns whether it did."""
+    before = connection.execute(select(streams.c.state).where(streams.c.id == stream).with_for_update()).scalar_one()
+    connection.execute(
+        update(streams)
+        .where(streams.c.id == stream)
+        .values(
+            since=case((streams.c.state == state, streams.c.since), else_=func.now()),
+            state=state,
+            why=why,
+            updated_at=func.now(),
+        )
+    )
+    return bool(before != state)
+
+
+def block(connection: Connection, stream: str, reason: dict[str, Any]) -> None:
+    """Make a stream wait for a person. `reason` has the keys reason, what, why, next and, if known, batch, offsets."""
+    _change(connection, stream, blocked=reason)
+
+
+def set_run_after(connection: Connection, stream: str, moment: datetime | None) -> None:
+    """Do not start the stream's query again before `moment` (back-off inside a driver)."""
+    _change(connection, stream, run_after=moment)
+
+
+def set_hold(connection: Connection, stream: str, until: datetime | None) -> None:
+    """Freeze automatic restarts until a time; None lifts it."""
+    _change(connection, stream, hold_until=until)
+
+
+def remove(connection: Connection, stream: str) -> None:
+    """Its file is gone: keep the history, stop wanting it."""
+    _change(connection, stream, removed_at=func.now(), desired="stopped")
+
+
+def _change(connection: Connection, stream: str, **values: Any) -> None:
+    connection.execute(update(streams).where(streams.c.id == stream).values(updated_at=func.now(), **values))
