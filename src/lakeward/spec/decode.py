@@ -1,0 +1,35 @@
+"""How the bytes of a record become columns."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from lakeward.spec.model import SpecModel, only_one
+from lakeward.spec.sql import Ddl
+from lakeward.spec.types import Name
+
+
+class Avro(SpecModel):
+    """Avro records, by a schema registry or by a schema file."""
+
+    registry: Name | None = None
+    """Connection id of the schema registry."""
+    subject: str | None = None
+    schema_file: str | None = None
+
+
+class Decode(SpecModel):
+    """A declared schema; a record that does not fit goes to quarantine, alone, with its reason and its position."""
+
+    json_: Ddl | None = Field(default=None, alias="json")
+    """Columns of the JSON object in the record's value, as Spark DDL: `carrier STRING, dep_delay DOUBLE`."""
+    avro: Avro | None = None
+    columns: Literal["value", "all"] = "value"
+    """`value`: the decoded columns and the position columns; `all`: the record's key and headers too."""
+
+    @model_validator(mode="after")
+    def _one_form(self) -> Self:
+        only_one("decode", {"json": self.json_, "avro": self.avro})
+        return self

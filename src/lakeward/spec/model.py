@@ -1,0 +1,51 @@
+"""The base of everything a user writes: immutable, and every unknown key is refused."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, Strict
+
+
+class SpecModel(BaseModel):
+    """Frozen, closed to unknown keys, readable by the key a user writes (the alias) and by the attribute's name.
+
+    Reading is lax only where YAML leaves no doubt (a list becomes a tuple); numbers and booleans are strict, so that
+    `cores: "2"` and `enabled: "no"` are problems and not surprises.
+    """
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        validate_by_alias=True,
+        validate_by_name=True,
+        serialize_by_alias=True,
+        validate_default=False,
+        hide_input_in_errors=True,  # a value may be a secret somebody pasted; problems decide what is shown
+        use_attribute_docstrings=True,  # the text below a field is its description in the generated schema
+    )
+
+    def document(self) -> dict[str, Any]:
+        """The spec as plain JSON data with the keys a user writes; keys without a value are left out."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+Int = Annotated[int, Strict()]
+PositiveInt = Annotated[int, Strict(), Field(gt=0)]
+Bool = Annotated[bool, Strict()]
+Text = Annotated[str, Field(min_length=1)]
+
+
+def only_one(what: str, given: dict[str, object]) -> str:
+    """The one key of `given` that has a value.
+
+    Raises:
+        ValueError: none or several have one. The loader turns it into a problem at the place of `what`.
+    """
+    chosen = [name for name, value in given.items() if value is not None]
+    names = ", ".join(given)
+    if not chosen:
+        raise ValueError(f"{what} needs exactly one of: {names}")
+    if len(chosen) > 1:
+        raise ValueError(f"{what} has {' and '.join(chosen)}; it needs exactly one of: {names}")
+    return chosen[0]

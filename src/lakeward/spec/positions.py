@@ -1,0 +1,46 @@
+"""Where a row came from: the columns each connector adds to what it reads.
+
+They are the lineage of a row: a transform with lineage `rows` keeps them, quarantine is keyed by them, and the audit
+counts them against the source. `_partition` alone is a name Iceberg keeps for itself, hence the prefixes.
+"""
+
+from __future__ import annotations
+
+INGESTED_AT = "_ingested_at"
+
+POSITION_COLUMNS: dict[str, tuple[str, ...]] = {
+    "kafka": ("_kafka_topic", "_kafka_partition", "_kafka_offset", "_kafka_timestamp"),
+    "kinesis": ("_kinesis_stream", "_kinesis_shard", "_kinesis_sequence"),
+    "files": ("_file_path", "_file_modified"),
+    "iceberg": (),
+    "delta": (),
+    "socket": (),
+    "rate": (),
+    "format": (),
+}
+"""Connector -> its own position columns, without `_ingested_at`, which every connector adds."""
+
+IDENTITY_COLUMNS: dict[str, tuple[str, ...]] = {
+    "kafka": ("_kafka_topic", "_kafka_partition", "_kafka_offset"),
+    "kinesis": ("_kinesis_stream", "_kinesis_shard", "_kinesis_sequence"),
+}
+"""Connector -> the columns that identify one record of the source; only these connectors can give lineage `rows`."""
+
+POSITION_TYPES: dict[str, str] = {
+    "_kafka_topic": "STRING",
+    "_kafka_partition": "INT",
+    "_kafka_offset": "BIGINT",
+    "_kafka_timestamp": "TIMESTAMP",
+    "_kinesis_stream": "STRING",
+    "_kinesis_shard": "STRING",
+    "_kinesis_sequence": "STRING",
+    "_file_path": "STRING",
+    "_file_modified": "TIMESTAMP",
+    INGESTED_AT: "TIMESTAMP",
+}
+"""Position column -> its Spark SQL type."""
+
+
+def position_columns(connector: str) -> tuple[str, ...]:
+    """All columns a connector adds to what it reads, in order, `_ingested_at` last."""
+    return (*POSITION_COLUMNS[connector], INGESTED_AT)

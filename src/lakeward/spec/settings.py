@@ -1,0 +1,81 @@
+"""Settings of a project: `conf/lakeward.yaml`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from lakeward.spec.model import PositiveInt, SpecModel, Text
+from lakeward.spec.stream import Executors, SparkConf
+from lakeward.spec.types import Duration, Memory, Name, Span
+
+
+class KafkaConnection(SpecModel):
+    """Brokers of a cluster that is not the embedded one. Passwords stand in the Airflow connection of the same id."""
+
+    bootstrap: Annotated[str, Field(pattern=r"^[^\s,:/@]+:\d+(,[^\s,:/@]+:\d+)*$", examples=["broker-1:9092"])]
+
+
+class Connection(SpecModel):
+    """An address by id, for runs without Airflow."""
+
+    kafka: KafkaConnection
+
+
+class Catalog(SpecModel):
+    """Properties of the Iceberg catalog `lake` that win over the derived ones, e.g. those of a REST catalog."""
+
+    warehouse: Text | None = None
+    properties: dict[str, str] = Field(default_factory=dict)
+
+
+class Driver(SpecModel):
+    """A driver that several streams share."""
+
+    cores: PositiveInt = 2
+    memory: Memory = Memory("1g")
+    backend: Literal["local", "standalone", "yarn", "kubernetes"] = "local"
+    executors: Executors | None = None
+    spark: SparkConf = Field(default_factory=dict)
+    """Settings of the whole Spark application, e.g. `spark.driver.maxResultSize`."""
+
+
+class Reconcile(SpecModel):
+    """How often the streams are looked at."""
+
+    every: Span = Duration("60s")
+    """Schedule of the reconcile Dag, the fallback that suffices alone."""
+    watch: Span = Duration("5s")
+    """The watcher's interval; it starts a reconcile at once when something changed."""
+    lease: Span = Duration("15s")
+    """How long a driver's lease lives without renewal."""
+
+
+class Keep(SpecModel):
+    """How long what Lakeward records about itself is kept."""
+
+    observations: Span = Duration("7d")
+    batches: Span = Duration("30d")
+    facts: Span = Duration("30d")
+    restarts: Span = Duration("90d")
+    operations: Span = Duration("90d")
+    actions: Span = Duration("180d")
+    checks: Span = Duration("90d")
+    changes: Span = Duration("400d")
+
+
+class Settings(SpecModel):
+    """Everything of a project that is not one stream, one table policy or one suite."""
+
+    defaults: dict[str, Any] = Field(default_factory=dict)
+    """Keys of a stream's spec that every stream takes unless its own file says otherwise, e.g. `owner`."""
+    connections: dict[Name, Connection] = Field(default_factory=dict)
+    catalog: Catalog = Catalog()
+    drivers: dict[Name, Driver] = Field(default_factory=dict)
+    reconcile: Reconcile = Reconcile()
+    keep: Keep = Keep()
+
+    def driver(self, name: str) -> Driver:
+        """The driver of that name; one that nobody declared has the defaults."""
+        return self.drivers.get(Name(name), Driver()) if Name.pattern.fullmatch(name) else Driver()

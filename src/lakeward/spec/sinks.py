@@ -1,0 +1,183 @@
+"""Where a stream's rows go: one model per connector, and the sink that holds exactly one of them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from lakeward.spec.model import SpecModel, Text, only_one
+from lakeward.spec.partition import PartitionField
+from lakeward.spec.sources import KAFKA_CONNECTION, Topic
+from lakeward.spec.sql import Expression
+from lakeward.spec.types import Name, PythonCallable, TableName
+
+Keys = Annotated[tuple[Name, ...], Field(min_length=1)]
+
+
+class IcebergSink(SpecModel):
+    """A table of the lake."""
+
+    table: TableName
+    mode: Literal["append", "complete", "upsert"] = "append"
+    keys: Keys | None = None
+    """With `upsert`: the columns that identify a row."""
+    order_by: Name | None = None
+    """With `upsert`: the column that says which of two rows with the same keys is newer."""
+    delete_when: Expression | None = None
+    """With `upsert`: rows for which this holds delete their key."""
+    partition_by: tuple[PartitionField, ...] = ()
+    """Partitioning of a table that does not exist yet."""
+    properties: dict[str, str] = Field(default_factory=dict)
+    """Table properties at creation, on top of Lakeward's own."""
+    write: Literal["merge-on-read", "copy-on-write"] | None = None
+    commit: Literal["exact", "native"] = "exact"
+    """`exact`: the position commits with the data; `native`: Spark's own sink, for comparison only."""
+
+    @model_validator(mode="after")
+    def _upsert_needs_keys(self) -> Self:
+        check_upsert(self.mode, self.keys, order_by=self.order_by, delete_when=self.delete_when, write=self.write)
+        return self
+
+
+class DeltaSink(SpecModel):
+    """A Delta table."""
+
+    table: TableName
+    mode: Literal["append", "complete", "upsert"] = "append"
+    keys: Keys | None = None
+    order_by: Name | None = None
+    delete_when: Expression | None = None
+    partition_by: tuple[Name, ...] = ()
+
+    @model_validator(mode="after")
+    def _upsert_needs_keys(self) -> Self:
+        check_upsert(self.mode, self.keys, order_by=self.order_by, delete_when=self.delete_when)
+        return self
+
+
+class KafkaSink(SpecModel):
+    """A topic of a Kafka broker; at least once."""
+
+    topic: Topic
+    connection: Name = Name(KAFKA_CONNECTION)
+    key: Expression | None = None
+    """The record's key: a column or an expression; without it the key is null."""
+    value: Expression | None = None
+    """The record's value: a column or an expression; without it the whole row as JSON."""
+    mode: Literal["append", "update"] = "append"
+
+
+class PostgresSink(SpecModel):
+    """A table of a PostgreSQL database; rows and position in one transaction."""
+
+    connection: Name
+    table: Text
+    mode: Literal["append", "upsert"] = "append"
+    keys: Keys | None = None
+
+    @model_validator(mode="after")
+    def _upsert_needs_keys(self) -> Self:
+        check_upsert(self.mode, self.keys)
+        return self
+
+
+class FilesSink(SpecModel):
+    """Files in a folder, by the file sink's own log."""
+
+    path: Text
+    format: Literal["json", "csv", "parquet", "orc", "avro", "text"]
+    partition_by: tuple[Name, ...] = ()
+
+
+class ConsoleSink(SpecModel):
+    """The driver's log: for experiments."""
+
+
+class MemorySink(SpecModel):
+    """A table in the driver's memory: for tests."""
+
+
+class FormatSink(SpecModel):
+    """Any other Spark streaming sink by its format name; at least once."""
+
+    name: Text
+    options: dict[str, str] = Field(default_factory=dict)
+
+
+AnySink = IcebergSink | DeltaSink | KafkaSink | PostgresSink | FilesSink | ConsoleSink | MemorySink | FormatSink
+SINK_CONNECTORS = ("iceberg", "delta", "kafka", "postgres", "files", "python", "console", "memory", "format")
+
+
+class Sink(SpecModel):
+    """Exactly one sink."""
+
+    iceberg: IcebergSink | None = None
+    delta: DeltaSink | None = None
+    kafka: KafkaSink | None = None
+    postgres: PostgresSink | None = None
+    files: FilesSink | None = None
+    python: PythonCallable | None = None
+    console: ConsoleSink | None = None
+    memory: MemorySink | None = None
+    format: FormatSink | None = None
+
+    @model_validator(mode="after")
+    def _one_connector(self) -> Self:
+        only_one("sink", self._connectors())
+        return self
+
+    def _connectors(self) -> dict[str, object]:
+        return {name: getattr(self, name) for name in SINK_CONNECTORS}
+
+    @property
+    def connector(self) -> str:
+        """The connector's name, e.g. `iceberg`."""
+        return only_one("sink", self._connectors())
+
+    @property
+    def options(self) -> AnySink | PythonCallable:
+        """The connector's own model (for `python` the callable's name)."""
+        chosen: AnySink | PythonCallable = getattr(self, self.connector)
+        return chosen
+
+    @property
+    def table(self) -> TableName | None:
+        """The lake's table this sink writes (Iceberg or Delta), None for the others."""
+        lake = self.iceberg or self.delta
+        return lake.table if lake else None
+
+    @property
+    def mode(self) -> str:
+        """`append`, `complete`, `upsert` or `update`; `append` where the sink knows no other."""
+        return str(getattr(self.options, "mode", "append"))
+
+    @property
+    def label(self) -> str:
+        """The sink in a word for tables and pages: `nyc.flights`, `kafka:delay_alerts`."""
+        if self.table:
+            return str(self.table)
+        if self.kafka:
+            return f"kafka:{self.kafka.topic}"
+        if self.postgres:
+            return f"postgres:{self.postgres.table}"
+        return f"files:{self.files.path}" if self.files else self.connector
+
+
+def check_upsert(mode: str, keys: tuple[str, ...] | None, **only_upsert: object) -> None:
+    """What belongs to `upsert` and only to it.
+
+    Raises:
+        ValueError: upsert without keys, or keys and their friends without upsert.
+    """
+    if mode == "upsert" and not keys:
+        raise ValueError("mode upsert needs keys: the columns that identify a row")
+    extra = [name for name, value in {"keys": keys, **only_upsert}.items() if value is not None]
+    if mode != "upsert" and extra:
+        raise ValueError(f"{', '.join(extra)} belong{'s' if len(extra) == 1 else ''} to mode upsert; this is {mode}")
+
+
+class Quarantine(SpecModel):
+    """Where rows go that could not be decoded or broke a rule."""
+
+    table: TableName

@@ -1,0 +1,189 @@
+"""Where a stream's rows come from: one model per connector, and the source that holds exactly one of them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from lakeward.spec.decode import Decode
+from lakeward.spec.model import Bool, PositiveInt, SpecModel, Text, only_one
+from lakeward.spec.positions import position_columns
+from lakeward.spec.types import Duration, Name, Span, TableName
+
+KAFKA_CONNECTION = "lakeward_kafka"
+Topic = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")]
+
+
+class KafkaSource(SpecModel):
+    """Topics of a Kafka broker. The brokers stand in the connection, never in the spec."""
+
+    topics: tuple[Topic, ...] = ()
+    """Topics to read, by name."""
+    pattern: Text | None = None
+    """Java regular expression of topics to read, instead of `topics`."""
+    connection: Name = Name(KAFKA_CONNECTION)
+    """Id of the Airflow connection with the brokers."""
+    starting_offsets: Literal["earliest", "latest"] | dict[Topic, dict[str, int]] = "earliest"
+    """Where a stream without a position begins: `earliest`, `latest`, or `{topic: {"partition": offset}}`."""
+    max_offsets_per_trigger: PositiveInt
+    """Most records one batch may take; required, because the first batch after an outage is otherwise all of it."""
+    isolation_level: Literal["read_committed", "read_uncommitted"] = "read_committed"
+
+    @model_validator(mode="after")
+    def _topics_or_pattern(self) -> Self:
+        only_one("kafka", {"topics": self.topics or None, "pattern": self.pattern})
+        if isinstance(self.starting_offsets, dict):
+            for topic, offsets in self.starting_offsets.items():
+                if not offsets or not all(part.isdigit() for part in offsets):
+                    raise ValueError(f'starting_offsets of {topic} must be {{"partition": offset}}, e.g. {{"0": 1500}}')
+        return self
+
+
+class KinesisSource(SpecModel):
+    """A Kinesis stream."""
+
+    stream: Text
+    region: Text
+    starting_position: Text = "TRIM_HORIZON"
+    max_records_per_trigger: PositiveInt
+
+
+class FilesSource(SpecModel):
+    """Files that arrive in a folder."""
+
+    path: Text
+    format: Literal["json", "csv", "parquet", "orc", "avro", "text"]
+    max_files_per_trigger: PositiveInt
+    after: Literal["keep", "archive", "delete"] = "keep"
+
+
+class TableSource(SpecModel):
+    """The appends of a table of the lake, as they are committed."""
+
+    table: TableName
+    starting: Literal["earliest", "latest"] = "earliest"
+    max_files_per_trigger: PositiveInt | None = None
+
+
+class SocketSource(SpecModel):
+    """Lines of a TCP socket: for experiments, it cannot be replayed."""
+
+    host: Text
+    port: PositiveInt
+
+
+class RateSource(SpecModel):
+    """Generated rows: for experiments and benchmarks."""
+
+    rows_per_second: PositiveInt = 1
+
+
+class FormatSource(SpecModel):
+    """Any other Spark streaming source by its format name."""
+
+    name: Text
+    options: dict[str, str] = Field(default_factory=dict)
+
+
+AnySource = KafkaSource | KinesisSource | FilesSource | TableSource | SocketSource | RateSource | FormatSource
+
+
+class Watermark(SpecModel):
+    """How late an event may be and still count."""
+
+    column: Name
+    delay: Duration
+
+
+class Deduplicate(SpecModel):
+    """Drop records already seen, by key."""
+
+    keys: Annotated[tuple[Name, ...], Field(min_length=1)]
+    within_watermark: Bool = True
+
+
+class Source(SpecModel):
+    """One source of a stream: exactly one connector, how to decode it, how late it may be."""
+
+    kafka: KafkaSource | None = None
+    kinesis: KinesisSource | None = None
+    files: FilesSource | None = None
+    iceberg: TableSource | None = None
+    delta: TableSource | None = None
+    socket: SocketSource | None = None
+    rate: RateSource | None = None
+    format: FormatSource | None = None
+    decode: Decode | None = None
+    watermark: Watermark | None = None
+    deduplicate: Deduplicate | None = None
+
+    @model_validator(mode="after")
+    def _one_connector(self) -> Self:
+        only_one("a source", self._connectors())
+        return self
+
+    def _connectors(self) -> dict[str, object]:
+        return {name: getattr(self, name) for name in SOURCE_CONNECTORS}
+
+    @property
+    def connector(self) -> str:
+        """The connector's name, e.g. `kafka`."""
+        return only_one("a source", self._connectors())
+
+    @property
+    def options(self) -> AnySource:
+        """The connector's own model."""
+        chosen: AnySource = getattr(self, self.connector)
+        return chosen
+
+    @property
+    def position_columns(self) -> tuple[str, ...]:
+        """The columns this source adds to every row, `_ingested_at` last."""
+        return position_columns(self.connector)
+
+
+SOURCE_CONNECTORS = ("kafka", "kinesis", "files", "iceberg", "delta", "socket", "rate", "format")
+
+
+class Reference(SpecModel):
+    """The static side of a join: a small table, read again at the interval."""
+
+    csv: Text | None = None
+    """Path of a CSV file with a header, relative to the project or absolute."""
+    parquet: Text | None = None
+    """Path of a Parquet file or folder, relative to the project or absolute."""
+    iceberg: TableName | None = None
+    delta: TableName | None = None
+    jdbc: JdbcReference | None = None
+    columns: Text | None = None
+    """Types of a CSV as Spark DDL; without it every column is STRING: a guess would change with the data."""
+    nulls: str | None = None
+    """The text a CSV writes for no value, e.g. `NA`."""
+    refresh: Span = Duration("10m")
+
+    @model_validator(mode="after")
+    def _one_form(self) -> Self:
+        kind = only_one("a reference", self._forms())
+        if kind != "csv" and (self.columns or self.nulls is not None):
+            raise ValueError("columns and nulls belong to a csv reference; the other forms know their types")
+        return self
+
+    def _forms(self) -> dict[str, object]:
+        return {name: getattr(self, name) for name in REFERENCE_FORMS}
+
+    @property
+    def kind(self) -> str:
+        """`csv`, `parquet`, `iceberg`, `delta` or `jdbc`."""
+        return only_one("a reference", self._forms())
+
+
+class JdbcReference(SpecModel):
+    """A table of a database, read through a connection."""
+
+    connection: Name
+    table: Text
+
+
+REFERENCE_FORMS = ("csv", "parquet", "iceberg", "delta", "jdbc")
+Reference.model_rebuild()

@@ -1,0 +1,168 @@
+"""SQL a user writes, and the one place where Lakeward quotes an identifier.
+
+Nothing here runs SQL. Parsing is sqlglot's Spark dialect: it finds what cannot be SQL at all, which names are read and
+whether rows are grouped; what only Spark knows (types, functions) is checked by `config validate --deep`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import sqlglot
+from pydantic import AfterValidator, Field
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+DIALECT = "spark"
+
+
+class SqlProblem(ValueError):
+    """Raised when SQL cannot be what it should be.
+
+    Attributes:
+        line, column: 1-based position inside the SQL text; None where it is not known.
+    """
+
+    def __init__(self, message: str, line: int | None = None, column: int | None = None) -> None:
+        super().__init__(message)
+        self.line = line
+        self.column = column
+
+
+def quote(identifier: str) -> str:
+    """One identifier, quoted for Spark SQL: the only way a name gets into SQL text.
+
+    Raises:
+        ValueError: the name is empty or holds a NUL character; no quoting makes those a name.
+    """
+    if not identifier or "\x00" in identifier:
+        raise ValueError(f"not an identifier: {identifier!r}")
+    return "`" + identifier.replace("`", "``") + "`"
+
+
+def quote_table(table: str, catalog: str | None = None) -> str:
+    """`namespace.table`, quoted part by part, with the catalog in front when it is given."""
+    parts = table.split(".")
+    return ".".join(quote(part) for part in ([catalog] if catalog else []) + parts)
+
+
+def quote_text(text: str) -> str:
+    """A string literal for the few statements that take no bound value (`CALL`, table properties)."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def parse(text: str) -> exp.Expression:
+    """The one statement in `text`.
+
+    Raises:
+        SqlProblem: it does not parse, is empty, or is more than one statement.
+    """
+    try:
+        statements = [each for each in sqlglot.parse(text, dialect=DIALECT) if each is not None]
+    except SqlglotError as error:
+        raise _problem(error) from None
+    except RecursionError:
+        raise SqlProblem("this SQL is nested too deeply to read") from None
+    if len(statements) != 1:
+        raise SqlProblem("there is no statement here" if not statements else "more than one statement; a spec has one")
+    found: exp.Expression = statements[0]  # type: ignore[assignment]  # sqlglot types its parser wider than it returns
+    return found
+
+
+def parse_select(text: str) -> exp.Query:
+    """The one SELECT in `text` (a WITH or a UNION of SELECTs is one too).
+
+    Raises:
+        SqlProblem: it does not parse, or is anything but a SELECT.
+    """
+    statement = parse(text)
+    if not isinstance(statement, exp.Query):
+        raise SqlProblem(f"a transform is one SELECT, this is {statement.key.upper()}", 1, 1)
+    return statement
+
+
+def parse_expression(text: str) -> exp.Expression:
+    """A scalar or boolean expression, e.g. a rule.
+
+    Raises:
+        SqlProblem: it does not parse, or is a whole statement.
+    """
+    prefix = "SELECT ("
+    try:
+        statement = parse(f"{prefix}{text}\n)")
+    except SqlProblem as error:
+        column = error.column - len(prefix) if error.column and error.line == 1 else error.column
+        line = error.line if column is None or column > 0 else None
+        raise SqlProblem(str(error), line, column if line else None) from None
+    inner = statement.find(exp.Paren)
+    shaped = isinstance(statement, exp.Select) and len(statement.expressions) == 1 and not statement.args.get("from_")
+    if not shaped or inner is None or statement.expressions[0] is not inner:
+        raise SqlProblem("this is not one SQL expression")
+    found: exp.Expression = inner.this
+    return found
+
+
+def _problem(error: SqlglotError) -> SqlProblem:
+    details: list[dict[str, Any]] = getattr(error, "errors", None) or []
+    if not details:
+        # Tokenizer errors carry no position; their text starts with it: "Error tokenizing '...'".
+        return SqlProblem("this SQL cannot be read: " + str(error).splitlines()[0])
+    first = details[0]
+    near = (first.get("highlight") or "").strip()
+    what = str(first.get("description") or "it does not parse").rstrip(".")
+    what = {"Invalid expression / Unexpected token": "unexpected"}.get(what, what)
+    text = f"{what} {near!r}" if what == "unexpected" and near else f"{what}" + (f", at {near!r}" if near else "")
+    line, column = first.get("line"), first.get("col")
+    if line and column:
+        column = max(1, column - max(len(near) - 1, 0))  # sqlglot points at the end of the token
+    return SqlProblem(f"this is not SQL: {text}", line, column)
+
+
+def ddl_columns(ddl: str) -> dict[str, str]:
+    """Column name -> Spark type of a DDL list such as `carrier STRING, dep_delay DOUBLE`.
+
+    Raises:
+        SqlProblem: it is not a list of columns with types.
+    """
+    prefix = "CREATE TABLE t ("
+    try:
+        statement = parse(f"{prefix}{ddl}\n)")
+    except SqlProblem as error:
+        column = error.column - len(prefix) if error.column and error.line == 1 else error.column
+        at = error.line if column and column > 0 else None
+        text = str(error).removeprefix("this is not SQL: ")
+        raise SqlProblem(
+            f"not a list of columns with types (carrier STRING, dep_delay DOUBLE): {text}", at, column if at else None
+        ) from None
+    schema = statement.this if isinstance(statement, exp.Create) else None
+    if not isinstance(schema, exp.Schema) or not schema.expressions:
+        raise SqlProblem("not a list of columns with types, for example: carrier STRING, dep_delay DOUBLE")
+    columns: dict[str, str] = {}
+    for each in schema.expressions:
+        kind = each.args.get("kind") if isinstance(each, exp.ColumnDef) else None
+        if kind is None:
+            raise SqlProblem(f"column {each.sql(dialect=DIALECT)} has no type; write: {each.name or 'name'} STRING")
+        lowered = each.name.lower()
+        if lowered in (known.lower() for known in columns):
+            raise SqlProblem(f"column {each.name} is there twice")
+        if kind.this == exp.DataType.Type.USERDEFINED:
+            raise SqlProblem(f"column {each.name} has a type Spark does not know: {kind.sql(dialect=DIALECT)}")
+        columns[each.name] = kind.sql(dialect=DIALECT)
+    return columns
+
+
+def _check_ddl(text: str) -> str:
+    ddl_columns(text)
+    return text
+
+
+def _check_expression(text: str) -> str:
+    parse_expression(text)
+    return text
+
+
+Ddl = Annotated[str, AfterValidator(_check_ddl), Field(examples=["carrier STRING, dep_delay DOUBLE"])]
+"""Columns with Spark types, checked when the spec is read."""
+
+Expression = Annotated[str, AfterValidator(_check_expression), Field(min_length=1)]
+"""A Spark SQL expression, checked when the spec is read."""

@@ -1,0 +1,171 @@
+"""The spec of a stream: `conf/streams/<id>.yaml`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from lakeward.spec.model import Bool, Int, PositiveInt, SpecModel, Text
+from lakeward.spec.sinks import Quarantine, Sink
+from lakeward.spec.sources import Reference, Source
+from lakeward.spec.sql import Expression
+from lakeward.spec.transform import Transform
+from lakeward.spec.trigger import Trigger
+from lakeward.spec.types import Duration, Memory, Name, Span, StreamId, TableName
+
+SINGLE = "source"
+"""The name of the source of a stream that has only one and did not name it."""
+
+OF_THE_SOURCE = ("decode", "watermark", "deduplicate")
+"""Keys that may stand beside `source:` instead of inside it."""
+
+
+def _conf_value(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int | float) else value
+
+
+SparkConf = dict[
+    Annotated[str, Field(pattern=r"^spark\.[A-Za-z0-9_.\-]+$")],
+    Annotated[str, BeforeValidator(_conf_value, json_schema_input_type=str | int | float | bool)],
+]
+"""Spark settings; numbers and booleans become the text Spark reads."""
+
+
+class SchemaPolicy(SpecModel):
+    """What happens when the source's columns change."""
+
+    evolution: Literal["fixed", "additive"] = "fixed"
+
+
+class Limits(SpecModel):
+    """When a stream counts as lagging or stalled."""
+
+    freshness: Span = Duration("5m")
+    """Lagging when the newest landed record is older than this while the source has newer ones."""
+    lag_records: PositiveInt | None = None
+    """Lagging when more records than this wait."""
+    stall: Span = Duration("5m")
+    """Stalled when no batch was committed for this long although records wait."""
+
+
+class State(SpecModel):
+    """The state store of a stream with windows, joins or deduplication."""
+
+    provider: Literal["rocksdb", "hdfs"] = "rocksdb"
+    max_rows: PositiveInt | None = None
+
+
+class Executors(SpecModel):
+    """How many executors, and how large; only where the backend has executors."""
+
+    min: Annotated[Int, Field(ge=0)] = 0
+    max: PositiveInt = 2
+    cores: PositiveInt = 1
+    memory: Memory = Memory("1g")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.min > self.max:
+            raise ValueError(f"executors: min {self.min} is more than max {self.max}")
+        return self
+
+
+class Resources(SpecModel):
+    """Which driver hosts the stream, and how large that driver is."""
+
+    driver: Name | None = None
+    """Name of the driver; streams with the same one share a process. Default: a driver of its own."""
+    cores: PositiveInt | None = None
+    driver_memory: Memory | None = None
+    executors: Executors | None = None
+
+
+class Restart(SpecModel):
+    """How a failed stream is restarted: 10 s x 2^n with full jitter."""
+
+    max_backoff: Span = Duration("10m")
+    reset_after: Span = Duration("30m")
+    """Commits for this long make the next failure the first again."""
+
+
+class StreamSpec(SpecModel):
+    """One stream: sources, a transform, a sink, and how it is run.
+
+    `source:` with its keys beside it is the short form of `sources: {source: ...}`; both read into `sources`.
+    A checkpoint is never given: its place follows from the stream's id.
+    """
+
+    id: StreamId
+    owner: Text
+    team: Text | None = None
+    tags: tuple[Text, ...] = ()
+    enabled: Bool = True
+    sources: Annotated[dict[Name, Source], Field(min_length=1)]
+    reference: dict[Name, Reference] = Field(default_factory=dict)
+    transform: Transform = Transform(sql="SELECT * FROM source")
+    rules: dict[Name, Expression] = Field(default_factory=dict)
+    """Name -> condition on the transform's columns; a row for which it does not hold goes to quarantine."""
+    sink: Sink
+    quarantine: Quarantine | None = None
+    schema_: SchemaPolicy = Field(default=SchemaPolicy(), alias="schema")
+    trigger: Trigger = Trigger(every=Duration("30s"))
+    lineage: Literal["rows", "none"] | None = None
+    """`rows`: the transform keeps the position columns, every record can be accounted for. Derived when not given."""
+    limits: Limits = Limits()
+    state: State = State()
+    resources: Resources = Resources()
+    spark: SparkConf = Field(default_factory=dict)
+    restart: Restart = Restart()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _single_source(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        if SINGLE not in data:
+            stray = [key for key in OF_THE_SOURCE if key in data]
+            if stray and "sources" in data:
+                raise ValueError(f"{', '.join(stray)} stands beside source:, not sources:; move it into the source")
+            return data
+        if "sources" in data:
+            raise ValueError("give source: (one, named source) or sources: (several, by name), not both")
+        source = data[SINGLE]
+        rest = {key: value for key, value in data.items() if key != SINGLE and key not in OF_THE_SOURCE}
+        if isinstance(source, dict):
+            for key in OF_THE_SOURCE:
+                if key in data:
+                    if key in source:
+                        raise ValueError(f"{key} stands both beside source: and inside it")
+                    source = {**source, key: data[key]}
+        return {**rest, "sources": {SINGLE: source}}
+
+    @property
+    def source(self) -> Source:
+        """The only source.
+
+        Raises:
+            ValueError: there are several.
+        """
+        if len(self.sources) != 1:
+            raise ValueError(f"stream {self.id} has several sources: {', '.join(self.sources)}")
+        return next(iter(self.sources.values()))
+
+    @property
+    def driver(self) -> str:
+        """The driver that hosts this stream."""
+        return str(self.resources.driver or self.id)
+
+    @property
+    def position_columns(self) -> tuple[str, ...]:
+        """All position columns of all sources, each once, in order."""
+        found = dict.fromkeys(column for source in self.sources.values() for column in source.position_columns)
+        return tuple(found)
+
+    @property
+    def tables(self) -> tuple[TableName, ...]:
+        """The tables of the lake this stream writes: its sink's and its quarantine's."""
+        kept = self.quarantine.table if self.quarantine else None
+        return tuple(table for table in (self.sink.table, kept) if table is not None)

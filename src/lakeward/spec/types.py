@@ -1,0 +1,198 @@
+"""Values with a meaning of their own: durations, sizes, schedules, names.
+
+Each keeps the text the user wrote, says what is wrong in one plain sentence, and describes itself in the JSON Schema.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Annotated, Any, ClassVar, Self
+
+from croniter import croniter
+from pydantic import AfterValidator, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema
+
+_IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]*"
+
+
+class _Written(str):
+    """A string that is checked when it is read; subclasses add what it means."""
+
+    pattern: ClassVar[re.Pattern[str]]
+    wanted: ClassVar[str]
+    examples: ClassVar[list[str]]
+
+    def __new__(cls, text: str) -> Self:
+        if not isinstance(text, str) or not cls.pattern.fullmatch(text):
+            raise ValueError(cls.wanted)
+        return super().__new__(cls, text)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(
+            cls, serialization=core_schema.plain_serializer_function_ser_schema(str, when_used="json")
+        )
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"type": "string", "pattern": f"^{cls.pattern.pattern}$", "examples": cls.examples}
+
+
+class _Measured(_Written):
+    """A written amount; compares by what it amounts to, so that `60s` equals `1m`. Prints as written."""
+
+    @property
+    def amount(self) -> float:
+        """What is compared."""
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> bool:
+        return self.amount == other.amount if isinstance(other, type(self)) else NotImplemented
+
+    def __ne__(self, other: object) -> bool:
+        return self.amount != other.amount if isinstance(other, type(self)) else NotImplemented
+
+    def __lt__(self, other: object) -> bool:
+        return self.amount < other.amount if isinstance(other, type(self)) else NotImplemented
+
+    def __le__(self, other: object) -> bool:
+        return self.amount <= other.amount if isinstance(other, type(self)) else NotImplemented
+
+    def __gt__(self, other: object) -> bool:
+        return self.amount > other.amount if isinstance(other, type(self)) else NotImplemented
+
+    def __ge__(self, other: object) -> bool:
+        return self.amount >= other.amount if isinstance(other, type(self)) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.amount)
+
+
+class Duration(_Measured):
+    """A span of time as written in a spec: `500ms`, `10s`, `5m`, `2h`, `7d`."""
+
+    pattern = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+    wanted = "a duration is a number and a unit: 10s, 5m, 2h or 7d"
+    examples: ClassVar[list[str]] = ["10s", "5m", "2h", "7d"]
+    _seconds: ClassVar[dict[str, float]] = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
+
+    @property
+    def seconds(self) -> float:
+        """The length in seconds."""
+        match = self.pattern.fullmatch(self)
+        number, unit = (match[1], match[2]) if match else ("0", "s")
+        return float(number) * self._seconds[unit]
+
+    @property
+    def timedelta(self) -> timedelta:
+        """The length as Python's own type."""
+        return timedelta(seconds=self.seconds)
+
+    @property
+    def spark(self) -> str:
+        """The length as a Spark interval, e.g. `10000 milliseconds`: for triggers and watermarks."""
+        return f"{round(self.seconds * 1000)} milliseconds"
+
+    amount = seconds
+
+
+class Size(_Measured):
+    """A size as written in a spec: `128MB`, `10GB`; 1 KB is 1024 bytes, as Iceberg and Spark count."""
+
+    pattern = re.compile(r"(\d+(?:\.\d+)?)(B|KB|MB|GB|TB)")
+    wanted = "a size is a number and a unit: 512KB, 128MB or 10GB"
+    examples: ClassVar[list[str]] = ["512KB", "128MB", "10GB"]
+    _bytes: ClassVar[dict[str, int]] = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
+
+    @property
+    def bytes(self) -> int:
+        """The size in bytes."""
+        match = self.pattern.fullmatch(self)
+        number, unit = (match[1], match[2]) if match else ("0", "B")
+        return int(float(number) * self._bytes[unit])
+
+    amount = bytes
+
+
+class Memory(_Written):
+    """Memory of a JVM in Spark's own form: `512m`, `2g`."""
+
+    pattern = re.compile(r"[1-9]\d*[mg]")
+    wanted = "memory is a whole number and m or g: 512m, 2g"
+    examples: ClassVar[list[str]] = ["512m", "2g"]
+
+    @property
+    def bytes(self) -> int:
+        """The size in bytes."""
+        return int(self[:-1]) << (20 if self.endswith("m") else 30)
+
+
+class TableName(_Written):
+    """A table of the lake, `namespace.table`."""
+
+    pattern = re.compile(rf"{_IDENTIFIER}\.{_IDENTIFIER}")
+    wanted = "a table is namespace.table (letters, digits, _), for example nyc.flights"
+    examples: ClassVar[list[str]] = ["nyc.flights"]
+
+    @property
+    def namespace(self) -> str:
+        """The part before the dot."""
+        return self.split(".")[0]
+
+    @property
+    def name(self) -> str:
+        """The part after the dot."""
+        return self.split(".")[1]
+
+
+class StreamId(_Written):
+    """The stable id of a stream: it names the checkpoint, the Dag and the position in the table."""
+
+    pattern = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+    wanted = "a stream's id is lower case letters, digits, _ and -, starts with a letter, at most 63 characters"
+    examples: ClassVar[list[str]] = ["flights"]
+
+
+class Name(_Written):
+    """A name that SQL can use as it stands: of a source, a reference, a rule, a driver."""
+
+    pattern = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+    wanted = "a name is letters, digits and _, and does not start with a digit"
+    examples: ClassVar[list[str]] = ["flights"]
+
+
+class PythonCallable(_Written):
+    """A Python callable, `package.module:function`."""
+
+    pattern = re.compile(rf"{_IDENTIFIER}(\.{_IDENTIFIER})*:{_IDENTIFIER}")
+    wanted = "a Python callable is package.module:function"
+    examples: ClassVar[list[str]] = ["my_streams.clean:flights"]
+
+
+def _cron(text: str) -> str:
+    if len(text.split()) != 5 or not croniter.is_valid(text):
+        raise ValueError('a schedule is five cron fields, for example "0 * * * *" for every full hour')
+    return text
+
+
+def _positive(kind: str) -> Callable[[Any], Any]:
+    def check(value: Any) -> Any:
+        amount = value.seconds if isinstance(value, Duration) else value.bytes
+        if amount <= 0:
+            raise ValueError(f"a {kind} here must be more than 0")
+        return value
+
+    return check
+
+
+Cron = Annotated[str, AfterValidator(_cron), Field(examples=["0 * * * *"])]
+"""Five cron fields, checked when the spec is read."""
+
+Span = Annotated[Duration, AfterValidator(_positive("duration"))]
+"""A duration longer than nothing."""
+
+Bytes = Annotated[Size, AfterValidator(_positive("size"))]
+"""A size larger than nothing."""
