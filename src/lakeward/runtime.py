@@ -176,3 +176,34 @@ def registry_url(home: Home) -> str:
     if not url:
         raise LakewardError("The registry's address is not known", why=f"{file} is empty", next="lakeward stack up")
     return url
+
+
+class Launch(BaseModel):
+    """What a launched driver is told, in a 0600 file only it reads: who it is, its token, and the addresses.
+
+    Attributes:
+        driver: the driver's name; its streams are those the registry assigns to it.
+        token: random per launch; claims the leases and proves the driver against newer launches.
+        folder: the driver's own folder: rotated logs, `exit.json`.
+        runtime: where the rest is.
+        conf: Spark conf of this driver (resources), without secrets.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    driver: str
+    token: str
+    folder: Path
+    runtime: Runtime
+    conf: dict[str, str] = {}
+
+    def write(self, file: Path) -> None:
+        """Write the file so that only its owner can read it."""
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w") as stream:
+            stream.write(self.model_dump_json(indent=2))
+
+    @classmethod
+    def read(cls, file: Path) -> Launch:
+        """Read what `write` wrote."""
+        return cls.model_validate_json(file.read_text())
