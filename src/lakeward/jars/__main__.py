@@ -1,0 +1,41 @@
+"""`python -m lakeward.jars`: fetch what is missing and verify all. With `pin`: rewrite `jars.sha256` after a change."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from lakeward.errors import LakewardError
+from lakeward.jars import check, ivy
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(text + "\n")
+
+
+def main(arguments: list[str]) -> int:
+    """Entry point; returns the exit code."""
+    try:
+        if arguments == ["pin"]:
+            return _pin()
+        at = ivy.ensure(lambda name: _say(f"  {name}"))
+        _say(f"{len(check.listed())} jars verified in {at}")
+    except LakewardError as error:
+        _say(str(error))
+        return error.exit_code
+    return 0
+
+
+def _pin() -> int:
+    with tempfile.TemporaryDirectory() as name:
+        fresh = Path(name) / "jars"
+        ivy.retrieve(fresh, lambda line: _say(f"  {line}"))
+        lines = [f"{check.digest_of(fresh / jar)}  {jar}\n" for jar in check.names(fresh)]
+    check.LIST.write_text("".join(lines))
+    _say(f"{len(lines)} digests written to {check.LIST}: review the difference")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,60 @@
+"""A jar runs only if its bytes are the ones reviewed: `jars.sha256`, in the form of `sha256sum`."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from lakeward.errors import Refused
+
+LIST = Path(__file__).with_name("jars.sha256")
+
+
+def listed() -> dict[str, str]:
+    """File name relative to the jars' folder (`spark/x.jar`) -> SHA-256 in hex."""
+    pairs = (line.split(maxsplit=1) for line in LIST.read_text().splitlines() if line.strip())
+    return {name.strip().removeprefix("*"): digest for digest, name in pairs}
+
+
+def missing(folder: Path) -> list[str]:
+    """The listed jars that are not in `folder`."""
+    return [name for name in listed() if not (folder / name).is_file()]
+
+
+def verify(folder: Path) -> int:
+    """Compare every listed jar with its digest, and refuse a jar nobody listed. Returns how many were compared.
+
+    Raises:
+        Refused: a jar is missing, is not the one listed, or is not listed at all; named, with expected and found.
+    """
+    expected = listed()
+    for name, digest in expected.items():
+        file = folder / name
+        if not file.is_file():
+            raise Refused("A jar is missing", why=f"{file} is listed in {LIST.name}", next="python -m lakeward.jars")
+        found = digest_of(file)
+        if found != digest:
+            raise Refused(
+                f"The jar {file.name} is not the one that was reviewed",
+                why=f"{file}: expected SHA-256 {digest}, found {found}",
+                next=f"rm {file} && python -m lakeward.jars   (and find out who changed it)",
+            )
+    strangers = sorted(set(names(folder)) - set(expected))
+    if strangers:
+        raise Refused(
+            f"The jar {strangers[0]} was never reviewed",
+            why=f"{folder / strangers[0]} is not listed in {LIST.name}, yet it would be on the classpath",
+            next=f"rm {folder / strangers[0]}",
+        )
+    return len(expected)
+
+
+def names(folder: Path) -> list[str]:
+    """The jars in `folder`, named as in the list."""
+    return sorted(jar.relative_to(folder).as_posix() for jar in folder.glob("*/*.jar"))
+
+
+def digest_of(file: Path) -> str:
+    """SHA-256 of a file in hex."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

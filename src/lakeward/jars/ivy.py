@@ -1,0 +1,111 @@
+"""Fetch the jars with the Ivy that pyspark brings: only Java is needed, no Maven.
+
+Ivy keeps what it downloaded in its own cache, so an interrupted fetch resumes there. The result is put together in a
+temporary folder, verified, and moved into place in one step: a folder of jars is whole and right, or not there.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from lakeward.errors import DependencyDown, LakewardError
+from lakeward.jars import check, places
+from lakeward.jars.java import find_java
+
+IVY_FILE = Path(__file__).with_name("ivy.xml")
+PATTERN = "[conf]/[artifact]-[revision].[ext]"
+_SHOWN = ("downloading ", ":: resolving", ":: retrieving", "\t[FAILED", "\t\t::")
+
+
+def ensure(progress: Callable[[str], None] = lambda line: None) -> Path:
+    """The folder with every jar present and verified; what is missing is fetched.
+
+    Raises:
+        LakewardError: a jar is not the one listed, or could not be fetched.
+    """
+    at = places.folder()
+    if check.missing(at):
+        fetch(at, progress)
+    else:
+        check.verify(at)
+    return at
+
+
+def fetch(target: Path, progress: Callable[[str], None] = lambda line: None) -> Path:
+    """Download, verify and put the jars into `target`.
+
+    Args:
+        target: the folder that will hold `spark/` and `kafka/`; an incomplete one is replaced.
+        progress: called with one line of text for each file.
+
+    Raises:
+        DependencyDown: a repository could not be reached.
+        Refused: what came is not what was reviewed; nothing is put in place.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as name:
+        fresh = Path(name) / "jars"
+        retrieve(fresh, progress)
+        check.verify(fresh)
+        _replace(fresh, target)
+    return target
+
+
+def retrieve(into: Path, progress: Callable[[str], None]) -> None:
+    """Run Ivy once, without looking at what it brought."""
+    java = find_java()
+    engine = next(iter(sorted(places.pyspark_jars().glob("ivy-*.jar"))), None)
+    if engine is None:
+        raise LakewardError("pyspark has no Ivy", why=f"no ivy-*.jar in {places.pyspark_jars()}", next="uv sync")
+    cache = places.cache() / "ivy"
+    cache.mkdir(parents=True, exist_ok=True)
+    command = [
+        str(java.binary), "-cp", str(engine), "org.apache.ivy.Main",
+        "-ivy", str(IVY_FILE), "-cache", str(cache), "-confs", *places.SETS,
+        "-types", "jar", "bundle", "-retrieve", f"{into}/{PATTERN}",
+    ]  # fmt: skip
+    tail: list[str] = []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            tail = [*tail[-60:], line.rstrip()]
+            if line.startswith(_SHOWN[0]):
+                progress(line.split()[1].rsplit("/", 1)[-1])
+    if process.returncode != 0 or not into.is_dir():
+        raise _failure("\n".join(tail))
+
+
+def _replace(fresh: Path, target: Path) -> None:
+    # Another process may have finished the same fetch meanwhile: its folder is as good as ours.
+    if target.exists() and not check.missing(target):
+        return
+    if target.exists():
+        shutil.rmtree(target)
+    os.replace(fresh, target)
+
+
+def _failure(output: str) -> LakewardError:
+    lines = [line.strip() for line in output.splitlines() if line.strip(" :\t")]
+    telling = [
+        line for line in lines if "FAILED" in line or "not found" in line or "Exception" in line or "PKIX" in line
+    ]
+    why = "; ".join(dict.fromkeys(telling[:3] or lines[-3:]))
+    if "PKIX" in output or "SSLHandshake" in output:
+        return DependencyDown(
+            "The jars could not be fetched: Java does not trust the repository's certificate",
+            why=why,
+            next="a corporate proxy signs TLS here: give Java its CA, e.g. "
+            "export JAVA_TOOL_OPTIONS=-Djavax.net.ssl.trustStore=/etc/ssl/certs/java/cacerts, or "
+            "keytool -importcert -cacerts -file your-ca.pem -alias your-ca; then: python -m lakeward.jars",
+        )
+    return DependencyDown(
+        "The jars could not be fetched",
+        why=why,
+        next="check the network and proxy (Java reads JAVA_TOOL_OPTIONS=-Dhttps.proxyHost=.. -Dhttps.proxyPort=..), "
+        "then: python -m lakeward.jars   (it resumes)",
+    )

@@ -1,0 +1,99 @@
+"""Java: the one thing a user must have installed. Found in `JAVA_HOME`, then on `PATH`."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from lakeward.errors import Unhealthy
+
+OLDEST = 17  # Spark 4 runs on nothing older
+
+
+@dataclass(frozen=True)
+class Java:
+    """A Java that was run and answered.
+
+    Attributes:
+        binary: the `java` program, links resolved.
+        major: its feature version, e.g. 17.
+    """
+
+    binary: Path
+    major: int
+
+    @property
+    def home(self) -> Path:
+        """The value for `JAVA_HOME`."""
+        return self.binary.parent.parent
+
+
+def find_java(environ: Mapping[str, str] | None = None) -> Java:
+    """The Java Lakeward will use.
+
+    Raises:
+        Unhealthy: there is none, it does not run, or it is older than 17; `next` is the command for this platform.
+    """
+    env = os.environ if environ is None else environ
+    found = _candidate(env)
+    if found is None:
+        raise Unhealthy(
+            "Java is missing",
+            why=f"no `java` in JAVA_HOME or on PATH; Spark and Kafka need Java {OLDEST} or 21",
+            next=install_command(),
+        )
+    major = _major(found)
+    if major is None:
+        raise Unhealthy("Java does not run", why=f"`{found} -version` gave no version", next=install_command())
+    if major < OLDEST:
+        raise Unhealthy(
+            f"Java {major} is too old",
+            why=f"{found} is Java {major}; Spark and Kafka need Java {OLDEST} or 21",
+            next=f"{install_command()}   (or set JAVA_HOME to a Java {OLDEST} or 21)",
+        )
+    return Java(found.resolve(), major)
+
+
+def install_command(system: str | None = None, which: object = shutil.which) -> str:
+    """The one command that installs a fitting Java on this platform."""
+    assert callable(which)
+    if (system or platform.system()) == "Darwin":
+        return "brew install openjdk@17 && export JAVA_HOME=$(brew --prefix openjdk@17)"
+    commands = {
+        "apt-get": "sudo apt-get install -y openjdk-17-jre-headless",
+        "dnf": "sudo dnf install -y java-17-openjdk-headless",
+        "yum": "sudo yum install -y java-17-openjdk-headless",
+        "zypper": "sudo zypper install -y java-17-openjdk-headless",
+        "pacman": "sudo pacman -S --noconfirm jre17-openjdk-headless",
+        "apk": "sudo apk add openjdk17-jre-headless",
+    }
+    for manager, command in commands.items():
+        if which(manager):
+            return command
+    return "install Java 17 from https://adoptium.net and set JAVA_HOME to it"
+
+
+def _candidate(env: Mapping[str, str]) -> Path | None:
+    home = env.get("JAVA_HOME")
+    if home and os.access(Path(home) / "bin" / "java", os.X_OK):
+        return Path(home) / "bin" / "java"
+    on_path = shutil.which("java", path=env.get("PATH", ""))
+    return Path(on_path) if on_path else None
+
+
+def _major(java: Path) -> int | None:
+    try:
+        done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    match = re.search(r'version "(\d+)(?:\.(\d+))?', done.stderr + done.stdout)
+    if not match:
+        return None
+    major = int(match[1])
+    return int(match[2] or 0) if major == 1 else major  # Java 8 calls itself 1.8

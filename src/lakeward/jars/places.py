@@ -1,0 +1,78 @@
+"""Where the jars are, and the classpaths made of them."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+from pathlib import Path
+
+from lakeward.errors import LakewardError
+from lakeward.jars import check
+
+SETS = ("spark", "kafka")
+# 69 MB of AWS SDK: a driver that never talks to S3 should not hold it.
+ONLY_WHEN_ASKED = ("iceberg-aws-bundle",)
+# The broker takes Scala and log4j from pyspark instead of downloading them twice.
+FROM_PYSPARK = ("scala-library-", "scala-reflect-", "slf4j-api-", "log4j-api-", "log4j-core-", "log4j-slf4j2-impl-")
+
+
+def folder() -> Path:
+    """The folder with `spark/` and `kafka/`: `LAKEWARD_JARS`, or the cache folder of this list of jars."""
+    chosen = os.environ.get("LAKEWARD_JARS")
+    if chosen:
+        return Path(chosen).resolve()
+    digest = hashlib.sha256(check.LIST.read_bytes()).hexdigest()[:16]
+    return cache() / "jars" / digest
+
+
+def cache() -> Path:
+    """Lakeward's cache: `${XDG_CACHE_HOME:-~/.cache}/lakeward`."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lakeward"
+
+
+def spark_folder() -> Path:
+    """The folder with the jars of Spark applications; the value of `Runtime.jars`."""
+    return folder() / "spark"
+
+
+def spark_classpath(at: Path | None = None, *, aws: bool = False) -> tuple[Path, ...]:
+    """The jars of a Spark application, sorted.
+
+    Args:
+        at: `Runtime.jars`, or the folder above it; default: this machine's.
+        aws: also the AWS bundle (S3FileIO, Glue).
+
+    Raises:
+        LakewardError: there are none: they were never fetched.
+    """
+    base = at or spark_folder()
+    base = base / "spark" if (base / "spark").is_dir() else base
+    found = tuple(sorted(jar for jar in base.glob("*.jar") if aws or not jar.name.startswith(ONLY_WHEN_ASKED)))
+    if not found:
+        raise _absent(base)
+    return found
+
+
+def kafka_classpath() -> tuple[Path, ...]:
+    """The jars of the embedded broker, those it takes from pyspark included."""
+    own = tuple(sorted((folder() / "kafka").glob("*.jar")))
+    if not own:
+        raise _absent(folder() / "kafka")
+    return own + tuple(sorted(jar for jar in pyspark_jars().glob("*.jar") if jar.name.startswith(FROM_PYSPARK)))
+
+
+def pyspark_jars() -> Path:
+    """The `jars` folder of the installed pyspark, found without importing it.
+
+    Raises:
+        LakewardError: pyspark is not installed here.
+    """
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or not spec.submodule_search_locations:
+        raise LakewardError("pyspark is not installed here", next="uv sync --extra spark")
+    return Path(spec.submodule_search_locations[0]) / "jars"
+
+
+def _absent(at: Path) -> LakewardError:
+    return LakewardError("The jars are not here", why=f"{at} holds none", next="python -m lakeward.jars")
