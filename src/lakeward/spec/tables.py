@@ -1,0 +1,135 @@
+"""Policies of tables: `conf/tables.yaml`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Annotated, Any, cast
+
+from pydantic import BaseModel, Field, create_model
+
+from lakeward.spec.model import SpecModel, Text
+from lakeward.spec.policy import CLASS_DEFAULTS, FLOORS, REASONS, Policy, TableClass
+
+
+def _partial(model: type[BaseModel], name: str) -> type[SpecModel]:
+    """`model` with every field optional: what a user may override of it."""
+    fields: dict[str, Any] = {}
+    for key, info in model.model_fields.items():
+        kind: Any = info.annotation
+        if isinstance(kind, type) and issubclass(kind, SpecModel):
+            kind = _partial(kind, kind.__name__ + "Override")
+        elif info.metadata:
+            kind = Annotated[kind, *info.metadata]
+        fields[key] = (kind | None, Field(default=None, alias=info.alias, description=info.description))
+    made = create_model(name, __base__=SpecModel, __doc__=model.__doc__, **fields)
+    return cast(type[SpecModel], made)
+
+
+PolicyOverride = _partial(Policy, "PolicyOverride")
+"""A policy of which any part may be given."""
+
+Glob = Annotated[str, Field(pattern=r"^[A-Za-z0-9_*?\[\]!-]+\.[A-Za-z0-9_*?\[\]!-]+$", examples=["nyc.*"])]
+
+
+class Rule(PolicyOverride):  # type: ignore[misc, valid-type]  # made by create_model above
+    """Thresholds for the tables that match."""
+
+    match: Glob
+    """Tables this is for, as a glob over namespace.table."""
+
+
+class UnsafeRule(Rule):
+    """Thresholds below the floors for the tables that match: experiments and demonstrations."""
+
+    why: Text
+    """Why these tables may lose the protection of the floors."""
+
+
+class Tables(SpecModel):
+    """Policies of the lake's tables. Later entries win over earlier ones, `unsafe` over all."""
+
+    defaults: PolicyOverride = PolicyOverride()  # type: ignore[valid-type]  # made by create_model above
+    policies: tuple[Rule, ...] = ()
+    unsafe: tuple[UnsafeRule, ...] = ()
+
+
+@dataclass(frozen=True)
+class ResolvedPolicy:
+    """The policy of one table, and where each value came from.
+
+    Attributes:
+        table: `namespace.table`.
+        policy: every threshold.
+        origins: path of a threshold (`expire.older_than`) -> words: the entry of tables.yaml, or default and reason.
+    """
+
+    table: str
+    policy: Policy
+    origins: dict[str, str]
+
+
+def leaves(data: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Path -> value of every leaf of nested mappings, paths joined with dots."""
+    for key, value in data.items():
+        path = f"{prefix}{key}"
+        if isinstance(value, dict):
+            yield from leaves(value, path + ".")
+        else:
+            yield path, value
+
+
+def merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    """`above` laid over `below`, mapping by mapping; neither is changed."""
+    result = dict(below)
+    for key, value in above.items():
+        known = result.get(key)
+        result[key] = merged(known, value) if isinstance(known, dict) and isinstance(value, dict) else value
+    return result
+
+
+def overrides(rule: SpecModel) -> dict[str, Any]:
+    """What an entry really sets, as plain data with the keys a user writes."""
+    data = rule.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return {key: value for key, value in data.items() if key not in ("match", "why")}
+
+
+def resolve_policy(tables: Tables, table: str, class_: TableClass = "append-stream") -> ResolvedPolicy:
+    """The policy of `table`: class defaults, then `defaults`, then matching `policies`, then matching `unsafe`.
+
+    `class_` is what the table's writers make it; an entry with `class:` says otherwise.
+    """
+    layers: list[tuple[str, dict[str, Any]]] = [("defaults", overrides(tables.defaults))]
+    layers += [(f"policies[{i}] ({r.match})", overrides(r)) for i, r in enumerate(tables.policies) if matches(r, table)]
+    layers += [(f"unsafe[{i}] ({r.why})", overrides(r)) for i, r in enumerate(tables.unsafe) if matches(r, table)]
+    chosen = str(class_)
+    for _, data in layers:
+        chosen = data.get("class", chosen)
+    document: dict[str, Any] = merged(Policy().document(), CLASS_DEFAULTS[chosen]) | {"class": chosen}
+    document["compact"].setdefault("target_size", None)
+    origins = {path: f"default: {REASONS[path]}" for path, _ in leaves(document)}
+    for path, _ in leaves(CLASS_DEFAULTS[chosen]):
+        origins[path] = f"default of {chosen}: {REASONS[path]}"
+    for name, data in layers:
+        document = merged(document, data)
+        for path, _ in leaves(data):
+            origins[path] = f"conf/tables.yaml {name}"
+    return ResolvedPolicy(table, Policy.model_validate(document), origins)
+
+
+def matches(rule: SpecModel, table: str) -> bool:
+    """Whether the entry's glob covers the table."""
+    return fnmatchcase(table, cast(Rule, rule).match)
+
+
+def below_floors(rule: SpecModel) -> list[tuple[str, Any, Any, str]]:
+    """Thresholds of an entry below their floor: (path, value, floor, what a smaller value costs)."""
+    found = []
+    for path, (floor, cost) in FLOORS.items():
+        value: Any = rule
+        for part in path.split("."):
+            value = getattr(value, part, None)
+        if value is not None and value < floor:
+            found.append((path, value, floor, cost))
+    return found
