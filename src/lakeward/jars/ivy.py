@@ -6,7 +6,6 @@ temporary folder, verified, and moved into place in one step: a folder of jars i
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import tempfile
@@ -86,7 +85,7 @@ def _replace(fresh: Path, target: Path) -> None:
         return
     if target.exists():
         shutil.rmtree(target)
-    os.replace(fresh, target)
+    fresh.replace(target)
 
 
 def _failure(output: str) -> LakewardError:

@@ -7,7 +7,7 @@ import platform
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,9 +60,8 @@ def find_java(environ: Mapping[str, str] | None = None) -> Java:
     return Java(found.resolve(), major)
 
 
-def install_command(system: str | None = None, which: object = shutil.which) -> str:
+def install_command(system: str | None = None, which: Callable[[str], str | None] = shutil.which) -> str:
     """The one command that installs a fitting Java on this platform."""
-    assert callable(which)
     if (system or platform.system()) == "Darwin":
         return "brew install openjdk@17 && export JAVA_HOME=$(brew --prefix openjdk@17)"
     commands = {

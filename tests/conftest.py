@@ -1,0 +1,139 @@
+"""Real services every test folder may use. They start when first asked for, once a run, and end with it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from lakeward import jars
+from lakeward.stack import ports, private, service_user
+from lakeward.stack.kafka import Kafka, create_topic
+from lakeward.stack.postgres import Postgres, environment, pgpass
+
+
+@dataclass(frozen=True)
+class PostgresService:
+    """A running PostgreSQL.
+
+    Attributes:
+        host, port, user: where and as whom; the user owns every database made here.
+        pgpass: 0600 password file: set `PGPASSFILE` to it, or pass it as `passfile`.
+    """
+
+    host: str
+    port: int
+    user: str
+    pgpass: Path
+    password: str
+    admin_password: str
+    _server: Postgres
+
+    def url(self, database: str, driver: str = "psycopg2") -> str:
+        """An SQLAlchemy URL without a password; the password file gives it."""
+        return f"postgresql+{driver}://{self.user}@{self.host}:{self.port}/{database}"
+
+    def jdbc(self, database: str) -> str:
+        """The JDBC URL."""
+        return f"jdbc:postgresql://{self.host}:{self.port}/{database}"
+
+    def create_database(self, name: str | None = None) -> str:
+        """A new empty database, owned by `user`; a unique name is made unless one is given."""
+        chosen = name or f"test_{uuid4().hex[:12]}"
+        self._server.prepare(self.admin_password, {}, {chosen: self.user})
+        return chosen
+
+    def drop_database(self, name: str) -> None:
+        """Remove a database, ending the connections to it."""
+        from psycopg2 import sql
+
+        with (
+            closing(self._server.connect("postgres", "postgres", password=self.admin_password)) as link,
+            link.cursor() as cursor,
+        ):
+            link.autocommit = True
+            cursor.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+@dataclass(frozen=True)
+class KafkaService:
+    """A running broker; topics are never made by themselves."""
+
+    bootstrap: str
+
+    def create_topic(self, name: str | None = None, partitions: int = 1, config: dict[str, str] | None = None) -> str:
+        """A new topic, ready to use; a unique name is made unless one is given."""
+        chosen = name or f"test-{uuid4().hex[:12]}"
+        assert create_topic(self.bootstrap, chosen, partitions, config), f"the topic {chosen} exists already"
+        return chosen
+
+
+@contextmanager
+def running(command: list[str], log: Path, stop: signal.Signals, env: dict[str, str] | None = None) -> Iterator[None]:
+    """A server in the foreground of its own process group, ended whatever happens."""
+    with log.open("ab") as sink:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink, start_new_session=True, env=env, cwd="/"
+        )
+    try:
+        yield
+    finally:
+        process.send_signal(stop)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _wait(ready: Callable[[], None], log: Path) -> None:
+    try:
+        ready()
+    except Exception as error:
+        error.add_note(log.read_text(errors="replace")[-3000:])
+        raise
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresService]:
+    """A PostgreSQL of this run: `.host .port .user .pgpass .url(db) .jdbc(db) .create_database(name)`."""
+    folder = tmp_path_factory.mktemp("postgres")
+    server = Postgres(folder / "pg", ports.any_free(), {"fsync": "off", "full_page_writes": "off"})
+    log = folder / "log"
+    server.initialise("admin-password")
+    with running(server.command(bound=True), log, signal.SIGINT, environment()):
+        _wait(lambda: server.wait("admin-password"), log)
+        server.prepare("admin-password", {"lakeward": "test-password"}, {"lakeward": "lakeward"})
+        file = private.write(folder / "pgpass", pgpass(server.port, {"lakeward": "test-password"}))
+        yield PostgresService(ports.HOST, server.port, "lakeward", file, "test-password", "admin-password", server)
+
+
+@pytest.fixture
+def database(postgres: PostgresService) -> Iterator[str]:
+    """The name of an empty database of this test's own."""
+    name = postgres.create_database()
+    yield name
+    postgres.drop_database(name)
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaService]:
+    """A Kafka broker of this run: `.bootstrap .create_topic(name, partitions)`."""
+    folder = tmp_path_factory.mktemp("kafka")
+    jars.ensure()
+    java = jars.find_java()
+    with ExitStack() as held:
+        port, controller = ports.any_free(), ports.any_free()
+        broker = Kafka(folder, port, controller)
+        broker.initialise(java)
+        log = folder / "log"
+        held.enter_context(running(service_user.bound(broker.command(java)), log, signal.SIGTERM, dict(os.environ)))
+        _wait(broker.wait, log)
+        yield KafkaService(broker.bootstrap)
