@@ -1,0 +1,90 @@
+"""How Spark, PyIceberg and the stack reach the catalog `lake`: one JdbcCatalog, three dialects of its address.
+
+No password appears here: the JDBC driver and libpq both read the file `PGPASSFILE` names.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import quote
+
+from lakeward.runtime import CATALOG, Lake
+
+SPARK_EXTENSIONS = (
+    "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+    "io.delta.sql.DeltaSparkSessionExtension",
+)
+_KINDS = ("type", "catalog-impl")  # whoever sets one of these brings a catalog of another kind
+
+# JdbcCatalog's tables in their V1 form (with `iceberg_type`, which views need). PyIceberg would create the V0 form.
+_SCHEMA = (
+    """CREATE TABLE IF NOT EXISTS iceberg_tables (
+         catalog_name VARCHAR(255) NOT NULL, table_namespace VARCHAR(255) NOT NULL, table_name VARCHAR(255) NOT NULL,
+         metadata_location VARCHAR(1000), previous_metadata_location VARCHAR(1000), iceberg_type VARCHAR(5),
+         PRIMARY KEY (catalog_name, table_namespace, table_name))""",
+    """CREATE TABLE IF NOT EXISTS iceberg_namespace_properties (
+         catalog_name VARCHAR(255) NOT NULL, namespace VARCHAR(255) NOT NULL, property_key VARCHAR(255) NOT NULL,
+         property_value VARCHAR(1000), PRIMARY KEY (catalog_name, namespace, property_key))""",
+)
+
+
+def spark_conf(lake: Lake) -> dict[str, str]:
+    """The Spark conf every Lakeward application shares: extensions and the catalogs `lake` and `spark_catalog`.
+
+    The process needs `PGPASSFILE` in its environment.
+    """
+    prefix = f"spark.sql.catalog.{CATALOG}"
+    catalog = {"cache-enabled": "false", "warehouse": lake.warehouse}
+    if not _other_kind(lake):
+        catalog |= {
+            "catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog",
+            "uri": f"jdbc:postgresql://{lake.host}:{lake.port}/{lake.database}",
+            "jdbc.user": lake.user,
+            "jdbc.schema-version": "V1",
+        }
+    catalog |= lake.properties
+    return {
+        "spark.sql.extensions": ",".join(SPARK_EXTENSIONS),
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        prefix: "org.apache.iceberg.spark.SparkCatalog",
+        **{f"{prefix}.{key}": value for key, value in catalog.items()},
+    }
+
+
+def pyiceberg_properties(lake: Lake, pgpass: Path | None = None) -> dict[str, str]:
+    """The properties for `pyiceberg.catalog.load_catalog(CATALOG, **properties)`.
+
+    Args:
+        lake: the catalog.
+        pgpass: `Runtime.pgpass`; needed where `PGPASSFILE` is not in the environment.
+    """
+    properties = {"warehouse": lake.warehouse}
+    if not _other_kind(lake):
+        properties |= {"type": "sql", "uri": _url(lake, pgpass)}
+    return properties | lake.properties
+
+
+def create_schema(lake: Lake, pgpass: Path | None = None) -> None:
+    """Create the catalog's two tables in the database; safe to repeat. Nothing for a catalog of another kind."""
+    if _other_kind(lake):
+        return
+    import psycopg2
+
+    how = {"passfile": str(pgpass)} if pgpass else {}
+    with (
+        closing(psycopg2.connect(host=lake.host, port=lake.port, dbname=lake.database, user=lake.user, **how)) as link,
+        link.cursor() as cursor,
+    ):
+        for statement in _SCHEMA:
+            cursor.execute(statement)
+        link.commit()
+
+
+def _other_kind(lake: Lake) -> bool:
+    return any(key in lake.properties for key in _KINDS)
+
+
+def _url(lake: Lake, pgpass: Path | None) -> str:
+    query = f"?passfile={quote(str(pgpass), safe='')}" if pgpass else ""
+    return f"postgresql+psycopg2://{lake.user}@{lake.host}:{lake.port}/{lake.database}{query}"
