@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from lakeward.registry.schema import actions, facts, plans, tables
@@ -50,7 +51,7 @@ def record_facts(connection: Connection, name: str, snapshot_id: int | None, fou
 
 def newest_facts(connection: Connection) -> dict[str, dict[str, Any]]:
     """The newest facts by table, each with `at` and `snapshot_id`."""
-    rows = connection.execute(select(facts).distinct(facts.c.table).order_by(facts.c.table, facts.c.at.desc()))
+    rows = connection.execute(select(facts).ext(distinct_on(facts.c.table)).order_by(facts.c.table, facts.c.at.desc()))
     return {row.table: {**row.facts, "at": row.at, "snapshot_id": row.snapshot_id} for row in rows}
 
 

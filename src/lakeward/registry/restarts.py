@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection, func, insert, select
+from sqlalchemy.dialects.postgresql import distinct_on
 
 from lakeward.registry.schema import restarts
 
@@ -61,7 +62,7 @@ def newest(connection: Connection) -> dict[tuple[str, str | None], Restart]:
             func.extract("epoch", func.now() - restarts.c.at).label("age_s"),
             func.coalesce(restarts.c.next_attempt_at <= func.now(), False).label("due"),
         )
-        .distinct(restarts.c.driver, restarts.c.stream)
+        .ext(distinct_on(restarts.c.driver, restarts.c.stream))
         .order_by(restarts.c.driver, restarts.c.stream, restarts.c.at.desc(), restarts.c.id.desc())
     )
     found: dict[tuple[str, str | None], Restart] = {}
