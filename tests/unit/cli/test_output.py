@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from lakeward.cli import app, context
+from lakeward.cli.output import ConsoleOutput, JsonOutput, rfc3339
+
+
+def test_json_is_alone_on_stdout(capsys):
+    output = JsonOutput()
+    output.note("working")
+    output.show({"at": datetime(2026, 11, 21, 3, 10, tzinfo=UTC), "rows": [{"a": 1}]}, rows="rows")
+    captured = capsys.readouterr()
+    assert json.loads(captured.out) == {"at": "2026-11-21T03:10:00.000Z", "rows": [{"a": 1}]}
+    assert "working" in captured.err
+
+
+def test_a_table_has_a_row_a_record_and_says_when_there_is_none(capsys):
+    ConsoleOutput().show({"streams": [{"id": "flights", "ok": True, "x": None}]}, rows="streams")
+    ConsoleOutput().show({"streams": []}, rows="streams")
+    out = capsys.readouterr().out
+    assert "flights" in out
+    assert "yes" in out
+    assert "no streams" in out
+
+
+def test_markup_in_data_is_shown_not_interpreted(capsys):
+    ConsoleOutput().show({"why": "[red]not markup[/red]"})
+    assert "[red]not markup[/red]" in capsys.readouterr().out
+
+
+def test_times_are_rfc3339_in_utc():
+    assert rfc3339(datetime(2026, 1, 2, 3, 4, 5, 678900, tzinfo=UTC)) == "2026-01-02T03:04:05.678Z"
+
+
+@pytest.mark.parametrize("arguments", [["version", "-o", "json"], ["-o", "json", "version"]])
+def test_common_options_stand_before_or_after_the_verb(arguments, capsys):
+    with pytest.raises(SystemExit) as ended:
+        app.main(arguments)
+    assert ended.value.code == 0
+    assert "version" in json.loads(capsys.readouterr().out)
+
+
+def test_a_foreseen_error_is_three_lines_and_its_exit_code(tmp_path, capsys, monkeypatch):
+    monkeypatch.delenv("LAKEWARD_REGISTRY_URL_FILE", raising=False)
+    context.take_common_options(["--home", str(tmp_path)])
+    with pytest.raises(Exception, match="next: lakeward stack up"):
+        context.state().runtime  # noqa: B018 - the property raises
+
+
+def test_a_wrong_value_of_output_is_a_usage_error(capsys):
+    with pytest.raises(SystemExit) as ended:
+        app.main(["version", "-o", "xml"])
+    assert ended.value.code == 2
+    assert "invalid choice: 'xml'" in capsys.readouterr().err
