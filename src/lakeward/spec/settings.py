@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
 from lakeward.spec.model import PositiveInt, SpecModel, Text
 from lakeward.spec.stream import Executors, SparkConf
-from lakeward.spec.types import Duration, Memory, Name, Span
+from lakeward.spec.types import Brokers, Duration, Memory, Name, Span
 
 
 class KafkaConnection(SpecModel):
     """Brokers of a cluster that is not the embedded one. Passwords stand in the Airflow connection of the same id."""
 
-    bootstrap: Annotated[str, Field(pattern=r"^[^\s,:/@]+:\d+(,[^\s,:/@]+:\d+)*$", examples=["broker-1:9092"])]
+    bootstrap: Brokers
 
 
 class Connection(SpecModel):

@@ -8,9 +8,9 @@ from pydantic import Field, model_validator
 
 from lakeward.spec.model import SpecModel, Text, only_one
 from lakeward.spec.partition import PartitionField
-from lakeward.spec.sources import KAFKA_CONNECTION, Topic
+from lakeward.spec.sources import KAFKA_CONNECTION
 from lakeward.spec.sql import Expression
-from lakeward.spec.types import Name, PythonCallable, TableName
+from lakeward.spec.types import Name, PythonCallable, TableName, Topic
 
 Keys = Annotated[tuple[Name, ...], Field(min_length=1)]
 

@@ -9,10 +9,10 @@ from pydantic import Field, model_validator
 from lakeward.spec.decode import Decode
 from lakeward.spec.model import Bool, PositiveInt, SpecModel, Text, only_one
 from lakeward.spec.positions import position_columns
-from lakeward.spec.types import Duration, Name, Span, TableName
+from lakeward.spec.sql import Ddl
+from lakeward.spec.types import Duration, Name, Span, TableName, Topic
 
 KAFKA_CONNECTION = "lakeward_kafka"
-Topic = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")]
 
 
 class KafkaSource(SpecModel):
@@ -156,7 +156,7 @@ class Reference(SpecModel):
     iceberg: TableName | None = None
     delta: TableName | None = None
     jdbc: JdbcReference | None = None
-    columns: Text | None = None
+    columns: Ddl | None = None
     """Types of a CSV as Spark DDL; without it every column is STRING: a guess would change with the data."""
     nulls: str | None = None
     """The text a CSV writes for no value, e.g. `NA`."""

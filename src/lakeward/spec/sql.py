@@ -6,14 +6,19 @@ whether rows are grouped; what only Spark knows (types, functions) is checked by
 
 from __future__ import annotations
 
+import logging
+from itertools import pairwise
 from typing import Annotated, Any
 
-import sqlglot
 from pydantic import AfterValidator, Field
 from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
+from sqlglot.tokenizer_core import Token, TokenType
 
 DIALECT = "spark"
+logging.getLogger("sqlglot").setLevel(logging.ERROR)  # what it warns of is a problem of the spec, and said as one
+_SPARK = Dialect.get_or_raise(DIALECT)
 
 
 class SqlProblem(ValueError):
@@ -51,22 +56,38 @@ def quote_text(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def parse(text: str) -> exp.Expression:
+def parse(text: str) -> exp.Expr:
     """The one statement in `text`.
 
     Raises:
         SqlProblem: it does not parse, is empty, or is more than one statement.
     """
     try:
-        statements = [each for each in sqlglot.parse(text, dialect=DIALECT) if each is not None]
+        tokens = _spark_tokens(text)
+        statements = [each for each in _SPARK.parser().parse(tokens, text) if each is not None]
     except SqlglotError as error:
         raise _problem(error) from None
     except RecursionError:
         raise SqlProblem("this SQL is nested too deeply to read") from None
     if len(statements) != 1:
         raise SqlProblem("there is no statement here" if not statements else "more than one statement; a spec has one")
-    found: exp.Expression = statements[0]  # type: ignore[assignment]  # sqlglot types its parser wider than it returns
-    return found
+    if isinstance(statements[0], exp.Command):
+        raise SqlProblem(f"this is no SELECT: it begins with {text.split()[0].upper()}", 1, 1)
+    return statements[0]
+
+
+def _spark_tokens(text: str) -> list[Token]:
+    """The tokens of `text`, with `window(` as the function it is in Spark.
+
+    sqlglot 30 reads `... GROUP BY window(t, '1 hour')` as the start of a WINDOW clause.
+    """
+    tokens = list(_SPARK.tokenize(text))
+    for index, (token, following) in enumerate(pairwise(tokens)):
+        if token.token_type is TokenType.WINDOW and following.token_type is TokenType.L_PAREN:
+            tokens[index] = Token(
+                TokenType.VAR, token.text, token.line, token.col, token.start, token.end, token.comments
+            )
+    return tokens
 
 
 def parse_select(text: str) -> exp.Query:
@@ -81,7 +102,7 @@ def parse_select(text: str) -> exp.Query:
     return statement
 
 
-def parse_expression(text: str) -> exp.Expression:
+def parse_expression(text: str) -> exp.Expr:
     """A scalar or boolean expression, e.g. a rule.
 
     Raises:
@@ -98,24 +119,32 @@ def parse_expression(text: str) -> exp.Expression:
     shaped = isinstance(statement, exp.Select) and len(statement.expressions) == 1 and not statement.args.get("from_")
     if not shaped or inner is None or statement.expressions[0] is not inner:
         raise SqlProblem("this is not one SQL expression")
-    found: exp.Expression = inner.this
+    found: exp.Expr = inner.this
     return found
 
 
 def _problem(error: SqlglotError) -> SqlProblem:
     details: list[dict[str, Any]] = getattr(error, "errors", None) or []
-    if not details:
-        # Tokenizer errors carry no position; their text starts with it: "Error tokenizing '...'".
-        return SqlProblem("this SQL cannot be read: " + str(error).splitlines()[0])
+    if not details:  # the tokenizer gives no position; a quote or a comment that is never closed gets here
+        return SqlProblem("this is not SQL: a quote or a comment is never closed")
     first = details[0]
     near = (first.get("highlight") or "").strip()
-    what = str(first.get("description") or "it does not parse").rstrip(".")
-    what = {"Invalid expression / Unexpected token": "unexpected"}.get(what, what)
-    text = f"{what} {near!r}" if what == "unexpected" and near else f"{what}" + (f", at {near!r}" if near else "")
+    said = str(first.get("description") or "")
+    if near.startswith(")") or not near:
+        near = "the end" if not near else near
+    if said.startswith("Expecting"):
+        what = f"expected {said.removeprefix('Expecting').strip()} before {near!r}"
+    elif said.startswith("Required keyword"):
+        what = f"something is missing before {near!r}"
+    else:
+        what = f"unexpected {near!r}"
     line, column = first.get("line"), first.get("col")
     if line and column:
-        column = max(1, column - max(len(near) - 1, 0))  # sqlglot points at the end of the token
-    return SqlProblem(f"this is not SQL: {text}", line, column)
+        column = max(1, column - max(len(near) - 1, 0))  # sqlglot points at the last letter of the token
+    return SqlProblem(f"this is not SQL: {what}", line, column)
+
+
+_DDL_WANTED = "a schema is columns with Spark types: carrier STRING, dep_delay DOUBLE"
 
 
 def ddl_columns(ddl: str) -> dict[str, str]:
@@ -130,13 +159,12 @@ def ddl_columns(ddl: str) -> dict[str, str]:
     except SqlProblem as error:
         column = error.column - len(prefix) if error.column and error.line == 1 else error.column
         at = error.line if column and column > 0 else None
-        text = str(error).removeprefix("this is not SQL: ")
-        raise SqlProblem(
-            f"not a list of columns with types (carrier STRING, dep_delay DOUBLE): {text}", at, column if at else None
-        ) from None
+        near = str(error).rpartition(" before ")[2] if " before " in str(error) else ""
+        what = f"an unknown type or a missing comma at {near}" if near else str(error)
+        raise SqlProblem(f"{what}; {_DDL_WANTED}", at, column if at else None) from None
     schema = statement.this if isinstance(statement, exp.Create) else None
     if not isinstance(schema, exp.Schema) or not schema.expressions:
-        raise SqlProblem("not a list of columns with types, for example: carrier STRING, dep_delay DOUBLE")
+        raise SqlProblem(_DDL_WANTED)
     columns: dict[str, str] = {}
     for each in schema.expressions:
         kind = each.args.get("kind") if isinstance(each, exp.ColumnDef) else None

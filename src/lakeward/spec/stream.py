@@ -12,7 +12,7 @@ from lakeward.spec.sources import Reference, Source
 from lakeward.spec.sql import Expression
 from lakeward.spec.transform import Transform
 from lakeward.spec.trigger import Trigger
-from lakeward.spec.types import Duration, Memory, Name, Span, StreamId, TableName
+from lakeward.spec.types import Duration, Memory, Name, Span, SparkKey, StreamId, TableName
 
 SINGLE = "source"
 """The name of the source of a stream that has only one and did not name it."""
@@ -28,7 +28,7 @@ def _conf_value(value: Any) -> Any:
 
 
 SparkConf = dict[
-    Annotated[str, Field(pattern=r"^spark\.[A-Za-z0-9_.\-]+$")],
+    SparkKey,
     Annotated[str, BeforeValidator(_conf_value, json_schema_input_type=str | int | float | bool)],
 ]
 """Spark settings; numbers and booleans become the text Spark reads."""
@@ -123,24 +123,12 @@ class StreamSpec(SpecModel):
     @model_validator(mode="before")
     @classmethod
     def _single_source(cls, data: Any) -> Any:
-        if not isinstance(data, dict):
-            return data
-        if SINGLE not in data:
-            stray = [key for key in OF_THE_SOURCE if key in data]
-            if stray and "sources" in data:
-                raise ValueError(f"{', '.join(stray)} stands beside source:, not sources:; move it into the source")
-            return data
-        if "sources" in data:
-            raise ValueError("give source: (one, named source) or sources: (several, by name), not both")
-        source = data[SINGLE]
-        rest = {key: value for key, value in data.items() if key != SINGLE and key not in OF_THE_SOURCE}
-        if isinstance(source, dict):
-            for key in OF_THE_SOURCE:
-                if key in data:
-                    if key in source:
-                        raise ValueError(f"{key} stands both beside source: and inside it")
-                    source = {**source, key: data[key]}
-        return {**rest, "sources": {SINGLE: source}}
+        return long_form(data)
+
+    @classmethod
+    def also_written(cls) -> tuple[str, ...]:
+        """Keys of the short form, which the model itself does not have."""
+        return (SINGLE, *OF_THE_SOURCE)
 
     @property
     def source(self) -> Source:
@@ -169,3 +157,38 @@ class StreamSpec(SpecModel):
         """The tables of the lake this stream writes: its sink's and its quarantine's."""
         kept = self.quarantine.table if self.quarantine else None
         return tuple(table for table in (self.sink.table, kept) if table is not None)
+
+
+def long_form(data: Any) -> Any:
+    """The data of a spec with `source:` and its keys moved into `sources:`; other data is returned as it is.
+
+    Raises:
+        ValueError: short and long form are mixed.
+    """
+    if not isinstance(data, dict):
+        return data
+    beside = [key for key in OF_THE_SOURCE if key in data]
+    if SINGLE not in data:
+        if beside and "sources" in data:
+            raise ValueError(
+                f"{', '.join(beside)} may stand beside source:, not beside sources:; move it into a source"
+            )
+        return data
+    if "sources" in data:
+        raise ValueError("give source: (one, then named source) or sources: (several, by name), not both")
+    source = data[SINGLE]
+    if isinstance(source, dict):
+        twice = [key for key in beside if key in source]
+        if twice:
+            raise ValueError(f"{', '.join(twice)} stands both beside source: and inside it")
+        source = source | {key: data[key] for key in beside}
+    rest = {key: value for key, value in data.items() if key != SINGLE and key not in beside}
+    return rest | {"sources": {SINGLE: source}}
+
+
+def written_path(path: tuple[str | int, ...], data: dict[str, Any]) -> tuple[str | int, ...]:
+    """The path in the file as it was written, for a path in the long form."""
+    if SINGLE not in data or path[:1] != ("sources",):
+        return path
+    inner = path[2:]
+    return inner if inner and inner[0] in OF_THE_SOURCE and inner[0] in data else (SINGLE, *inner)

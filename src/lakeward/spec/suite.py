@@ -10,13 +10,13 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from lakeward.spec.model import SpecModel, Text
-from lakeward.spec.types import TableName
+from lakeward.spec.types import ExpectationType, TableName
 
 
 class Expectation(SpecModel):
     """One expectation of Great Expectations, and what its failure means here."""
 
-    type: Annotated[str, Field(pattern=r"^(expect_[a-z0-9_]+|unexpected_rows_expectation)$")]
+    type: ExpectationType
     """The expectation's name in Great Expectations, e.g. `expect_column_values_to_not_be_null`."""
     kwargs: dict[str, Any] = Field(default_factory=dict)
     severity: Literal["critical", "warning", "info"] = "warning"

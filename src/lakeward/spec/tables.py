@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field, create_model
 
 from lakeward.spec.model import SpecModel, Text
 from lakeward.spec.policy import CLASS_DEFAULTS, FLOORS, REASONS, Policy, TableClass
+from lakeward.spec.types import Glob
 
 
 def _partial(model: type[BaseModel], name: str) -> type[SpecModel]:
@@ -29,8 +30,6 @@ def _partial(model: type[BaseModel], name: str) -> type[SpecModel]:
 
 PolicyOverride = _partial(Policy, "PolicyOverride")
 """A policy of which any part may be given."""
-
-Glob = Annotated[str, Field(pattern=r"^[A-Za-z0-9_*?\[\]!-]+\.[A-Za-z0-9_*?\[\]!-]+$", examples=["nyc.*"])]
 
 
 class Rule(PolicyOverride):  # type: ignore[misc, valid-type]  # made by create_model above

@@ -172,6 +172,46 @@ class PythonCallable(_Written):
     examples: ClassVar[list[str]] = ["my_streams.clean:flights"]
 
 
+class Topic(_Written):
+    """A Kafka topic."""
+
+    pattern = re.compile(r"[A-Za-z0-9._-]{1,249}")
+    wanted = "a topic is letters, digits, dots, _ and -, at most 249 characters"
+    examples: ClassVar[list[str]] = ["flights"]
+
+
+class Brokers(_Written):
+    """Bootstrap servers, `host:port,host:port`; no user, no password."""
+
+    pattern = re.compile(r"[^\s,:/@]+:\d+(,[^\s,:/@]+:\d+)*")
+    wanted = "bootstrap servers are host:port, several with commas between: broker-1:9092,broker-2:9092"
+    examples: ClassVar[list[str]] = ["broker-1:9092,broker-2:9092"]
+
+
+class SparkKey(_Written):
+    """The name of a Spark setting."""
+
+    pattern = re.compile(r"spark\.[A-Za-z0-9_.\-]+")
+    wanted = "a Spark setting's name starts with spark. (spark.sql.shuffle.partitions)"
+    examples: ClassVar[list[str]] = ["spark.sql.shuffle.partitions"]
+
+
+class Glob(_Written):
+    """Tables by pattern, over `namespace.table`."""
+
+    pattern = re.compile(r"[A-Za-z0-9_*?\[\]!-]+\.[A-Za-z0-9_*?\[\]!-]+")
+    wanted = "tables are matched as namespace.table with * and ?, for example nyc.*"
+    examples: ClassVar[list[str]] = ["nyc.*"]
+
+
+class ExpectationType(_Written):
+    """An expectation of Great Expectations, in its file name's form."""
+
+    pattern = re.compile(r"expect_[a-z0-9_]+|unexpected_rows_expectation")
+    wanted = "an expectation's type is its snake case name in Great Expectations: expect_column_values_to_not_be_null"
+    examples: ClassVar[list[str]] = ["expect_column_values_to_not_be_null"]
+
+
 def _cron(text: str) -> str:
     if len(text.split()) != 5 or not croniter.is_valid(text):
         raise ValueError('a schedule is five cron fields, for example "0 * * * *" for every full hour')

@@ -1,0 +1,198 @@
+"""A YAML file as plain data, with the place of every key and value.
+
+Read by ruamel's safe composer and turned into data here: no tag makes an object, a key that is there twice is a
+problem, and so is whatever is not plain JSON-like data. Dates stay text; the models know what they want.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+Path_ = tuple[str | int, ...]
+_TAG = "tag:yaml.org,2002:"
+_MOST_VALUES = 20_000  # aliases can make a small file enormous; no spec comes near this
+_DEEPEST = 40
+
+
+@dataclass(frozen=True)
+class Place:
+    """A 1-based position in a file."""
+
+    line: int
+    column: int
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something wrong with the file as YAML."""
+
+    place: Place
+    path: Path_
+    message: str
+    value: Any = None
+
+
+@dataclass
+class Document:
+    """The data of one file and where it stands.
+
+    Attributes:
+        data: mappings, lists, text, numbers, booleans, None.
+        values, keys: path -> place of the value, and of the key that leads to it.
+        faults: what is wrong as YAML; with a syntax error `data` is None.
+    """
+
+    text: str
+    data: Any = None
+    values: dict[Path_, Place] = field(default_factory=dict)
+    keys: dict[Path_, Place] = field(default_factory=dict)
+    styles: dict[Path_, str | None] = field(default_factory=dict)
+    faults: list[Fault] = field(default_factory=list)
+
+    def has(self, path: Path_) -> bool:
+        """Whether something stands at exactly this path."""
+        return path in self.values
+
+    def place(self, path: Path_, *, key: bool = False) -> Place:
+        """Where `path` stands: its value (or its key), else the nearest thing above it that the file has."""
+        for length in range(len(path), -1, -1):
+            part = path[:length]
+            if (key or length < len(path)) and part in self.keys:
+                return self.keys[part]
+            if part in self.values:
+                return self.values[part]
+        return Place(1, 1)
+
+    def inside(self, path: Path_, line: int | None, column: int | None) -> Place:
+        """Where (line, column) of the text that stands at `path` is in the file."""
+        start = self.place(path)
+        if line is None or path not in self.values:
+            return start
+        style = self.styles.get(path)
+        if style in ("|", ">"):
+            lines = self.text.splitlines()
+            at = start.line + line  # the text begins on the line below the | or >
+            content = lines[start.line] if start.line < len(lines) else ""
+            indent = len(content) - len(content.lstrip(" "))
+            return Place(min(at, max(len(lines), 1)), (column or 1) + indent)
+        if line > 1:
+            return start  # folded over lines by YAML: the first is as near as one can say
+        return Place(start.line, start.column + (column or 1) - 1 + (1 if style in ("'", '"') else 0))
+
+
+def read_document(text: str) -> Document:
+    """Read one YAML file. Never raises for what stands in it: faults are listed in the document."""
+    document = Document(text)
+    try:
+        root = YAML(typ="safe", pure=True).compose(text)
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = Place(mark.line + 1, mark.column + 1) if mark else Place(1, 1)
+        document.faults.append(Fault(place, (), f"this is not YAML: {_plain(error)}"))
+        return document
+    except (YAMLError, ValueError, RecursionError) as error:
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        document.faults.append(Fault(Place(1, 1), (), f"this is not YAML: {first}"))
+        return document
+    if root is None:
+        document.data = {}
+        return document
+    _Builder(document).build(root)
+    return document
+
+
+def _plain(error: MarkedYAMLError) -> str:
+    problem = str(error.problem or "it cannot be read").removeprefix("but ")
+    if "cannot start any token" in problem and r"\t" in problem:
+        return "a tab cannot indent; use spaces"
+    if "mapping values are not allowed" in problem:
+        return "a second ': ' on this line; put the text in quotes"
+    context = f" {error.context}" if error.context else ""
+    return f"{problem}{context}"
+
+
+class _Builder:
+    """Turns nodes into data, once, within limits."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.count = 0
+
+    def build(self, root: Node) -> None:
+        try:
+            self.document.data = self._value(root, (), ())
+        except _TooMuchError as error:
+            self.document.data = None
+            self.document.faults.append(Fault(Place(1, 1), (), str(error)))
+
+    def _value(self, node: Node, path: Path_, above: tuple[int, ...]) -> Any:
+        self.count += 1
+        if self.count > _MOST_VALUES:
+            raise _TooMuchError("this file is too large for a spec (or its aliases multiply)")
+        if id(node) in above or len(above) > _DEEPEST:
+            raise _TooMuchError("this file is nested too deeply (or an alias contains itself)")
+        place = Place(node.start_mark.line + 1, node.start_mark.column + 1)
+        self.document.values[path] = place
+        if isinstance(node, MappingNode):
+            return self._mapping(node, path, (*above, id(node)))
+        if isinstance(node, SequenceNode):
+            return [self._value(item, (*path, i), (*above, id(node))) for i, item in enumerate(node.value)]
+        if not isinstance(node, ScalarNode):
+            return None
+        self.document.styles[path] = node.style
+        return self._scalar(node, path, place)
+
+    def _mapping(self, node: MappingNode, path: Path_, above: tuple[int, ...]) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            at = Place(key_node.start_mark.line + 1, key_node.start_mark.column + 1)
+            if not isinstance(key_node, ScalarNode):
+                self.document.faults.append(Fault(at, path, "a key must be one word, not a list or a mapping"))
+                continue
+            key = str(key_node.value)
+            here = (*path, key)
+            if key in result:
+                first = self.document.keys[here]
+                self.document.faults.append(
+                    Fault(at, here, f"key {key!r} is there twice; the first stands on line {first.line}", key)
+                )
+                continue
+            self.document.keys[here] = at
+            result[key] = self._value(value_node, here, above)
+        return result
+
+    def _scalar(self, node: ScalarNode, path: Path_, place: Place) -> Any:
+        text, tag = str(node.value), str(node.tag).removeprefix(_TAG)
+        try:
+            if tag == "null":
+                return None
+            if tag == "bool":
+                return text.lower() == "true"
+            if tag == "int":
+                return _whole_number(text)
+            if tag == "float":
+                return float(text.replace("_", ""))  # .inf and .nan stay text: no spec means them
+        except (ValueError, OverflowError):
+            return text
+        if tag not in ("str", "timestamp"):
+            self.document.faults.append(Fault(place, path, f"tags such as !{tag} are not read; write the value itself"))
+        return text
+
+
+def _whole_number(text: str) -> int | str:
+    digits = text.replace("_", "").lower()
+    if len(digits) > 30:
+        return text
+    for prefix, base in (("0x", 16), ("0o", 8), ("0b", 2)):
+        if digits.lstrip("+-").startswith(prefix):
+            return int(digits.replace(prefix, "", 1), base)
+    return int(digits)
+
+
+class _TooMuchError(Exception):
+    """Raised when a file would take unreasonable memory to read."""

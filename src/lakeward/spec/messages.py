@@ -1,0 +1,160 @@
+"""Pydantic's findings in plain words, with the path a user wrote and the keys the grammar knows."""
+
+from __future__ import annotations
+
+import re
+import types
+from dataclasses import dataclass
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+
+from lakeward.spec.document import Path_
+from lakeward.spec.problems import nearest
+from lakeward.spec.sql import SqlProblem
+
+_EXPECTED = {
+    "string_type": "this must be text; put it in quotes",
+    "string_too_short": "this must not be empty",
+    "int_type": "this must be a whole number, without quotes",
+    "int_from_float": "this must be a whole number",
+    "float_type": "this must be a number",
+    "float_parsing": "this must be a number",
+    "bool_type": "this must be true or false, without quotes",
+    "bool_parsing": "this must be true or false",
+    "dict_type": "this must be a mapping (key: value)",
+    "model_type": "this must be a mapping (key: value)",
+    "model_attributes_type": "this must be a mapping (key: value)",
+    "tuple_type": "this must be a list ([a, b])",
+    "list_type": "this must be a list ([a, b])",
+    "too_short": "this must not be empty",
+    "none_required": "this must be left out",
+    "finite_number": "this must be a number",
+    "date_from_datetime_parsing": "this must be a day: 2026-12-31",
+    "date_type": "this must be a day: 2026-12-31",
+    "date_parsing": "this must be a day: 2026-12-31",
+}
+_MAPPING_FIRST = ("literal_error", "value_error")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing a model refused. `key` tells that the key, not its value, is wrong; `sql` points inside SQL text."""
+
+    path: Path_
+    message: str
+    value: Any = None
+    valid: tuple[str, ...] = ()
+    nearest: str | None = None
+    key: bool = False
+    missing: bool = False
+    sql: SqlProblem | None = None
+
+
+def findings(error: ValidationError, model: type[BaseModel], data: Any) -> list[Finding]:
+    """All findings, one a path: of several about one value (a union tries each form) the most telling stays."""
+    found: dict[Path_, Finding] = {}
+    for each in sorted(error.errors(include_url=False), key=lambda e: e["type"] not in _MAPPING_FIRST):
+        finding = _finding(dict(each), model, data)
+        found.setdefault(finding.path, finding)
+    paths = set(found)
+    return [f for f in found.values() if not (f.missing and _choice_below(f, paths))]
+
+
+def _choice_below(finding: Finding, paths: set[Path_]) -> bool:
+    # `sink: {icebreg: ...}` is one mistake: the unknown key says it, "needs exactly one of" would only repeat it.
+    return any(len(path) > len(finding.path) and path[: len(finding.path)] == finding.path for path in paths)
+
+
+def _finding(error: dict[str, Any], model: type[BaseModel], data: Any) -> Finding:
+    kind, loc, given = error["type"], tuple(error["loc"]), error.get("input")
+    context = error.get("ctx") or {}
+    if kind == "missing":
+        path = _real_path(loc[:-1], data)
+        field = str(loc[-1])
+        return Finding((*path, field), f"{field} is missing{_purpose(model, (*path, field))}", missing=True)
+    if kind == "extra_forbidden":
+        path, field = _real_path(loc[:-1], data), str(loc[-1])
+        known = known_keys(model, path)
+        return Finding((*path, field), f"unknown key {field!r}", field, known, nearest(field, known), key=True)
+    path = _real_path(loc, data)
+    if kind == "literal_error":
+        valid = tuple(re.findall(r"'([^']*)'", str(context.get("expected")))) or (str(context.get("expected")).lower(),)
+        return Finding(path, "this is not one of the words known here", given, valid, nearest(str(given), valid))
+    if kind == "value_error":
+        cause = context.get("error")
+        text = str(cause) if cause else error["msg"].removeprefix("Value error, ")
+        return Finding(path, text, given, sql=cause if isinstance(cause, SqlProblem) else None)
+    if kind in ("greater_than", "greater_than_equal", "less_than", "less_than_equal"):
+        words = {"greater_than": "more than", "greater_than_equal": "at least", "less_than": "less than"}
+        bound = next(iter(context.values()))
+        return Finding(path, f"this must be {words.get(kind, 'at most')} {bound}", given)
+    return Finding(path, _EXPECTED.get(kind) or str(error["msg"])[:1].lower() + str(error["msg"])[1:], given)
+
+
+def _real_path(loc: Path_, data: Any) -> Path_:
+    """`loc` without the parts that name a form of a union or a key's own check, not something in the data."""
+    path: list[str | int] = []
+    for part in loc:
+        if (isinstance(data, dict) and part in data) or (
+            isinstance(data, list) and isinstance(part, int) and part < len(data)
+        ):
+            data = data[part]
+        else:
+            continue
+        path.append(part)
+    return tuple(path)
+
+
+def known_keys(model: type[BaseModel], path: Path_) -> tuple[str, ...]:
+    """The keys the grammar knows at `path` below `model`; empty where any key may stand."""
+    kind = _model_at(model, path)
+    if kind is None:
+        return ()
+    keys = [info.alias or name for name, info in kind.model_fields.items()]
+    extra = getattr(kind, "also_written", None)
+    return tuple([*keys, *(extra() if extra else ())])
+
+
+def _purpose(model: type[BaseModel], path: Path_) -> str:
+    kind = _model_at(model, path[:-1])
+    for name, info in kind.model_fields.items() if kind else ():
+        if (info.alias or name) == path[-1] and info.description:
+            return ": " + info.description.split("\n")[0].rstrip(".")
+    return ""
+
+
+def _model_at(model: type[BaseModel], path: Path_) -> type[BaseModel] | None:
+    kind: Any = model
+    for part in path:
+        kind = _step(kind, part)
+        if kind is None:
+            return None
+    found = _models(kind)
+    return found[0] if found else None
+
+
+def _step(kind: Any, part: str | int) -> Any:
+    for candidate in _options(kind):
+        if isinstance(candidate, type) and issubclass(candidate, BaseModel):
+            for name, info in candidate.model_fields.items():
+                if part in (name, info.alias):
+                    return info.annotation
+        arguments = get_args(candidate)
+        if get_origin(candidate) is dict:
+            return arguments[1]
+        if get_origin(candidate) in (tuple, list) and isinstance(part, int):
+            return arguments[0]
+    return None
+
+
+def _options(kind: Any) -> list[Any]:
+    if get_origin(kind) is Annotated:
+        return _options(get_args(kind)[0])
+    if get_origin(kind) in (Union, types.UnionType):
+        return [option for each in get_args(kind) for option in _options(each)]
+    return [kind]
+
+
+def _models(kind: Any) -> list[type[BaseModel]]:
+    return [each for each in _options(kind) if isinstance(each, type) and issubclass(each, BaseModel)]

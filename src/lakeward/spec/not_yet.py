@@ -1,0 +1,77 @@
+"""What the grammar knows and this version does not do yet: refused in plain words instead of half done.
+
+Whoever builds one of these deletes its line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lakeward.spec.document import Path_
+from lakeward.spec.settings import Settings
+from lakeward.spec.stream import StreamSpec
+from lakeward.spec.tables import Tables
+
+SOURCES = {"kinesis", "files", "iceberg", "delta", "socket", "rate", "format"}
+REFERENCES = {"iceberg", "delta", "jdbc"}
+SINKS = {"delta", "postgres", "files", "python", "console", "memory", "format"}
+MODES = {"complete", "upsert", "update"}
+TRIGGERS = {"available_now", "real_time", "continuous"}
+BACKENDS = {"standalone", "yarn", "kubernetes"}
+
+Found = Iterator[tuple[Path_, str]]
+
+
+def of_stream(spec: StreamSpec) -> Found:
+    """Path in the long form, and what is not done yet."""
+    for name, source in spec.sources.items():
+        at: Path_ = ("sources", name)
+        if source.connector in SOURCES:
+            yield (*at, source.connector), f"{source.connector} as a source"
+        if source.decode and source.decode.avro:
+            yield (*at, "decode", "avro"), "Avro records"
+        if source.decode and source.decode.columns == "all":
+            yield (*at, "decode", "columns"), "the record's key and headers as columns"
+        if source.deduplicate:
+            yield (*at, "deduplicate"), "deduplication"
+    for name, reference in spec.reference.items():
+        if reference.kind in REFERENCES:
+            yield ("reference", name, reference.kind), f"{reference.kind} as a reference"
+    if spec.transform.python:
+        yield ("transform", "python"), "a transform in Python"
+    sink: Path_ = ("sink", spec.sink.connector)
+    if spec.sink.connector in SINKS:
+        yield sink, f"{spec.sink.connector} as a sink"
+    elif spec.sink.mode in MODES:
+        yield (*sink, "mode"), f"mode {spec.sink.mode}"
+    if spec.sink.iceberg and spec.sink.iceberg.commit == "native":
+        yield (*sink, "commit"), "commit native"
+    if spec.schema_.evolution == "additive":
+        yield ("schema", "evolution"), "additive schema evolution"
+    if spec.trigger.kind in TRIGGERS:
+        yield ("trigger", spec.trigger.kind), f"trigger {spec.trigger.kind}"
+    if spec.state.provider == "hdfs":
+        yield ("state", "provider"), "a state provider other than rocksdb"
+    if spec.state.max_rows is not None:
+        yield ("state", "max_rows"), "a limit on the rows of state"
+    if spec.resources.executors is not None:
+        yield ("resources", "executors"), "executors (a driver runs in one local process)"
+
+
+def of_settings(settings: Settings) -> Found:
+    """Path in `conf/lakeward.yaml`, and what is not done yet."""
+    for name, driver in settings.drivers.items():
+        if driver.backend in BACKENDS:
+            yield ("drivers", name, "backend"), f"backend {driver.backend}"
+        if driver.executors is not None:
+            yield ("drivers", name, "executors"), "executors (a driver runs in one local process)"
+
+
+def of_tables(tables: Tables) -> Found:
+    """Path in `conf/tables.yaml`, and what is not done yet."""
+    rules: list[tuple[Path_, object]] = [(("defaults",), tables.defaults)]
+    rules += [(("policies", i), rule) for i, rule in enumerate(tables.policies)]
+    rules += [(("unsafe", i), rule) for i, rule in enumerate(tables.unsafe)]
+    for path, rule in rules:
+        if getattr(rule, "engine", None) == "submit":
+            yield (*path, "engine"), "engine submit"

@@ -1,0 +1,56 @@
+"""Which Spark settings a stream may give, and why the others are Lakeward's or the driver's."""
+
+from __future__ import annotations
+
+from lakeward.spec.secrets import hides_secret
+
+_OURS: tuple[tuple[str, str], ...] = (
+    ("spark.master", "where a driver runs follows from `drivers:` in conf/lakeward.yaml"),
+    ("spark.submit.", "where a driver runs follows from `drivers:` in conf/lakeward.yaml"),
+    ("spark.app.", "a driver's name is its identity"),
+    ("spark.jars", "jars come verified from one list"),
+    ("spark.driver.extra", "jars come verified from one list"),
+    ("spark.executor.extra", "jars come verified from one list"),
+    ("spark.sql.extensions", "Lakeward sets the extensions of the lake"),
+    ("spark.sql.catalog.", "catalogs are set in `catalog:` of conf/lakeward.yaml"),
+    ("spark.sql.defaultCatalog", "catalogs are set in `catalog:` of conf/lakeward.yaml"),
+    ("spark.wap.", "staging is how a batch is published; two of them would lose rows"),
+    ("spark.sql.iceberg.", "these decide how a batch is written; the commit protocol sets them"),
+    ("spark.sql.streaming.checkpointLocation", "a checkpoint's place follows from the stream's id and is never given"),
+    ("spark.sql.streaming.forceDeleteTempCheckpointLocation", "a checkpoint is never deleted"),
+    ("spark.sql.streaming.stateStore.providerClass", "write state: {provider: ..}; it is frozen in the checkpoint"),
+    ("spark.sql.streaming.stopActiveRunOnRestart", "the lease decides who runs"),
+    ("spark.sql.session.timeZone", "times are UTC everywhere"),
+)
+_OF_THE_DRIVER = (
+    "spark.driver.", "spark.executor.", "spark.dynamicAllocation.", "spark.memory.", "spark.ui.", "spark.scheduler.",
+    "spark.serializer", "spark.kryo", "spark.network.", "spark.rpc.", "spark.shuffle.", "spark.local.dir", "spark.cores.",
+    "spark.task.", "spark.kubernetes.", "spark.yarn.", "spark.hadoop.", "spark.eventLog.", "spark.metrics.",
+)  # fmt: skip
+FROZEN = (
+    "spark.sql.shuffle.partitions",
+    "spark.sql.streaming.stateStore.providerClass",
+    "spark.sql.streaming.stateStore.encodingFormat",
+    "spark.sql.streaming.stateStore.rocksdb.formatVersion",
+    "spark.sql.streaming.stateStore.compression.codec",
+    "spark.sql.streaming.multipleWatermarkPolicy",
+    "spark.sql.streaming.aggregation.stateFormatVersion",
+    "spark.sql.streaming.flatMapGroupsWithState.stateFormatVersion",
+    "spark.sql.streaming.join.stateFormatVersion",
+    "spark.sql.streaming.statefulOperator.useStrictDistribution",
+)
+"""Settings a checkpoint remembers: a restart with other values goes on with the old ones, silently."""
+
+
+def refusal(key: str, *, whole_driver: bool = False) -> str | None:
+    """Why a setting may not be given; None when it may. `whole_driver`: it stands under `drivers:`."""
+    if hides_secret(key):
+        return "a secret does not belong in Spark settings: they are shown in the UI; put it into the connection"
+    for prefix, why in _OURS:
+        if key == prefix or (prefix.endswith((".", "jars", "extra")) and key.startswith(prefix)):
+            return f"{key} is not yours to set: {why}"
+    if not whole_driver and key.startswith(_OF_THE_DRIVER):
+        return (
+            f"{key} is a setting of a whole driver, not of one stream: write it under `drivers:` in conf/lakeward.yaml"
+        )
+    return None
