@@ -1,0 +1,112 @@
+"""Is what a position calls landed still on the table's main branch? Decided over the chain of parents.
+
+Table properties do not roll back with `rollback_to_snapshot` and survive `CREATE OR REPLACE`, so the position alone
+proves nothing: its snapshot must be met on the way down from main's head. The snapshot log proves nothing after an
+expiry either. Sequence numbers only rise along main, which tells a chain cut by expiry from one that was rolled back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+@dataclass(frozen=True)
+class Link:
+    """One snapshot of a chain.
+
+    Attributes:
+        snapshot, seq, parent: ids and the sequence number; `parent` is None for a table's first snapshot.
+        operation: `append`, `replace`, `overwrite` or `delete`.
+        attempt: the `lakeward.attempt` it carries, if any.
+        wap_id: the id it was staged or published under, if any.
+    """
+
+    snapshot: int
+    seq: int
+    parent: int | None
+    operation: str = "append"
+    attempt: str | None = None
+    wap_id: str | None = None
+
+
+class Finding(StrEnum):
+    """How the walk ended."""
+
+    MET = "met"  # the position's snapshot is on main
+    EXPIRED = "expired"  # the chain was cut by expiry above it: right, because expiry checks positions first
+    ROLLED_BACK = "rolled-back"  # main goes round it: rows that were landed are not in the table
+    REPLACED = "replaced"  # the table was replaced: main has a beginning younger than the position
+
+
+@dataclass(frozen=True)
+class Ancestry:
+    """What the walk found.
+
+    Attributes:
+        finding: how it ended.
+        head: main's head, None for a table without snapshots.
+        walked: the snapshots younger than the position's, head first.
+        stop: the snapshot older than the position's where a rolled-back walk ended.
+    """
+
+    finding: Finding
+    head: Link | None = None
+    walked: tuple[Link, ...] = ()
+    stop: Link | None = None
+
+    @property
+    def right(self) -> bool:
+        """Whether everything the position calls landed is still in the table."""
+        return self.finding in (Finding.MET, Finding.EXPIRED)
+
+
+def walk(head: int | None, look_up: Callable[[int], Link | None], snapshot: int | None, seq: int) -> Ancestry:
+    """Walk main from its head down to a position's snapshot.
+
+    Args:
+        head: the id of main's head; None when main has no snapshot.
+        look_up: snapshot id -> link; None when the snapshot is not in the metadata (expired).
+        snapshot, seq: the position's snapshot and its sequence number; None when there is no position, or the table
+            had no snapshot then: nothing can be gone, and the walk only lists what main has.
+    """
+    current = look_up(head) if head is not None else None
+    if current is None:
+        return Ancestry(Finding.MET if snapshot is None else Finding.REPLACED)
+    first = current
+    walked: list[Link] = []
+    while True:
+        if current.snapshot == snapshot:
+            return Ancestry(Finding.MET, first, tuple(walked))
+        if snapshot is not None and current.seq <= seq:
+            return Ancestry(Finding.ROLLED_BACK, first, tuple(walked), current)
+        walked.append(current)
+        if current.parent is None:
+            return Ancestry(Finding.MET if snapshot is None else Finding.REPLACED, first, tuple(walked))
+        below = look_up(current.parent)
+        if below is None:
+            return Ancestry(Finding.EXPIRED, first, tuple(walked))
+        current = below
+
+
+def newest_of(stream: str, head: int | None, look_up: Callable[[int], Link | None]) -> int | None:
+    """The newest seq of `stream` that main still shows, by the ids snapshots were published under; None if none does.
+
+    Only for messages: ids are gone where snapshots are expired.
+    """
+    current = look_up(head) if head is not None else None
+    while current is not None:
+        found = seq_of(current.wap_id or "", stream)
+        if found is not None:
+            return found
+        current = look_up(current.parent) if current.parent is not None else None
+    return None
+
+
+def seq_of(attempt: str, stream: str) -> int | None:
+    """The seq in `<stream>/<seq>/<nonce>`; None when it is not an attempt of this stream."""
+    parts = attempt.split("/")
+    if len(parts) != 3 or parts[0] != stream or not parts[1].isdigit():
+        return None
+    return int(parts[1])

@@ -1,0 +1,116 @@
+"""Publish a staged snapshot together with the new position, by one exact compare-and-set on the table's metadata.
+
+Never `commitTransaction()`: its retries rebuild on whatever the table has become, set the property blindly, and check
+only appends for duplicates. Here the metadata that was checked is the metadata that is swapped; if it changed, the
+commit fails and everything is read and checked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lakeward.connectors.iceberg import java, position
+from lakeward.connectors.iceberg.check import TableState, check_table
+from lakeward.connectors.iceberg.position import Position
+from lakeward.connectors.iceberg.stage import Staged
+from lakeward.telemetry import failpoints
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Build = Callable[[int | None, int], Position]
+"""(published snapshot id, its sequence number) -> the position to publish with it."""
+
+
+class PositionMoved(Exception):
+    """The position is not the one that was checked; go back to step 1."""
+
+
+class StagedGone(Exception):
+    """The staged snapshot is not in the metadata any more (expired) or is not ours; go back to step 1."""
+
+
+class HeadMoved(Exception):
+    """The write depends on a head that is not main's any more: the batch must be written again."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """What one publication did: the position as it now stands in the table."""
+
+    position: Position
+
+
+def publish(
+    session: SparkSession, checked: TableState, staged: Staged, build: Build, *, head_must_be_parent: bool
+) -> Published:
+    """Make `staged` visible and move the position, both or neither.
+
+    Args:
+        session: the batch's session.
+        checked: the table as step 1 saw it.
+        staged: the snapshot to publish.
+        build: makes the new position.
+        head_must_be_parent: for any mode but append: what was written depends on what was read.
+
+    Raises:
+        PositionMoved, StagedGone, HeadMoved: see there.
+        Blocked: the table was rolled back, replaced or switched to no staging since step 1.
+        Exception: the JVM's, to be judged by `java.trouble`.
+    """
+    transaction = java.load(session, checked.table).newTransaction()
+    start = transaction.startMetadata()
+    now = java.state_of(start, checked.stream, checked.table)
+    if now.raw != checked.raw:
+        raise PositionMoved
+    # The property does not move with a rollback: between step 1 and here only a new walk can tell.
+    halt = check_table(now)
+    if halt is not None:
+        raise halt.error()
+    found = java.link_of(start.snapshot(staged.snapshot))
+    if found is None or found.attempt != staged.attempt:
+        raise StagedGone
+    head = start.currentSnapshot()
+    if head_must_be_parent and (head.snapshotId() if head is not None else None) != staged.parent:
+        raise HeadMoved
+    transaction.manageSnapshots().cherrypick(staged.snapshot).commit()
+    published = transaction.currentMetadata().currentSnapshot()
+    moved = build(published.snapshotId(), published.sequenceNumber())
+    _commit(transaction, checked.stream, moved)
+    return Published(moved)
+
+
+def write_position(session: SparkSession, table: str, stream: str, new: Position, expected: str | None) -> Position:
+    """Set a stream's position without any data: the primitive of import, reset and restore.
+
+    `snapshot` and `snapshot_seq` of `new` are replaced by main's head, which the position then stands on.
+
+    Args:
+        expected: the property as it was read, None for no position yet.
+
+    Raises:
+        PositionMoved: the table has another position than `expected`.
+        Exception: the JVM's; a failed commit means that nothing was written.
+    """
+    transaction = java.load(session, table).newTransaction()
+    start = transaction.startMetadata()
+    if start.properties().get(position.key(stream)) != expected:
+        raise PositionMoved
+    head = start.currentSnapshot()
+    moved = new.model_copy(
+        update={
+            "snapshot": head.snapshotId() if head is not None else None,
+            "snapshot_seq": head.sequenceNumber() if head is not None else 0,
+        }
+    )
+    _commit(transaction, stream, moved)
+    return moved
+
+
+def _commit(transaction: Any, stream: str, moved: Position) -> None:
+    transaction.updateProperties().set(position.key(stream), moved.to_json()).commit()
+    failpoints.hit("before-publish")
+    transaction.underlyingOps().commit(transaction.startMetadata(), transaction.currentMetadata())
+    failpoints.hit("after-publish")

@@ -1,0 +1,107 @@
+"""Rows kept aside: a table of our own, filled at most once per source record.
+
+The insert is an anti-join on (stream, source position): a batch that is replayed finds its bad rows already there. It
+runs before the batch is published, so a record is in quarantine or in the table before its position says it is done.
+It needs no position of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from lakeward.connectors.iceberg import java, table
+from lakeward.errors import Transient
+from lakeward.runtime import CATALOG
+from lakeward.spec.positions import IDENTITY_COLUMNS, INGESTED_AT, POSITION_TYPES
+from lakeward.spec.sql import quote_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+STREAM, SOURCE, REASON, RAW, ERROR = "stream", "source", "reason", "raw", "error"
+COLUMNS: dict[str, str] = {
+    STREAM: "STRING",
+    SOURCE: "STRING",
+    **{name: kind for name, kind in POSITION_TYPES.items() if name != INGESTED_AT},
+    REASON: "STRING",
+    RAW: "BINARY",
+    ERROR: "STRING",
+    INGESTED_AT: "TIMESTAMP",
+}
+"""The quarantine table: whose row, where it came from, why it is here, the record's bytes as they came.
+
+`reason` is a short code (`decode`, or a rule's name), `error` the detail; `raw` can be read with
+`CAST(raw AS STRING)`. Position columns of other connectors are null.
+"""
+_ATTEMPTS = 5
+
+
+def create(session: SparkSession, name: str) -> bool:
+    """Create the quarantine table unless it exists; partitioned by stream, because it is read and joined by stream."""
+    columns = ", ".join(f"{column} {kind}" for column, kind in COLUMNS.items())
+    return table.create(session, name, session.createDataFrame([], columns).schema, partition_by=[STREAM])
+
+
+def insert(bad: DataFrame, name: str, stream: str, identity: Sequence[str] = IDENTITY_COLUMNS["kafka"]) -> None:
+    """Add the rows of `bad` that are not in quarantine yet.
+
+    Args:
+        bad: columns of the quarantine table but `stream`; missing ones become null. Read twice: persist it where
+            that is dear. Each source record at most once.
+        name: the quarantine table, `namespace.table`.
+        stream: whose rows they are.
+        identity: the columns that identify a record of the source.
+
+    Raises:
+        Transient: the table kept changing, or the catalog does not answer.
+    """
+    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+
+    session = bad.sparkSession
+    given = set(bad.columns)
+    shaped = bad.select(
+        F.lit(stream).alias(STREAM),
+        *(
+            (F.col(column) if column in given else F.lit(None)).cast(kind).alias(column)
+            for column, kind in COLUMNS.items()
+            if column != STREAM
+        ),
+    )
+    key = [STREAM, SOURCE, *identity]
+    for _ in range(_ATTEMPTS):
+        known = session.table(quote_table(name, CATALOG)).where(F.col(STREAM) == stream)
+        known = _narrowed(known, shaped, identity).select(*key).alias("known")
+        same = [F.col(f"new.{column}").eqNullSafe(F.col(f"known.{column}")) for column in key]
+        fresh = shaped.alias("new").join(F.broadcast(known), same, "left_anti")
+        try:
+            fresh.writeTo(quote_table(name, CATALOG)).append()
+        except Exception as error:
+            trouble = java.trouble(error)
+            if trouble is java.Trouble.UNREACHABLE:
+                raise java.catalog_down(name, error) from error
+            if trouble in (java.Trouble.COMMIT_FAILED, java.Trouble.UNKNOWN):
+                continue  # whether it is there or not, the anti-join finds out
+            raise
+        return
+    raise Transient(
+        f"Rows of stream {stream} could not be put aside in {name}: contention",
+        why=f"{_ATTEMPTS} attempts met a table that had changed",
+        next=f"lakeward tables history {name}   shows who writes it",
+    )
+
+
+def _narrowed(known: DataFrame, bad: DataFrame, identity: Sequence[str]) -> DataFrame:
+    """Only the part of the quarantine that can hold the rows of `bad`: files are pruned by the range of offsets."""
+    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+
+    numbers = [column for column in identity if POSITION_TYPES[column] == "BIGINT"]
+    if not numbers:
+        return known
+    ends = [edge for column in numbers for edge in (F.min(column), F.max(column))]
+    found = bad.agg(*ends).first()
+    if found is None or found[0] is None:
+        return known
+    for index, column in enumerate(numbers):
+        known = known.where(F.col(column).between(found[2 * index], found[2 * index + 1]))
+    return known

@@ -1,0 +1,82 @@
+"""Stage a batch: write its files as a snapshot nobody sees yet, and find that snapshot again by its id."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lakeward.connectors.iceberg import java
+from lakeward.runtime import CATALOG
+from lakeward.spec.sql import quote_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_WAP_ID = "spark.wap.id"
+_SNAPSHOT_PROPERTY = f"spark.sql.iceberg.snapshot-property.{java.ATTEMPT}"
+
+
+@dataclass(frozen=True)
+class Staged:
+    """A staged snapshot.
+
+    Attributes:
+        snapshot, parent: ids; `parent` is main's head at the time of the write, None in an empty table.
+        attempt: `<stream>/<seq>/<nonce>`.
+        rows: records it adds.
+    """
+
+    snapshot: int
+    parent: int | None
+    attempt: str
+    rows: int
+
+
+@dataclass(frozen=True)
+class WentToMain:
+    """The write was not staged: somebody switched WAP off between the check and the write."""
+
+    snapshot: int
+    parent: int | None
+
+
+def new_attempt(stream: str, seq: int) -> str:
+    """An id for one write of one batch: unique, and it says whose and which."""
+    return f"{stream}/{seq}/{secrets.token_hex(8)}"
+
+
+def write(rows: DataFrame, table: str, attempt: str) -> None:
+    """Append `rows` to `table` as a staged snapshot. Nothing is visible yet."""
+    with _staging(rows.sparkSession, attempt):
+        rows.writeTo(quote_table(table, CATALOG)).append()
+
+
+def find(table: Any, attempt: str) -> Staged | WentToMain | None:
+    """The snapshot written under `attempt`, in a freshly loaded table; None if there is none (or no more)."""
+    metadata = java.metadata_of(table)
+    snapshots = metadata.snapshots()
+    for index in range(snapshots.size() - 1, -1, -1):  # the newest is last, and nearly always ours
+        snapshot = snapshots.get(index)
+        summary = snapshot.summary()
+        if summary.get(java.ATTEMPT) != attempt:
+            continue
+        if summary.get("wap.id") != attempt:
+            return WentToMain(snapshot.snapshotId(), snapshot.parentId())
+        rows = int(summary.get("added-records") or 0)
+        return Staged(snapshot.snapshotId(), snapshot.parentId(), attempt, rows)
+    return None
+
+
+@contextmanager
+def _staging(session: SparkSession, attempt: str) -> Iterator[None]:
+    """The batch's own cloned session stages what it writes; set around one write, unset whatever happens."""
+    session.conf.set(_WAP_ID, attempt)
+    session.conf.set(_SNAPSHOT_PROPERTY, attempt)
+    try:
+        yield
+    finally:
+        session.conf.unset(_WAP_ID)
+        session.conf.unset(_SNAPSHOT_PROPERTY)

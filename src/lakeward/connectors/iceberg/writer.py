@@ -1,0 +1,331 @@
+"""`ExactAppend`: lands the batches of one stream in one Iceberg table, each exactly once.
+
+1. read the table and the running batch, and decide; 2. stage the rows; 3. publish them with the position. Whatever goes
+wrong after the decision leads back to step 1, which finds out what is true. See docs: "Landing exactly once".
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import structlog
+
+from lakeward.connectors.iceberg import java, offsets, publish, stage
+from lakeward.connectors.iceberg.check import AlreadyLanded, Halt, Land, RunningBatch, TableState, decide
+from lakeward.connectors.iceberg.position import Position, Totals
+from lakeward.errors import Blocked, Fenced, Transient
+from lakeward.telemetry import failpoints
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_log = structlog.get_logger(__name__)
+
+ATTEMPTS = 8
+"""How often one batch is tried against a table that keeps changing."""
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
+
+
+@dataclass(frozen=True)
+class Landed:
+    """What became of one batch.
+
+    Attributes:
+        seq, snapshot: of the position that counts it; `snapshot` is None if nothing was written at all.
+        start, end: source name -> canonical offset.
+        counts: this batch's records; zeros for a batch that was there already.
+        totals: since the stream's first position.
+        already: the table had it before (a replay).
+        written: something was published; False for a batch without rows that advances nothing.
+        stage_ms, publish_ms: how long step 2 and step 3 took.
+        position: as it stands in the table after the batch; None if there is none.
+    """
+
+    seq: int
+    snapshot: int | None
+    start: Mapping[str, str]
+    end: Mapping[str, str]
+    counts: Totals
+    totals: Totals
+    already: bool = False
+    written: bool = True
+    stage_ms: float = 0.0
+    publish_ms: float = 0.0
+    position: Position | None = None
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What the caller knows about a batch besides the rows it lands.
+
+    `consumed` must be the result of a query (`count_batch`), not an accumulator or an `Observation`: those count a
+    task again whose shuffle output was lost. `landed` is not here: the staged snapshot's `added-records` is exact,
+    because only the files of committed tasks are in it.
+
+    Attributes:
+        consumed: records decoded; None where records and rows do not correspond (lineage `none`).
+        quarantined: of these, kept aside.
+    """
+
+    consumed: int | None = None
+    quarantined: int = 0
+
+
+class _Redo(Exception):
+    """This attempt cannot go on; back to step 1."""
+
+
+@dataclass
+class ExactAppend:
+    """Lands one stream in one table. Make a new one for every start of the query: it remembers what it published.
+
+    Args:
+        session: the session that starts the query.
+        stream, table: ids; `table` is `namespace.table` of the lake.
+        query_name: the name the query runs under.
+        sources: the stream's source names.
+        generation: the accepted spec that runs.
+        canonical: source name -> canonical form of its offsets; default: JSON with sorted keys.
+        topic_ids: topic -> id in the broker, asked at every batch; the caller decides how fresh it is.
+        stateful: whether the query keeps state. None: not known, treated as stateful.
+        mode: `append` only so far; the check that other modes need is in place.
+    """
+
+    session: SparkSession
+    stream: str
+    table: str
+    query_name: str
+    sources: Sequence[str] = ("source",)
+    generation: int = 0
+    canonical: Mapping[str, offsets.Canonical] = field(default_factory=dict)
+    topic_ids: Callable[[], Mapping[str, str]] = dict
+    stateful: bool | None = None
+    mode: str = "append"
+    _ours: deque[str] = field(default_factory=lambda: deque(maxlen=4 * ATTEMPTS), init=False, repr=False)
+    _seen: str | None = field(default=None, init=False, repr=False)
+    _began: bool = field(default=False, init=False, repr=False)
+
+    def running(self, batch_id: int) -> RunningBatch:
+        """The batch the query is running; call it from inside `foreachBatch`."""
+        execution = offsets.execution_of(self.session, self.query_name)
+        return offsets.running_batch(execution, batch_id, self.sources, self.canonical, self.topic_ids())
+
+    def land(
+        self,
+        rows: DataFrame,
+        batch_id: int,
+        *,
+        counted: Counted | None = None,
+        before_publish: Callable[[], None] | None = None,
+        complete_through: str | None = None,
+    ) -> Landed:
+        """Land one batch. Safe to call again with the same batch, by this process or any other.
+
+        Args:
+            rows: what goes into the table, columns by name.
+            batch_id: as Spark gave it.
+            counted: records consumed and quarantined.
+            before_publish: runs when the batch is known to be new, before anything is visible: the quarantine insert.
+            complete_through: event time up to which the table is final with this batch.
+
+        Raises:
+            Blocked: going on could lose or double rows; a person decides (`reason`, exact ranges, next command).
+            Fenced: somebody else moved the stream's position while this process was landing it.
+            Transient: the table kept changing (`contention`), or the catalog does not answer (`DependencyDown`).
+        """
+        batch = self.running(batch_id)
+        tried: dict[str, Totals] = {}
+        why = ""
+        for attempt in range(ATTEMPTS):
+            if attempt:
+                pause = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**attempt)
+                time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  # spreads writers, guards nothing
+                _log.info("trying the batch again", stream=self.stream, batch=batch_id, attempt=attempt, why=why)
+            state = self._read()
+            decision = decide(state, batch)
+            if isinstance(decision, Halt):
+                raise decision.error()
+            if isinstance(decision, AlreadyLanded):
+                return self._already(rows, batch, decision.position, tried)
+            try:
+                return self._write(
+                    rows, batch, state, decision, tried, counted or Counted(), before_publish, complete_through
+                )
+            except _Redo as redo:
+                why = str(redo)
+        raise Transient(
+            f"Batch {batch_id} of stream {self.stream} could not be landed in {self.table}: contention",
+            why=f"{ATTEMPTS} attempts met a table that had changed; last: {why}",
+            next=f"lakeward tables history {self.table}   shows who writes it",
+        )
+
+    def _read(self) -> TableState:
+        """Step 1's reading, and the fence: between our own batches nobody else may move the position."""
+        state = java.state_of(java.metadata_of(java.load(self.session, self.table)), self.stream, self.table)
+        ours = state.position is not None and state.position.attempt in self._ours
+        if self._began and state.raw != self._seen and not ours:
+            raise self._fenced(state)
+        self._began, self._seen = True, state.raw
+        return state
+
+    def _fenced(self, state: TableState) -> Fenced:
+        at = f"seq {state.position.seq} by attempt {state.position.attempt}" if state.position else "none"
+        return Fenced(
+            f"Stream {self.stream} is landed by somebody else",
+            why=f"its position in {self.table} moved under this driver: now {at}",
+            next=f"lakeward streams status {self.stream}   shows the driver that holds it",
+        )
+
+    def _already(self, rows: DataFrame, batch: RunningBatch, position: Position, tried: Mapping[str, Totals]) -> Landed:
+        """The table has it: from an earlier run, or from this very call, whose answer was lost."""
+        now = tried.get(position.attempt)
+        if now is None and not tried and self.stateful is not False:
+            # The state store commits by being executed: skipping the rows would fail the query at every restart.
+            rows.write.format("noop").mode("overwrite").save()
+        _log.info("the table has this batch already", stream=self.stream, batch=batch.batch, seq=position.seq)
+        return Landed(
+            seq=position.seq,
+            snapshot=position.snapshot,
+            start=batch.start,
+            end=batch.end,
+            counts=now or Totals(),
+            totals=position.totals,
+            already=now is None,
+            position=position,
+        )
+
+    def _write(
+        self,
+        rows: DataFrame,
+        batch: RunningBatch,
+        state: TableState,
+        land: Land,
+        tried: dict[str, Totals],
+        counted: Counted,
+        before_publish: Callable[[], None] | None,
+        complete_through: str | None,
+    ) -> Landed:
+        """Steps 2 and 3."""
+        failpoints.hit("after-check")
+        began = time.monotonic()
+        staged = self._stage(rows, land.seq)
+        failpoints.hit("after-stage")
+        before = state.position.totals if state.position else Totals()
+        counts = _counts(counted, staged.rows)
+        tried[staged.attempt] = counts
+        if staged.rows == 0 and not batch.advances and state.position is not None and not counts.quarantined:
+            # The empty staged snapshot stays behind unreferenced; expiry takes it.
+            return Landed(
+                seq=state.position.seq,
+                snapshot=None,
+                start=batch.start,
+                end=batch.end,
+                counts=counts,
+                totals=before,
+                written=False,
+                stage_ms=_ms_since(began),
+                position=state.position,
+            )
+        if before_publish is not None:
+            before_publish()
+            failpoints.hit("after-quarantine")
+        staged_at = time.monotonic()
+        topics = {**(state.position.topic_ids if state.position else {}), **batch.topic_ids}
+
+        def build(snapshot: int | None, snapshot_seq: int) -> Position:
+            known = state.position.complete_through if state.position else None
+            return Position(
+                seq=land.seq,
+                query_id=batch.query_id,
+                batch=batch.batch,
+                generation=self.generation,
+                end=dict(batch.end),
+                topic_ids=topics,
+                snapshot=snapshot,
+                snapshot_seq=snapshot_seq,
+                totals=before.plus(counts),
+                attempt=staged.attempt,
+                complete_through=complete_through or known,
+                at=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            )
+
+        position = self._publish(rows.sparkSession, state, staged, build)
+        self._seen = position.to_json()
+        failpoints.hit("after-land")
+        return Landed(
+            seq=position.seq,
+            snapshot=position.snapshot,
+            start=batch.start,
+            end=batch.end,
+            counts=counts,
+            totals=position.totals,
+            stage_ms=(staged_at - began) * 1000,
+            publish_ms=_ms_since(staged_at),
+            position=position,
+        )
+
+    def _stage(self, rows: DataFrame, seq: int) -> stage.Staged:
+        attempt = stage.new_attempt(self.stream, seq)
+        self._ours.append(attempt)
+        try:
+            stage.write(rows, self.table, attempt)
+        except Exception as error:
+            trouble = java.trouble(error)
+            if trouble in (java.Trouble.CONFLICT, java.Trouble.COMMIT_FAILED):
+                raise _Redo(f"staging: {java.message(error)}") from error
+            if trouble is java.Trouble.UNREACHABLE:
+                raise java.catalog_down(self.table, error) from error
+            if trouble is not java.Trouble.UNKNOWN:
+                raise
+            # The answer was lost: the snapshot is there or it is not, and the next lines find out.
+        found = stage.find(java.load(rows.sparkSession, self.table), attempt)
+        if found is None:
+            raise _Redo("the staged snapshot is not in the table (expired, or its commit was lost)")
+        if isinstance(found, stage.WentToMain):
+            raise Blocked(
+                f"Snapshot {found.snapshot} of {self.table} holds a batch of {self.stream} that no position counts",
+                why="write.wap.enabled was switched off while the batch was written: it went straight to main",
+                next=f"lakeward tables restore {self.table} --to {found.parent}   "
+                "takes the batch out; it then lands again",
+                reason="unstaged",
+            )
+        return found
+
+    def _publish(
+        self, session: SparkSession, state: TableState, staged: stage.Staged, build: publish.Build
+    ) -> Position:
+        """Step 3, again and again while only the table's metadata changed under it."""
+        for attempt in range(ATTEMPTS):
+            if attempt:
+                time.sleep(random.uniform(0.2, 1.0) * min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**attempt))  # noqa: S311  # spreads writers, guards nothing
+            try:
+                done = publish.publish(session, state, staged, build, head_must_be_parent=self.mode != "append")
+                return done.position
+            except (publish.PositionMoved, publish.StagedGone, publish.HeadMoved) as moved:
+                raise _Redo(f"publishing: {type(moved).__name__}") from moved
+            except Exception as error:
+                trouble = java.trouble(error)
+                if trouble is java.Trouble.COMMIT_FAILED:
+                    continue  # nothing was written: rebuild on the new metadata and check again
+                if trouble is java.Trouble.OTHER:
+                    raise
+                raise _Redo(f"publishing: {java.message(error)}") from error
+        raise _Redo("publishing: the table changed at every attempt")
+
+
+def _counts(counted: Counted, landed: int) -> Totals:
+    """This batch's records. Without a count at decode, consumed is what is known to have come out."""
+    if counted.consumed is None:
+        return Totals(consumed=landed + counted.quarantined, landed=landed, quarantined=counted.quarantined)
+    filtered = counted.consumed - landed - counted.quarantined
+    return Totals(consumed=counted.consumed, landed=landed, quarantined=counted.quarantined, filtered=max(0, filtered))
+
+
+def _ms_since(began: float) -> float:
+    return (time.monotonic() - began) * 1000

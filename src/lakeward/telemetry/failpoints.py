@@ -1,0 +1,52 @@
+"""Named steps at which a test makes a process die, or runs a function of its own.
+
+A step that nobody asked for costs one dictionary look-up. The environment decides when the process starts:
+`LAKEWARD_FAILPOINT=<step>` (or `<step>:<n>` for its n-th time) kills the process with SIGKILL there, and only if
+`LAKEWARD_FAILPOINTS_ALLOWED=1` stands beside it. `LAKEWARD_FAILPOINT_ONCE=<file>` makes it happen once over all
+restarts: the file is created first.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+_hooks: dict[str, Callable[[], None]] = {}
+_passed: dict[str, int] = {}
+
+
+def hit(step: str) -> None:
+    """Pass a step: nothing happens unless a test asked for it."""
+    if _hooks and (hook := _hooks.get(step)) is not None:
+        hook()
+    asked = os.environ.get("LAKEWARD_FAILPOINT")
+    if asked and os.environ.get("LAKEWARD_FAILPOINTS_ALLOWED") == "1":
+        name, _, at = asked.partition(":")
+        if name == step:
+            _passed[step] = _passed.get(step, 0) + 1
+            if _passed[step] == int(at or 1) and _first_time():
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+@contextmanager
+def on(step: str, hook: Callable[[], None]) -> Iterator[None]:
+    """Run `hook` in this process whenever `step` is passed; what it raises is raised there."""
+    _hooks[step] = hook
+    try:
+        yield
+    finally:
+        with suppress(KeyError):
+            del _hooks[step]
+
+
+def _first_time() -> bool:
+    marker = os.environ.get("LAKEWARD_FAILPOINT_ONCE")
+    if not marker:
+        return True
+    try:
+        os.close(os.open(marker, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except FileExistsError:
+        return False
+    return True
