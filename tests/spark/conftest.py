@@ -1,0 +1,112 @@
+"""One Spark session for the whole folder, with the lake's catalog on a real PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import pytest
+
+from lakeward import jars
+from lakeward.connectors.iceberg import catalog as addresses
+from lakeward.runtime import CATALOG, Lake
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyspark.sql import SparkSession
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """py4j leaves its loopback sockets to the garbage collector; nothing of ours can close them."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket.socket:ResourceWarning"))
+
+
+@pytest.fixture(scope="session")
+def passwords(postgres: Any) -> Iterator[None]:
+    """`PGPASSFILE` for the JVM (which inherits the environment) and for libpq."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PGPASSFILE", str(postgres.pgpass))
+        yield
+
+
+@pytest.fixture(scope="session")
+def lake(postgres: Any, passwords: None, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """The catalog `lake` in a database of its own."""
+    made = Lake(
+        host=postgres.host,
+        port=postgres.port,
+        database=postgres.create_database(),
+        user=postgres.user,
+        warehouse=str(tmp_path_factory.mktemp("warehouse")),
+    )
+    addresses.create_schema(made, postgres.pgpass)
+    return made
+
+
+@pytest.fixture(scope="session")
+def make_spark(lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> Callable[[], SparkSession]:
+    """Starts (or returns) the session; apart from `spark` for tests that restart it."""
+
+    def make() -> SparkSession:
+        from pyspark.sql import SparkSession
+
+        jars.ensure()
+        scratch = tmp_path_factory.mktemp("spark")
+        builder = SparkSession.builder.master("local[2]").appName("lakeward-tests")
+        for name, value in {
+            "spark.jars": ",".join(str(jar) for jar in jars.spark_classpath()),
+            "spark.driver.memory": "1g",
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.local.dir": str(scratch / "local"),
+            "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.sql.shuffle.partitions": "2",
+            "spark.default.parallelism": "2",
+            "spark.sql.session.timeZone": "UTC",
+            "spark.sql.streaming.forceDeleteTempCheckpointLocation": "true",
+            **addresses.spark_conf(lake),
+        }.items():
+            builder = builder.config(name, value)
+        session = builder.getOrCreate()
+        session.sparkContext.setLogLevel("ERROR")
+        return session
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def spark(make_spark: Callable[[], SparkSession]) -> Iterator[SparkSession]:
+    """The session of all tests here: `local[2]`, catalogs `lake` (Iceberg) and `spark_catalog` (Delta)."""
+    session = make_spark()
+    yield session
+    for query in session.streams.active:
+        query.stop()
+    session.stop()
+
+
+@pytest.fixture
+def catalog(lake: Lake) -> Iterator[Catalog]:
+    """The same catalog through PyIceberg, without a JVM."""
+    from pyiceberg.catalog import load_catalog
+
+    loaded = load_catalog(CATALOG, **addresses.pyiceberg_properties(lake))
+    yield loaded
+    loaded.close()
+
+
+@pytest.fixture
+def namespace(spark: SparkSession) -> Iterator[str]:
+    """An empty namespace of the lake for one test."""
+    name = f"ns_{uuid4().hex[:8]}"
+    spark.sql(f"CREATE NAMESPACE {CATALOG}.{name}")
+    yield name
+    for row in spark.sql(f"SHOW TABLES IN {CATALOG}.{name}").collect():
+        spark.sql(f"DROP TABLE {CATALOG}.{name}.`{row['tableName']}` PURGE")
+    spark.sql(f"DROP NAMESPACE {CATALOG}.{name}")
