@@ -1,0 +1,1 @@
+"""Backends: start, find and end a detached driver. One small class each."""

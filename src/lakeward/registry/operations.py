@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection, func, insert, select, update
@@ -35,5 +36,25 @@ def newest(connection: Connection, stream: str, limit: int = 20) -> list[dict[st
     """The newest operations of a stream, newest first."""
     rows = connection.execute(
         select(operations).where(operations.c.stream == stream).order_by(operations.c.requested_at.desc()).limit(limit)
+    )
+    return [dict(row._mapping) for row in rows]
+
+
+def newest_starts(connection: Connection) -> dict[str, datetime]:
+    """When a person last asked for a stream to run (start, restart, recover), by stream: that forgives back-off."""
+    rows = connection.execute(
+        select(operations.c.stream, func.max(operations.c.requested_at))
+        .where(operations.c.operation.in_(("start", "restart", "recover")))
+        .group_by(operations.c.stream)
+    )
+    return {row[0]: row[1] for row in rows}
+
+
+def unfinished(connection: Connection, operation: str, *, older_than_s: float) -> list[dict[str, Any]]:
+    """Operations of one kind nobody finished, e.g. because the process that carried them out was killed."""
+    rows = connection.execute(
+        select(operations)
+        .where(operations.c.operation == operation, operations.c.result.is_(None))
+        .where(operations.c.requested_at < func.now() - timedelta(seconds=older_than_s))
     )
     return [dict(row._mapping) for row in rows]

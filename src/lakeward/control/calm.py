@@ -1,0 +1,51 @@
+"""Calm: for one lease's life after the registry answers again nothing is launched, so that drivers can renew first.
+
+A driver cut off from the registry lands on; its lease lapses meanwhile. The mark of the outage is a file, because
+the registry is what was away and each pass is a process of its own.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from lakeward.registry.leases import STREAM_TTL
+from lakeward.streams.words import span
+
+_AWAY = "away"
+
+
+class Calm:
+    """Remembers on this machine that the registry was away."""
+
+    def __init__(self, folder: Path, ttl_s: float = STREAM_TTL.total_seconds()) -> None:
+        self._file = folder / ".registry-away"
+        self._ttl_s = ttl_s
+
+    def lost(self) -> None:
+        """The registry could not be reached."""
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        self._file.write_text(_AWAY)
+
+    def answered(self, *, server_up_s: float) -> str | None:
+        """The registry answers. Returns why nothing may be launched yet, or None.
+
+        Args:
+            server_up_s: for how long its server has been up: a restart nobody noticed counts as an outage too.
+        """
+        left = max(self._ttl_s - server_up_s, self._left())
+        if left <= 0:
+            self._file.unlink(missing_ok=True)
+            return None
+        return f"the registry answers again only since a moment: drivers renew for {span(left)} before anything starts"
+
+    def _left(self) -> float:
+        try:
+            text = self._file.read_text()
+        except FileNotFoundError:
+            return 0.0
+        try:
+            return self._ttl_s - (time.time() - float(text))
+        except ValueError:
+            self._file.write_text(str(time.time()))  # the first answer after an outage: the clock starts
+            return self._ttl_s

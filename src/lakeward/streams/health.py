@@ -1,0 +1,240 @@
+"""Health: the one word people see of a stream, and the sentence that explains it. Pure.
+
+Trend and age decide, thresholds only cap: an idle stream (nothing waits at the source) is healthy however old its
+last batch is. A failed stream stays `restarting` until its next batch has landed, so that recovery is a proof.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from lakeward.backends.base import Life
+from lakeward.registry.drivers import Driver
+from lakeward.registry.leases import Lease
+from lakeward.registry.observations import Observation
+from lakeward.registry.restarts import Restart
+from lakeward.registry.streams import Stream
+from lakeward.spec.stream import Limits
+from lakeward.streams.words import count, span
+
+
+class State(StrEnum):
+    """The words of the contract."""
+
+    STARTING = "starting"
+    HEALTHY = "healthy"
+    LAGGING = "lagging"
+    STALLED = "stalled"
+    RESTARTING = "restarting"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+    COMPLETED = "completed"
+    BLOCKED = "blocked"
+    UNKNOWN = "unknown"
+
+
+TROUBLE = frozenset({State.STALLED, State.RESTARTING, State.BLOCKED, State.UNKNOWN})
+"""The stream is down or nobody can say: its Dag must not look green."""
+
+SETTLED = frozenset({State.HEALTHY, State.LAGGING, State.STOPPED, State.COMPLETED})
+"""Where trouble ends. `starting` and `stopping` are on the way to one of these."""
+
+
+SILENT_S = 60.0
+"""A running driver says something every 2 s; after this long in silence it counts as not answering."""
+
+
+@dataclass(frozen=True)
+class Sight:
+    """Everything known of one stream at one moment, ages in database time.
+
+    Attributes:
+        stream: its row.
+        limits: of the generation it runs.
+        driver: the newest launch of the driver that hosts it; None if it was never launched.
+        process: what the backend says is left of that launch.
+        lease: the stream's own lease.
+        observation: what the driver last said of the query.
+        failure: the newest failure of the stream or of its driver.
+        now: the database's time.
+    """
+
+    stream: Stream
+    limits: Limits
+    driver: Driver | None
+    process: Life
+    lease: Lease | None
+    observation: Observation | None
+    failure: Restart | None
+    now: datetime
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The word and the sentence."""
+
+    state: State
+    why: str
+
+
+def verdict(sight: Sight) -> Verdict:
+    """Judge one stream."""
+    stream, lease = sight.stream, sight.lease
+    if stream.blocked is not None:
+        return Verdict(
+            State.BLOCKED, str(stream.blocked.get("what") or stream.blocked.get("reason") or "waits for a person")
+        )
+    holds = lease is not None and lease.live
+    if stream.desired != "running":
+        if sight.process is not Life.GONE and lease is not None and _same_launch(sight):
+            return Verdict(State.STOPPING, "waits for the running batch to end")
+        return Verdict(State.STOPPED, _stopped(sight))
+    if sight.observation is not None and sight.observation.query_state == "completed":
+        return Verdict(
+            State.COMPLETED, f"all that was available has landed, {span(sight.observation.commit_age_s)} ago"
+        )
+    if sight.driver is None:
+        return Verdict(State.STARTING, "waits for its driver to be launched")
+    if sight.process is Life.UNKNOWN and not holds:
+        return Verdict(
+            State.UNKNOWN,
+            f"the {sight.driver.backend} backend could not be asked and the driver is silent {_silence(sight)}",
+        )
+    if sight.process is Life.GONE or sight.driver.state == "exited":
+        return _without_process(sight)
+    return _with_process(sight, holds=holds)
+
+
+def _without_process(sight: Sight) -> Verdict:
+    failure, driver = sight.failure, sight.driver
+    hold = sight.stream.hold_until
+    if hold is not None and hold > sight.now:
+        return Verdict(State.RESTARTING, f"its driver is gone; restarts are held until {hold:%Y-%m-%d %H:%M} UTC")
+    if failure is not None and driver is not None and failure.age_s <= driver.launched_s:
+        return Verdict(State.RESTARTING, f"{_first_line(failure.error)}; {_next(failure, sight.now)}")
+    if driver is not None and driver.exit_code == 0:
+        return Verdict(State.STARTING, "its driver ended as asked; the next launch is due")
+    return Verdict(State.RESTARTING, f"its driver is gone ({_silence(sight)} silent); the next launch is due")
+
+
+def _with_process(sight: Sight, *, holds: bool) -> Verdict:
+    stream, driver, seen = sight.stream, sight.driver, sight.observation
+    assert driver is not None
+    if seen is not None and seen.query_state == "failed":
+        text = _first_line(str((seen.error or {}).get("error") or "the query failed"))
+        if stream.run_after is not None and stream.run_after > sight.now:
+            wait = (stream.run_after - sight.now).total_seconds()
+            return Verdict(State.RESTARTING, f"{text}; next attempt in {span(wait)}")
+        return Verdict(State.RESTARTING, f"{text}; the next attempt is due")
+    age = min(driver.launched_s, _failed_since(sight))
+    if not _landed_since_launch(sight):
+        return _before_first_batch(sight, age)
+    assert seen is not None
+    if not holds and driver.age_s is not None and driver.age_s > SILENT_S:
+        return Verdict(State.STALLED, f"its driver runs but has said nothing for {span(driver.age_s)}")
+    return _by_progress(sight)
+
+
+def _by_progress(sight: Sight) -> Verdict:
+    seen, limits = sight.observation, sight.limits
+    assert seen is not None and sight.driver is not None
+    waiting = seen.lag_records
+    # A batch in flight when the driver started cannot be older than the driver.
+    quiet = min(
+        seen.commit_age_s if seen.commit_age_s is not None else sight.driver.launched_s, sight.driver.launched_s
+    )
+    idle = waiting == 0 or seen.query_state == "idle"
+    if not idle and quiet > limits.stall.seconds:
+        return Verdict(State.STALLED, f"no batch for {span(quiet)} while {_wait(waiting)}")
+    if limits.lag_records is not None and waiting is not None and waiting > limits.lag_records:
+        return Verdict(State.LAGGING, f"{_wait(waiting)}, more than the limit of {limits.lag_records:,}")
+    if not idle and seen.lag_s is not None and seen.lag_s > limits.freshness.seconds:
+        return Verdict(
+            State.LAGGING,
+            f"the newest landed record is {span(seen.lag_s)} behind its source, the limit is {limits.freshness};"
+            f" {_wait(waiting)}",
+        )
+    batch = "the last batch" if seen.batch_id is None else f"batch {seen.batch_id:,}"
+    tail = "nothing waits" if idle else _wait(waiting)
+    return Verdict(State.HEALTHY, f"{batch} landed {span(seen.commit_age_s)} ago; {tail}")
+
+
+def _before_first_batch(sight: Sight, age: float) -> Verdict:
+    """The driver runs, and no batch has landed since it was launched (or since the query failed)."""
+    seen, driver, limits = sight.observation, sight.driver, sight.limits
+    assert driver is not None
+    fresh = seen is not None and seen.age_s <= driver.launched_s
+    if (
+        fresh
+        and seen is not None
+        and (seen.query_state == "idle" or (seen.query_state == "running" and seen.lag_records == 0))
+    ):
+        return Verdict(State.HEALTHY, "it runs and nothing waits at the source")
+    if age > limits.stall.seconds:
+        waiting = f" while {_wait(seen.lag_records)}" if seen is not None and seen.lag_records else ""
+        return Verdict(State.STALLED, f"no batch in the {span(age)} since it was started{waiting}")
+    if sight.failure is not None and _recovering(sight):
+        return Verdict(
+            State.RESTARTING,
+            f"{_first_line(sight.failure.error)}; attempt {sight.failure.attempt} runs since {span(age)}, no batch yet",
+        )
+    return Verdict(State.STARTING, f"its driver was launched {span(driver.launched_s)} ago, no batch yet")
+
+
+def _landed_since_launch(sight: Sight) -> bool:
+    seen, driver = sight.observation, sight.driver
+    if seen is None or driver is None or seen.commit_age_s is None:
+        return False
+    return seen.commit_age_s <= min(driver.launched_s, _failed_since(sight))
+
+
+def _failed_since(sight: Sight) -> float:
+    """Age of the newest failure inside this launch, in seconds; without one, for ever."""
+    return float("inf") if sight.failure is None else sight.failure.age_s
+
+
+def _recovering(sight: Sight) -> bool:
+    """Whether a failure is why it starts now. A start by a person after a failure is a start, not a restart."""
+    failure = sight.failure
+    if failure is None:
+        return False
+    return sight.stream.state in TROUBLE - {State.BLOCKED} or failure.at >= sight.stream.since
+
+
+def _next(failure: Restart, now: datetime) -> str:
+    if failure.next_attempt_at is None:
+        return "no further attempt by itself"
+    wait = (failure.next_attempt_at - now).total_seconds()
+    return f"attempt {failure.attempt} in {span(wait)}" if wait > 0 else f"attempt {failure.attempt} is due"
+
+
+def _wait(records: int | None) -> str:
+    if records is None:
+        return "records may wait (their number is not known)"
+    return f"{count(records, 'record')} {'waits' if records == 1 else 'wait'}"
+
+
+def _same_launch(sight: Sight) -> bool:
+    """Whether the stream's lease, lapsed or not, is its driver's: a driver gives it back when the query has ended."""
+    return sight.driver is not None and sight.lease is not None and sight.lease.token == sight.driver.token
+
+
+def _stopped(sight: Sight) -> str:
+    seen = sight.observation
+    if seen is None or seen.committed_at is None:
+        return "as asked; it has not landed anything yet"
+    batch = "its last batch" if seen.batch_id is None else f"batch {seen.batch_id:,}"
+    return f"as asked; {batch} landed {seen.committed_at:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _silence(sight: Sight) -> str:
+    if sight.driver is None or sight.driver.age_s is None:
+        return "since its launch"
+    return f"for {span(sight.driver.age_s)}"
+
+
+def _first_line(text: str, most: int = 200) -> str:
+    line = text.strip().splitlines()[0].rstrip(".") if text.strip() else "it failed"
+    return line if len(line) <= most else line[: most - 1] + "…"
