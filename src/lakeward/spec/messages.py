@@ -39,7 +39,8 @@ _MAPPING_FIRST = ("literal_error", "value_error")
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing a model refused. `key` tells that the key, not its value, is wrong; `sql` points inside SQL text."""
+    """One thing a model refused. `key` tells that the key, not its value, is wrong; `at` is a 1-based
+    (line, column) inside the text of the value, for SQL."""
 
     path: Path_
     message: str
@@ -48,7 +49,7 @@ class Finding:
     nearest: str | None = None
     key: bool = False
     missing: bool = False
-    sql: SqlProblem | None = None
+    at: tuple[int | None, int | None] | None = None
 
 
 def findings(error: ValidationError, model: type[BaseModel], data: Any) -> list[Finding]:
@@ -84,7 +85,7 @@ def _finding(error: dict[str, Any], model: type[BaseModel], data: Any) -> Findin
     if kind == "value_error":
         cause = context.get("error")
         text = str(cause) if cause else error["msg"].removeprefix("Value error, ")
-        return Finding(path, text, given, sql=cause if isinstance(cause, SqlProblem) else None)
+        return Finding(path, text, given, at=(cause.line, cause.column) if isinstance(cause, SqlProblem) else None)
     if kind in ("greater_than", "greater_than_equal", "less_than", "less_than_equal"):
         words = {"greater_than": "more than", "greater_than_equal": "at least", "less_than": "less than"}
         bound = next(iter(context.values()))
@@ -92,17 +93,16 @@ def _finding(error: dict[str, Any], model: type[BaseModel], data: Any) -> Findin
     return Finding(path, _EXPECTED.get(kind) or str(error["msg"])[:1].lower() + str(error["msg"])[1:], given)
 
 
-def _real_path(loc: Path_, data: Any) -> Path_:
+def _real_path(loc: tuple[Any, ...], data: Any) -> Path_:
     """`loc` without the parts that name a form of a union or a key's own check, not something in the data."""
     path: list[str | int] = []
     for part in loc:
-        if (isinstance(data, dict) and part in data) or (
+        inside = (isinstance(data, dict) and part in data) or (
             isinstance(data, list) and isinstance(part, int) and part < len(data)
-        ):
+        )
+        if inside:
             data = data[part]
-        else:
-            continue
-        path.append(part)
+            path.append(part)
     return tuple(path)
 
 
@@ -113,7 +113,7 @@ def known_keys(model: type[BaseModel], path: Path_) -> tuple[str, ...]:
         return ()
     keys = [info.alias or name for name, info in kind.model_fields.items()]
     extra = getattr(kind, "also_written", None)
-    return tuple([*keys, *(extra() if extra else ())])
+    return (*keys, *(extra() if extra else ()))
 
 
 def _purpose(model: type[BaseModel], path: Path_) -> str:

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from lakeward.spec.model import PositiveInt, SpecModel, Text
 from lakeward.spec.stream import Executors, SparkConf
-from lakeward.spec.types import Brokers, Duration, Memory, Name, Span
+from lakeward.spec.types import Brokers, DriverName, Duration, Memory, Name, Span
 
 
 class KafkaConnection(SpecModel):
@@ -72,10 +72,10 @@ class Settings(SpecModel):
     """Keys of a stream's spec that every stream takes unless its own file says otherwise, e.g. `owner`."""
     connections: dict[Name, Connection] = Field(default_factory=dict)
     catalog: Catalog = Catalog()
-    drivers: dict[Name, Driver] = Field(default_factory=dict)
+    drivers: dict[DriverName, Driver] = Field(default_factory=dict)
     reconcile: Reconcile = Reconcile()
     keep: Keep = Keep()
 
     def driver(self, name: str) -> Driver:
         """The driver of that name; one that nobody declared has the defaults."""
-        return self.drivers.get(Name(name), Driver()) if Name.pattern.fullmatch(name) else Driver()
+        return self.drivers.get(DriverName(name), Driver())

@@ -24,8 +24,9 @@ _OURS: tuple[tuple[str, str], ...] = (
 )
 _OF_THE_DRIVER = (
     "spark.driver.", "spark.executor.", "spark.dynamicAllocation.", "spark.memory.", "spark.ui.", "spark.scheduler.",
-    "spark.serializer", "spark.kryo", "spark.network.", "spark.rpc.", "spark.shuffle.", "spark.local.dir", "spark.cores.",
-    "spark.task.", "spark.kubernetes.", "spark.yarn.", "spark.hadoop.", "spark.eventLog.", "spark.metrics.",
+    "spark.serializer", "spark.kryo", "spark.network.", "spark.rpc.", "spark.shuffle.", "spark.local.dir",
+    "spark.cores.", "spark.task.", "spark.kubernetes.", "spark.yarn.", "spark.hadoop.",
+    "spark.eventLog.", "spark.metrics.",
 )  # fmt: skip
 FROZEN = (
     "spark.sql.shuffle.partitions",
@@ -50,7 +51,5 @@ def refusal(key: str, *, whole_driver: bool = False) -> str | None:
         if key == prefix or (prefix.endswith((".", "jars", "extra")) and key.startswith(prefix)):
             return f"{key} is not yours to set: {why}"
     if not whole_driver and key.startswith(_OF_THE_DRIVER):
-        return (
-            f"{key} is a setting of a whole driver, not of one stream: write it under `drivers:` in conf/lakeward.yaml"
-        )
+        return f"{key} belongs to a whole driver, not to one stream: write it under `drivers:` in conf/lakeward.yaml"
     return None

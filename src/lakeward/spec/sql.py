@@ -112,15 +112,23 @@ def parse_expression(text: str) -> exp.Expr:
     try:
         statement = parse(f"{prefix}{text}\n)")
     except SqlProblem as error:
-        column = error.column - len(prefix) if error.column and error.line == 1 else error.column
-        line = error.line if column is None or column > 0 else None
-        raise SqlProblem(str(error), line, column if line else None) from None
+        raise _inside(error, prefix, text) from None
     inner = statement.find(exp.Paren)
     shaped = isinstance(statement, exp.Select) and len(statement.expressions) == 1 and not statement.args.get("from_")
     if not shaped or inner is None or statement.expressions[0] is not inner:
         raise SqlProblem("this is not one SQL expression")
     found: exp.Expr = inner.this
     return found
+
+
+def _inside(error: SqlProblem, prefix: str, text: str) -> SqlProblem:
+    """The problem of wrapped text (prefix, text, newline, bracket) as a problem of the text itself."""
+    if error.line is not None and error.line > text.count("\n") + 1:
+        return SqlProblem("this is not SQL: something is missing at the end")
+    if error.line == 1 and error.column is not None:
+        column = error.column - len(prefix)
+        return SqlProblem(str(error), 1, column) if column > 0 else SqlProblem(str(error))
+    return SqlProblem(str(error), error.line, error.column)
 
 
 def _problem(error: SqlglotError) -> SqlProblem:
@@ -130,8 +138,7 @@ def _problem(error: SqlglotError) -> SqlProblem:
     first = details[0]
     near = (first.get("highlight") or "").strip()
     said = str(first.get("description") or "")
-    if near.startswith(")") or not near:
-        near = "the end" if not near else near
+    near = near or "the end"
     if said.startswith("Expecting"):
         what = f"expected {said.removeprefix('Expecting').strip()} before {near!r}"
     elif said.startswith("Required keyword"):
@@ -156,12 +163,11 @@ def ddl_columns(ddl: str) -> dict[str, str]:
     prefix = "CREATE TABLE t ("
     try:
         statement = parse(f"{prefix}{ddl}\n)")
-    except SqlProblem as error:
-        column = error.column - len(prefix) if error.column and error.line == 1 else error.column
-        at = error.line if column and column > 0 else None
+    except SqlProblem as outer:
+        error = _inside(outer, prefix, ddl)
         near = str(error).rpartition(" before ")[2] if " before " in str(error) else ""
         what = f"an unknown type or a missing comma at {near}" if near else str(error)
-        raise SqlProblem(f"{what}; {_DDL_WANTED}", at, column if at else None) from None
+        raise SqlProblem(f"{what}; {_DDL_WANTED}", error.line, error.column) from None
     schema = statement.this if isinstance(statement, exp.Create) else None
     if not isinstance(schema, exp.Schema) or not schema.expressions:
         raise SqlProblem(_DDL_WANTED)

@@ -12,7 +12,7 @@ from lakeward.spec.sources import Reference, Source
 from lakeward.spec.sql import Expression
 from lakeward.spec.transform import Transform
 from lakeward.spec.trigger import Trigger
-from lakeward.spec.types import Duration, Memory, Name, Span, SparkKey, StreamId, TableName
+from lakeward.spec.types import DriverName, Duration, Memory, Name, Span, SparkKey, StreamId, TableName
 
 SINGLE = "source"
 """The name of the source of a stream that has only one and did not name it."""
@@ -76,7 +76,7 @@ class Executors(SpecModel):
 class Resources(SpecModel):
     """Which driver hosts the stream, and how large that driver is."""
 
-    driver: Name | None = None
+    driver: DriverName | None = None
     """Name of the driver; streams with the same one share a process. Default: a driver of its own."""
     cores: PositiveInt | None = None
     driver_memory: Memory | None = None
@@ -170,9 +170,7 @@ def long_form(data: Any) -> Any:
     beside = [key for key in OF_THE_SOURCE if key in data]
     if SINGLE not in data:
         if beside and "sources" in data:
-            raise ValueError(
-                f"{', '.join(beside)} may stand beside source:, not beside sources:; move it into a source"
-            )
+            raise ValueError(f"{', '.join(beside)} stands beside source: only; move it into one of the sources")
         return data
     if "sources" in data:
         raise ValueError("give source: (one, then named source) or sources: (several, by name), not both")

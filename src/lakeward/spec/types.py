@@ -156,8 +156,16 @@ class StreamId(_Written):
     examples: ClassVar[list[str]] = ["flights"]
 
 
+class DriverName(_Written):
+    """The name of a driver: of its folder, its lease and its process."""
+
+    pattern = StreamId.pattern
+    wanted = "a driver's name is lower case letters, digits, _ and -, starts with a letter, at most 63 characters"
+    examples: ClassVar[list[str]] = ["core"]
+
+
 class Name(_Written):
-    """A name that SQL can use as it stands: of a source, a reference, a rule, a driver."""
+    """A name that SQL can use as it stands: of a source, a reference, a rule."""
 
     pattern = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
     wanted = "a name is letters, digits and _, and does not start with a digit"

@@ -1,0 +1,118 @@
+"""What the specs of a project must be together."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from lakeward.spec.document import Path_
+from lakeward.spec.settings import Settings
+from lakeward.spec.stream import StreamSpec
+from lakeward.spec.suite import Suite
+
+
+@dataclass(frozen=True)
+class CrossFinding:
+    """One thing wrong between files: `owner` is the stream's id (or the suite's table) whose file it is reported in."""
+
+    owner: str
+    path: Path_
+    message: str
+    value: str | None = None
+    severity: Literal["error", "warning"] = "error"
+
+
+def stream_findings(streams: Sequence[StreamSpec], settings: Settings) -> Iterator[CrossFinding]:
+    """Streams that disturb each other."""
+    yield from _writers(streams)
+    yield from _topics(streams)
+    yield from _drivers(streams, settings)
+
+
+def _writers(streams: Sequence[StreamSpec]) -> Iterator[CrossFinding]:
+    writers: dict[str, list[StreamSpec]] = defaultdict(list)
+    for spec in streams:
+        if spec.sink.table:
+            writers[spec.sink.table].append(spec)
+    for table, specs in writers.items():
+        for spec in specs:
+            others = [other for other in specs if other is not spec]
+            at: Path_ = ("sink", spec.sink.connector)
+            if others and spec.sink.mode != "append":
+                names = ", ".join(other.id for other in others)
+                yield CrossFinding(
+                    spec.id,
+                    (*at, "mode"),
+                    f"{names} writes {table} too: a table has one writer that changes rows, or any number that append",
+                    spec.sink.mode,
+                )
+        first, *rest = specs
+        for spec in rest:
+            if spec.sink.options != first.sink.options and _shape(spec) != _shape(first):
+                yield CrossFinding(
+                    spec.id,
+                    ("sink", spec.sink.connector, "partition_by"),
+                    f"{first.id} creates {table} with another partitioning",
+                    str(_shape(spec)),
+                )
+    for spec in streams:
+        if spec.quarantine and spec.quarantine.table in writers:
+            other = writers[spec.quarantine.table][0].id
+            message = f"stream {other} lands its rows in this table; quarantine needs one of its own"
+            yield CrossFinding(spec.id, ("quarantine", "table"), message, spec.quarantine.table)
+
+
+def _shape(spec: StreamSpec) -> tuple[str, ...]:
+    return tuple(field.sql for field in spec.sink.iceberg.partition_by) if spec.sink.iceberg else ()
+
+
+def _topics(streams: Sequence[StreamSpec]) -> Iterator[CrossFinding]:
+    writers: dict[tuple[str, str], str] = {}
+    for spec in streams:
+        if not spec.sink.kafka:
+            continue
+        topic = (spec.sink.kafka.connection, spec.sink.kafka.topic)
+        if topic in writers:
+            message = f"stream {writers[topic]} writes this topic too; readers cannot tell the two apart"
+            yield CrossFinding(spec.id, ("sink", "kafka", "topic"), message, topic[1], severity="warning")
+        writers.setdefault(topic, spec.id)
+
+
+def _drivers(streams: Sequence[StreamSpec], settings: Settings) -> Iterator[CrossFinding]:
+    sizes: dict[str, StreamSpec] = {}
+    for spec in streams:
+        size = (spec.resources.cores, spec.resources.driver_memory)
+        declared = spec.driver in settings.drivers
+        for key, value in (("cores", size[0]), ("driver_memory", size[1])):
+            if declared and value is not None:
+                message = f"driver {spec.driver} is declared in conf/lakeward.yaml; its {key} stands there"
+                yield CrossFinding(spec.id, ("resources", key), message, str(value))
+        first = sizes.setdefault(spec.driver, spec)
+        if not declared and size != (first.resources.cores, first.resources.driver_memory):
+            message = (
+                f"stream {first.id} shares driver {spec.driver} and gives it another size; "
+                f"declare the driver once, under drivers: in conf/lakeward.yaml"
+            )
+            yield CrossFinding(spec.id, ("resources",), message)
+
+
+def suite_findings(suites: Sequence[Suite], streams: Sequence[StreamSpec]) -> Iterator[CrossFinding]:
+    """Suites nobody will ever run by themselves, and expectations that stand in a suite twice."""
+    landed = {table for spec in streams for table in spec.tables}
+    for suite in suites:
+        if landed and suite.table not in landed:
+            yield CrossFinding(
+                suite.table, ("table",), "no stream here writes this table", suite.table, severity="warning"
+            )
+        seen: dict[str, int] = {}
+        for index, expectation in enumerate(suite.expectations):
+            if expectation.id in seen:
+                yield CrossFinding(
+                    suite.table,
+                    ("expectations", index),
+                    f"the same as expectation {seen[expectation.id] + 1}: same type, same kwargs",
+                    expectation.type,
+                )
+            seen.setdefault(expectation.id, index)

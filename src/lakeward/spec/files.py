@@ -1,0 +1,93 @@
+"""Reading the files of a project, and turning what is wrong with them into problems with places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lakeward.spec.checks import secret_findings
+from lakeward.spec.document import Document, Path_, read_document
+from lakeward.spec.messages import Finding
+from lakeward.spec.problems import Problem, shown
+
+_LARGEST_FILE = 1_000_000
+
+
+@dataclass
+class Files:
+    """Reads files of a project and collects their problems with places."""
+
+    root: Path
+    problems: list[Problem] = field(default_factory=list)
+
+    def name(self, file: Path) -> str:
+        """The file's path as problems show it: relative to the project."""
+        return file.relative_to(self.root).as_posix() if file.is_relative_to(self.root) else str(file)
+
+    def text(self, file: Path) -> str | None:
+        """The file's text, or None with a problem."""
+        try:
+            if file.stat().st_size > _LARGEST_FILE:
+                self.whole(file, "this file is too large for a spec: more than 1 MB")
+                return None
+            return file.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            self.whole(file, f"this is not UTF-8 text: byte {error.start}")
+        except OSError as error:
+            self.whole(file, f"this file cannot be read: {error.strerror}")
+        return None
+
+    def document(self, file: Path) -> Document | None:
+        """The file as data with places, or None with problems; faults of YAML are problems either way."""
+        text = self.text(file)
+        if text is None:
+            return None
+        document = read_document(text)
+        for fault in document.faults:
+            self.add(file, fault.place.line, fault.place.column, fault.path, fault.message, fault.value)
+        if document.data is None:
+            if not document.faults:
+                self.whole(file, "this file says nothing")
+            return None
+        if not isinstance(document.data, dict):
+            self.whole(file, "this must be a mapping (key: value)")
+            return None
+        for finding in secret_findings(document.data):
+            self.found(file, document, finding)
+        return document
+
+    def whole(self, file: Path, message: str) -> None:
+        """A problem of a file as a whole."""
+        self.add(file, 1, 1, (), message)
+
+    def found(self, file: Path, document: Document, finding: Finding, path: Path_ | None = None) -> None:
+        """A finding as a problem, at its place in the file."""
+        where = finding.path if path is None else path
+        place = document.place(where, key=finding.key)
+        if finding.at is not None:
+            place = document.inside(where, *finding.at)
+        self.add(
+            file, place.line, place.column, where, finding.message, finding.value, finding.valid, finding.nearest
+        )  # fmt: skip
+
+    def add(
+        self, file: Path, line: int, column: int, path: Path_, message: str, value: Any = None,
+        valid: Iterable[str] = (), nearest: str | None = None, *, warning: bool = False,
+    ) -> None:  # fmt: skip
+        """One problem."""
+        self.problems.append(
+            Problem(
+                self.name(file), line, column, dotted(path), message, shown(value), tuple(valid), nearest,
+                "warning" if warning else "error",
+            )
+        )  # fmt: skip
+
+
+def dotted(path: Path_) -> str:
+    """A path as people write it: `sink.iceberg.partition_by[1]`."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text

@@ -1,0 +1,187 @@
+"""Read a project: every file, every problem, in one pass. One bad file never hides the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from lakeward.runtime import Project
+from lakeward.spec import not_yet, spark_conf
+from lakeward.spec.cross_checks import CrossFinding, stream_findings, suite_findings
+from lakeward.spec.document import Document, Path_
+from lakeward.spec.files import Files
+from lakeward.spec.messages import Finding, findings
+from lakeward.spec.problems import Problem
+from lakeward.spec.settings import Settings
+from lakeward.spec.stream import StreamSpec
+from lakeward.spec.stream_file import StreamReader
+from lakeward.spec.suite import Suite
+from lakeward.spec.tables import Tables, below_floors
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class LoadedStream:
+    """A stream whose file is in order.
+
+    Attributes:
+        spec: resolved: defaults merged, SQL read, lineage and quarantine decided.
+        file: relative to the project; `sql_file` likewise, None when the SQL stands in the file.
+        origins: path of every value -> where it came from, in words.
+    """
+
+    spec: StreamSpec
+    file: str
+    sql_file: str | None
+    origins: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """Everything a project says, and everything that is wrong with it.
+
+    `streams` and `suites` hold what could be read; with errors among the problems nothing may be deployed.
+    """
+
+    streams: Mapping[str, LoadedStream]
+    tables: Tables
+    settings: Settings
+    suites: Mapping[str, Suite]
+    problems: tuple[Problem, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is no error; warnings do not count."""
+        return all(problem.severity != "error" for problem in self.problems)
+
+    @property
+    def specs(self) -> list[StreamSpec]:
+        """The streams' specs by id."""
+        return [self.streams[name].spec for name in sorted(self.streams)]
+
+
+def load_project(project: Project) -> Loaded:
+    """Read everything a project says. Never raises for what stands in its files."""
+    return _Loading(project).load()
+
+
+class _Loading:
+    """One pass over a project."""
+
+    def __init__(self, project: Project) -> None:
+        self.project = project
+        self.files = Files(project.root)
+        self.documents: dict[str, tuple[Path, Document]] = {}  # stream id or table -> its file
+
+    def load(self) -> Loaded:
+        settings, settings_document = self._settings()
+        tables = self._tables()
+        streams = self._streams(settings_document)
+        suites = self._suites()
+        specs = [loaded.spec for loaded in streams.values()]
+        for finding in (*stream_findings(specs, settings), *suite_findings(list(suites.values()), specs)):
+            self._cross(finding, streams)
+        order = sorted(self.files.problems, key=lambda p: (p.file, p.line, p.column, p.path))
+        return Loaded(streams, tables, settings, suites, tuple(dict.fromkeys(order)))
+
+    def _model(self, file: Path, kind: type[_Model]) -> tuple[_Model | None, Document | None]:
+        document = self.files.document(file)
+        if document is None:
+            return None, None
+        try:
+            return kind.model_validate(document.data), document
+        except ValidationError as error:
+            for finding in findings(error, kind, document.data):
+                self.files.found(file, document, finding)
+        return None, document
+
+    def _settings(self) -> tuple[Settings, Document | None]:
+        file = self.project.settings_file
+        if not file.exists():
+            return Settings(), None
+        settings, document = self._model(file, Settings)
+        if settings is None or document is None:
+            return Settings(), document
+        for path, what in not_yet.of_settings(settings):
+            self.files.found(file, document, Finding(path, f"not yet: {what}"))
+        for name, driver in settings.drivers.items():
+            for key in driver.spark:
+                if refused := spark_conf.refusal(key, whole_driver=True):
+                    self.files.found(file, document, Finding(("drivers", name, "spark", key), refused, key, key=True))
+        return settings, document
+
+    def _tables(self) -> Tables:
+        file = self.project.tables_file
+        if not file.exists():
+            return Tables()
+        tables, document = self._model(file, Tables)
+        if tables is None or document is None:
+            return Tables()
+        for path, what in not_yet.of_tables(tables):
+            self.files.found(file, document, Finding(path, f"not yet: {what}"))
+        checked: list[tuple[Path_, Any]] = [(("defaults",), tables.defaults)]
+        checked += [(("policies", index), rule) for index, rule in enumerate(tables.policies)]
+        for at, rule in checked:
+            for threshold, value, floor, cost in below_floors(rule):
+                message = (
+                    f"below the floor of {floor}: {cost}; to accept that, move the entry under unsafe: and say why"
+                )
+                self.files.found(file, document, Finding((*at, *threshold.split(".")), message, str(value)))
+        return tables
+
+    def _streams(self, settings_document: Document | None) -> dict[str, LoadedStream]:
+        folder = self.project.streams
+        if not folder.is_dir():
+            self.files.whole(
+                folder, "there is no such folder, so this is no Lakeward project; lakeward init DIR makes one"
+            )
+            return {}
+        streams: dict[str, LoadedStream] = {}
+        for file in sorted(folder.iterdir()):
+            if file.suffix == ".yml":
+                self.files.whole(file, f"this file is not read: streams end in .yaml; rename it to {file.stem}.yaml")
+            if file.suffix != ".yaml":
+                continue
+            reader = StreamReader(self.project, self.files, settings_document)
+            loaded = reader.read(file)
+            if loaded is None or reader.document is None:
+                continue
+            spec, sql_file, origins = loaded
+            if spec.id in streams:
+                place = reader.document.place(("id",))
+                message = f"stream {spec.id} is declared in {streams[spec.id].file} too"
+                self.files.add(file, place.line, place.column, ("id",), message, str(spec.id))
+                continue
+            self.documents[spec.id] = (file, reader.document)
+            streams[spec.id] = LoadedStream(spec, self.files.name(file), sql_file, origins)
+        return streams
+
+    def _suites(self) -> dict[str, Suite]:
+        folder = self.project.expectations
+        suites: dict[str, Suite] = {}
+        for file in sorted(folder.glob("*.yaml")) if folder.is_dir() else ():
+            suite, document = self._model(file, Suite)
+            if suite is None or document is None:
+                continue
+            if file.stem != suite.table:
+                finding = Finding(
+                    ("table",), f"a suite's file is named after its table: {suite.table}.yaml", suite.table
+                )
+                self.files.found(file, document, finding)
+                continue
+            suites[suite.table] = suite
+            self.documents["suite " + suite.table] = (file, document)
+        return suites
+
+    def _cross(self, finding: CrossFinding, streams: Mapping[str, LoadedStream]) -> None:
+        file, document = self.documents[finding.owner if finding.owner in streams else "suite " + finding.owner]
+        place = document.place(finding.path)
+        self.files.add(
+            file, place.line, place.column, finding.path, finding.message, finding.value,
+            warning=finding.severity == "warning",
+        )  # fmt: skip

@@ -1,0 +1,177 @@
+"""One stream's file: defaults laid under it, its SQL read, everything checked, every value's origin kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from lakeward.runtime import Project
+from lakeward.spec import checks
+from lakeward.spec.analysis import SqlFacts, analyse
+from lakeward.spec.document import Document, Path_
+from lakeward.spec.files import Files
+from lakeward.spec.lineage import Lineage, decide
+from lakeward.spec.messages import Finding, findings
+from lakeward.spec.problems import nearest
+from lakeward.spec.provenance import Origins
+from lakeward.spec.sinks import Quarantine
+from lakeward.spec.sql import SqlProblem
+from lakeward.spec.stream import StreamSpec, long_form, written_path
+from lakeward.spec.tables import merged
+from lakeward.spec.transform import Transform
+from lakeward.spec.types import DriverName, TableName
+
+_WHOLE = ("trigger",)  # exactly one form each: a default is replaced, not merged into
+
+
+class StreamReader:
+    """Reads one file; `document` is what was read, for problems found later."""
+
+    def __init__(self, project: Project, files: Files, settings: Document | None) -> None:
+        self.project = project
+        self.files = files
+        self.settings = settings
+        self.document: Document | None = None
+        self.sql_file: Path | None = None
+        self.sql_text: str | None = None
+
+    def read(self, file: Path) -> tuple[StreamSpec, str | None, dict[str, str]] | None:
+        """The resolved spec, its SQL file and the origins; None when there is an error in the file."""
+        self.file = file
+        before = len(self.files.problems)
+        self.document = self.files.document(file)
+        if self.document is None:
+            return None
+        data = self._with_defaults(self.document.data)
+        spec = self._validated(data)
+        facts = self._sql(data, spec)
+        if spec is None:
+            return None
+        lineage = decide(spec, facts)
+        resolved = self._resolved(spec, lineage)
+        for finding in checks.spec_findings(resolved.model_copy(update={"lineage": spec.lineage}), facts, lineage,
+                                            self.project.root):  # fmt: skip
+            self._found(finding)
+        if len(self.files.problems) > before:
+            return None
+        origins = Origins(self.document, self.files.name(file), self.settings, self.project, self.sql_name)
+        return resolved, self.sql_name, origins.of(resolved, spec, lineage)
+
+    @property
+    def sql_name(self) -> str | None:
+        """The SQL file relative to the project."""
+        return self.files.name(self.sql_file) if self.sql_file else None
+
+    def _with_defaults(self, written: dict[str, Any]) -> dict[str, Any]:
+        defaults = self.settings.data.get("defaults") if self.settings else None
+        below = {key: value for key, value in defaults.items() if key not in _WHOLE or key not in written} if (
+            isinstance(defaults, dict)) else {}  # fmt: skip
+        return merged({"id": self.file.stem} | below, written)
+
+    def _validated(self, data: dict[str, Any]) -> StreamSpec | None:
+        try:
+            long = self._sql_in_place(long_form(data))
+        except ValueError as error:
+            self._found(Finding((), str(error)))
+            return None
+        hint = checks.single_source_hint(long)
+        if hint:
+            self._found(hint)
+        try:
+            spec = StreamSpec.model_validate(long)
+        except ValidationError as error:
+            for finding in findings(error, StreamSpec, long):
+                self._found(finding)
+            return None
+        return None if hint else spec
+
+    def _sql_in_place(self, data: dict[str, Any]) -> dict[str, Any]:
+        """`transform: {file: x.sql}` with the text of the file instead of its name."""
+        transform = data.get("transform")
+        if not isinstance(transform, dict):
+            self.sql_text = None if "transform" in data else "SELECT * FROM source"
+            return data
+        name = transform.get("file")
+        if isinstance(transform.get("sql"), str):
+            self.sql_text = transform["sql"]
+        if not isinstance(name, str) or set(transform) != {"file"}:
+            return data
+        text = self._sql_file(name)
+        if text is None:
+            return data
+        self.sql_text = text
+        return data | {"transform": {"sql": text}}
+
+    def _sql_file(self, name: str) -> str | None:
+        file = (self.file.parent / name).resolve()
+        if not file.is_relative_to(self.project.root):
+            self._found(Finding(("transform", "file"), "the SQL file must stand inside the project", name))
+            return None
+        if not file.is_file():
+            there = sorted(each.name for each in self.file.parent.glob("*.sql"))
+            message = f"there is no such SQL file: {self.files.name(file)}"
+            self._found(Finding(("transform", "file"), message, name, tuple(there), nearest(name, there)))
+            return None
+        text = self.files.text(file)
+        if text is not None and not text.strip():
+            self.files.whole(file, "this SQL file is empty")
+            return None
+        self.sql_file = file if text is not None else None
+        return text
+
+    def _sql(self, data: dict[str, Any], spec: StreamSpec | None) -> SqlFacts | None:
+        """What the SQL says; its problems are reported even when the rest of the file has others."""
+        if self.sql_text is None:
+            return None
+        try:
+            facts = analyse(self.sql_text)
+        except SqlProblem as error:
+            self._found(Finding(("transform", "sql"), str(error), at=(error.line, error.column)))
+            return None
+        if spec is not None:
+            for finding in checks.name_findings(facts, spec.sources, spec.reference):
+                self._found(finding)
+        return facts
+
+    def _resolved(self, spec: StreamSpec, lineage: Lineage) -> StreamSpec:
+        update: dict[str, Any] = {"lineage": lineage.value}
+        if spec.quarantine is None and spec.sink.table is not None:
+            update["quarantine"] = Quarantine(table=TableName(f"{spec.sink.table}_quarantine"))
+        if spec.resources.driver is None:
+            update["resources"] = spec.resources.model_copy(update={"driver": DriverName(spec.id)})
+        if self.sql_text is not None:
+            update["transform"] = Transform(sql=self.sql_text)
+        reference = {}
+        for name, each in spec.reference.items():
+            path = each.csv or each.parquet
+            if path and "://" not in path:
+                each = each.model_copy(update={each.kind: str((self.project.root / path).resolve())})
+            reference[name] = each
+        return spec.model_copy(update=update | {"reference": reference})
+
+    def _found(self, finding: Finding) -> None:
+        """Report a finding where its value was written: in the SQL file, the stream's file, or the defaults."""
+        document = self.document
+        if document is None:
+            return
+        path: Path_ = written_path(finding.path, document.data)
+        if path == ("transform", "sql") and self.sql_file is not None:
+            line, column = finding.at or (1, 1)
+            self.files.add(
+                self.sql_file,
+                line or 1,
+                column or 1,
+                path,
+                finding.message,
+                finding.value,
+                finding.valid,
+                finding.nearest,
+            )
+            return
+        below = ("defaults", *path)
+        if path and not document.has(path) and self.settings is not None and self.settings.has(below):
+            self.files.found(self.project.settings_file, self.settings, finding, below)
+            return
+        self.files.found(self.file, document, finding, path)
