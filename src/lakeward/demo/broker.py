@@ -1,0 +1,121 @@
+"""Reading a topic back from the broker: what was really produced, independent of anybody's counters."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from lakeward.errors import DependencyDown, TimedOut
+
+ANSWER_S = 15.0
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a record stands: the identity of a row all the way to the table."""
+
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class Message:
+    """One record as the broker keeps it; `timestamp_ms` is the producer's time."""
+
+    position: Position
+    timestamp_ms: int
+    value: bytes | None
+
+
+@dataclass(frozen=True)
+class TopicRange:
+    """First offset and the offset after the last one, by partition."""
+
+    topic: str
+    low: dict[int, int] = field(default_factory=dict)
+    high: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def records(self) -> int:
+        """Offsets in the range; for a topic without transactions and compaction these are its records."""
+        return sum(self.high[part] - self.low[part] for part in self.high)
+
+
+def _consumer(bootstrap: str) -> Consumer:
+    return Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "lakeward-audit",  # needed by the library; nothing is committed and no group is joined
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+            "fetch.message.max.bytes": 16 * 1024 * 1024,
+            "log_level": 2,
+        }
+    )
+
+
+def topic_range(bootstrap: str, topic: str) -> TopicRange:
+    """The range of a topic now; empty when there is no such topic yet.
+
+    Raises:
+        DependencyDown: the broker does not answer.
+    """
+    consumer = _consumer(bootstrap)
+    try:
+        return _range(consumer, bootstrap, topic)
+    finally:
+        consumer.close()
+
+
+def _range(consumer: Consumer, bootstrap: str, topic: str) -> TopicRange:
+    try:
+        described = consumer.list_topics(topic, timeout=ANSWER_S).topics[topic]
+        found = TopicRange(topic)
+        for part in sorted(described.partitions or {}):
+            found.low[part], found.high[part] = consumer.get_watermark_offsets(
+                TopicPartition(topic, part), timeout=ANSWER_S
+            )
+        return found
+    except KafkaException as error:
+        raise DependencyDown(
+            f"Topic {topic} cannot be read", why=f"{bootstrap}: {error.args[0].str()}", next="lakeward stack status"
+        ) from None
+
+
+def read_topic(bootstrap: str, topic: str, timeout_s: float = 120.0) -> Iterator[Message]:
+    """Every record the topic holds now, partition by partition as they come, from the first to the last.
+
+    Raises:
+        DependencyDown: the broker does not answer.
+        TimedOut: reading took longer than `timeout_s`.
+    """
+    consumer = _consumer(bootstrap)
+    try:
+        wanted = _range(consumer, bootstrap, topic)
+        open_parts = {part for part in wanted.high if wanted.high[part] > wanted.low[part]}
+        consumer.assign([TopicPartition(topic, part, wanted.low[part]) for part in open_parts])
+        deadline = time.monotonic() + timeout_s
+        while open_parts:
+            if time.monotonic() > deadline:
+                raise TimedOut(f"Topic {topic} was not read to its end", why=f"{timeout_s:.0f} s were not enough")
+            for message in consumer.consume(5000, timeout=1.0):
+                error = message.error()
+                if error is not None:
+                    if error.code() == KafkaError._PARTITION_EOF:
+                        open_parts.discard(message.partition())
+                        continue
+                    raise DependencyDown(f"Topic {topic} cannot be read", why=f"{bootstrap}: {error.str()}")
+                part, offset = message.partition(), message.offset()
+                if part is None or offset is None:  # only events have neither, and those carry an error
+                    continue
+                if offset >= wanted.high[part]:
+                    open_parts.discard(part)
+                    continue
+                yield Message(Position(part, offset), message.timestamp()[1], message.value())
+    finally:
+        consumer.close()

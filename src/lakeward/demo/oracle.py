@@ -1,0 +1,226 @@
+"""The oracle: what must be in the tables, decided from the broker alone, compared with what is there.
+
+It reads the topics back, the tables' source positions through PyIceberg, and the recorded batch boundaries. No counter
+of any stream is believed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from lakeward.demo.broker import Message, Position
+from lakeward.demo.windows import Event, Expected, Figures, Key
+
+TOLERANCE = 1e-6  # sums are made in another order than Spark's
+
+
+@dataclass(frozen=True)
+class Accounting:
+    """Source positions compared: every position of the broker must be landed or quarantined, exactly once."""
+
+    produced: int
+    landed: int
+    quarantined: int
+    missing: tuple[Position, ...]
+    duplicates: int
+    foreign: int
+    """Positions in a table that the broker does not have."""
+
+    @property
+    def exact(self) -> bool:
+        """Nothing lost, nothing doubled, nothing made up."""
+        return not (self.missing or self.duplicates or self.foreign)
+
+
+def account(broker: Iterable[Position], landed: Sequence[Position], quarantined: Sequence[Position]) -> Accounting:
+    """Compare the broker's positions with those of the tables. A record in both tables is a duplicate too."""
+    there = set(broker)
+    seen = Counter(landed)
+    seen.update(quarantined)
+    return Accounting(
+        produced=len(there),
+        landed=len(landed),
+        quarantined=len(quarantined),
+        missing=tuple(sorted(there - seen.keys(), key=lambda item: (item.partition, item.offset))),
+        duplicates=sum(count - 1 for count in seen.values()),
+        foreign=len(seen.keys() - there),
+    )
+
+
+_WANTED: dict[str, tuple[type, ...]] = {
+    "STRING": (str, int, float, bool, dict, list),  # Spark keeps any JSON value of a STRING column as its text
+    "INT": (int,),
+    "BIGINT": (int,),
+    "SMALLINT": (int,),
+    "DOUBLE": (int, float),
+    "FLOAT": (int, float),
+    "BOOLEAN": (bool,),
+}
+
+
+def decode(value: bytes | None, columns: Mapping[str, str]) -> dict[str, Any] | None:
+    """One record as `decode: {json: ...}` must read it, or None if it must go to quarantine.
+
+    Args:
+        columns: declared column -> Spark type, upper case.
+
+    Returns:
+        The declared columns; absent ones and JSON nulls are None, times are aware datetimes.
+    """
+    if not value:
+        return None
+    try:
+        found = json.loads(value.decode("utf-8"))
+    except ValueError:
+        return None
+    if not isinstance(found, dict):
+        return None
+    row: dict[str, Any] = {}
+    for column, kind in columns.items():
+        given = found.get(column)
+        if given is not None:
+            if kind.startswith("TIMESTAMP"):
+                try:
+                    given = datetime.fromisoformat(given)
+                except (TypeError, ValueError):
+                    return None
+            elif kind in _WANTED and (
+                not isinstance(given, _WANTED[kind]) or (isinstance(given, bool) and bool not in _WANTED[kind])
+            ):
+                return None
+        row[column] = given
+    return row
+
+
+@dataclass(frozen=True)
+class BatchRange:
+    """One batch as recorded: from which offset (inclusive) to which (exclusive), by partition."""
+
+    batch_id: int
+    start: Mapping[int, int]
+    end: Mapping[int, int]
+    committed_at: datetime | None = None
+
+
+def contiguous(recorded: Sequence[BatchRange], low: Mapping[int, int]) -> list[BatchRange]:
+    """The batches in order, each from where the one before ended; batches without data that nobody recorded are empty.
+
+    A batch whose record is missing is found by the gap it leaves: one missing number is given the whole gap.
+
+    Raises:
+        ValueError: a gap cannot be given to one batch, or batches overlap: the recorded boundaries prove nothing.
+    """
+    result: list[BatchRange] = []
+    at = dict(low)
+    for batch in sorted(recorded, key=lambda item: item.batch_id):
+        start = {part: batch.start.get(part, at.get(part, 0)) for part in batch.end}
+        absent = range(len(result), batch.batch_id)
+        moved = {part: offset for part, offset in start.items() if offset != at.get(part, 0)}
+        if any(offset < at.get(part, 0) for part, offset in moved.items()):
+            raise ValueError(f"batch {batch.batch_id} begins at {dict(start)}, before the end {at} of the one before")
+        if moved and len(absent) != 1:
+            raise ValueError(f"batch {batch.batch_id} begins at {dict(start)}, the one before ended at {at}")
+        for number in absent:
+            result.append(BatchRange(number, dict(at), {**at, **start}))
+            at |= start
+        result.append(BatchRange(batch.batch_id, {**at, **start}, {**at, **batch.end}, batch.committed_at))
+        at |= batch.end
+    return result
+
+
+def events_of(
+    batches: Sequence[BatchRange],
+    messages: Mapping[int, Sequence[Message]],
+    event: Callable[[Message], Event | None],
+) -> list[list[Event]]:
+    """The rows of each batch that reach the aggregation, in the broker's order.
+
+    Args:
+        messages: partition -> its messages by rising offset.
+        event: a message as an event; None when it does not decode.
+    """
+    result: list[list[Event]] = []
+    cursor = dict.fromkeys(messages, 0)
+    for batch in batches:
+        rows: list[Event] = []
+        for part, end in batch.end.items():
+            line = messages.get(part, ())
+            at = cursor.get(part, 0)
+            while at < len(line) and line[at].position.offset < end:
+                found = event(line[at])
+                if found is not None:
+                    rows.append(found)
+                at += 1
+            cursor[part] = at
+        result.append(rows)
+    return result
+
+
+@dataclass(frozen=True)
+class WindowRow:
+    """One row of the windowed table."""
+
+    key: Key
+    figures: Figures
+
+
+@dataclass(frozen=True)
+class WindowVerdict:
+    """The windowed table against its recomputation."""
+
+    expected: int
+    found: int
+    mismatched: tuple[tuple[Key, str], ...] = field(default_factory=tuple)
+
+
+def compare_windows(expected: Expected, found: Sequence[WindowRow]) -> WindowVerdict:
+    """Every window once, with the same figures; no other."""
+    wrong: dict[Key, str] = {}
+    times = Counter(row.key for row in found)
+    by_key = {row.key: row for row in found}
+    for key, must in expected.windows.items():
+        row = by_key.get(key)
+        if row is None:
+            wrong[key] = f"missing: {must.rows} rows"
+        elif not all(_close(left, right) for left, right in zip(row.figures, must.figures, strict=True)):
+            wrong[key] = f"says {row.figures}, must be {must.figures}"
+    for key, count in times.items():
+        if key not in expected.windows:
+            wrong[key] = "written, but not closed by the late rule"
+        elif count > 1:
+            wrong[key] = f"written {count} times"
+    return WindowVerdict(len(expected.windows), len(found), tuple(sorted(wrong.items())))
+
+
+def _close(left: float | None, right: float | None) -> bool:
+    if left is None or right is None:
+        return left is right
+    return abs(left - right) <= TOLERANCE * max(1.0, abs(left), abs(right))
+
+
+def p99(values: Sequence[float]) -> float | None:
+    """The 99th percentile (nearest rank), None of nothing."""
+    if not values:
+        return None
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, -(-99 * len(ordered) // 100) - 1)]
+
+
+def freshness(batches: Sequence[BatchRange], messages: Mapping[int, Sequence[Message]]) -> list[float]:
+    """Seconds from a record's own time to the commit of the batch that landed it, for every record of the batches."""
+    result: list[float] = []
+    cursor = dict.fromkeys(messages, 0)
+    for batch in batches:
+        for part, end in batch.end.items():
+            line, at = messages.get(part, ()), cursor.get(part, 0)
+            while at < len(line) and line[at].position.offset < end:
+                if batch.committed_at is not None:
+                    result.append(max(0.0, batch.committed_at.timestamp() - line[at].timestamp_ms / 1000))
+                at += 1
+            cursor[part] = at
+    return result
