@@ -118,9 +118,8 @@ def _sink(spec: StreamSpec) -> Iterator[Finding]:
         what = "rules" if spec.rules else "decode"
         yield Finding(
             ("quarantine",),
-            f"quarantine is missing: {what} can refuse a row, and a sink that is no table of the lake "
+            f"this is missing: {what} can refuse a row, and a sink that is no table of the lake "
             "has no place for it; add quarantine: {table: namespace.name}",
-            missing=True,
         )
     if spec.quarantine and spec.quarantine.table == spec.sink.table:
         yield Finding(("quarantine", "table"), "quarantine and sink are the same table", str(spec.sink.table))
@@ -151,7 +150,7 @@ def _references(spec: StreamSpec, project: Path) -> Iterator[Finding]:
         if not (project / path).exists():
             folder = (project / path).parent
             there = [str(Path(path).parent / each.name) for each in folder.iterdir()] if folder.is_dir() else []
-            yield Finding(("reference", name, reference.kind), f"there is no such file: {project / path}", path,
+            yield Finding(("reference", name, reference.kind), f"there is no such file in the project: {path}", path,
                           tuple(sorted(there)[:10]), nearest(path, there))  # fmt: skip
 
 
@@ -160,5 +159,5 @@ def single_source_hint(data: Mapping[str, Any]) -> Finding | None:
     sources = data.get("sources")
     if "transform" not in data and isinstance(sources, dict) and SINGLE not in sources and sources:
         names = ", ".join(str(name) for name in sources)
-        return Finding(("transform",), f"transform is missing: SQL over the sources {names}", missing=True)
+        return Finding(("transform",), f"this is missing: SQL over the sources {names}")
     return None

@@ -11,6 +11,7 @@ from lakeward.spec.checks import secret_findings
 from lakeward.spec.document import Document, Path_, read_document
 from lakeward.spec.messages import Finding
 from lakeward.spec.problems import Problem, shown
+from lakeward.spec.secrets import hides_secret, looks_secret
 
 _LARGEST_FILE = 1_000_000
 
@@ -76,7 +77,9 @@ class Files:
         self, file: Path, line: int, column: int, path: Path_, message: str, value: Any = None,
         valid: Iterable[str] = (), nearest: str | None = None, *, warning: bool = False,
     ) -> None:  # fmt: skip
-        """One problem."""
+        """One problem. A value that may be a secret is not shown, whatever is wrong with it."""
+        if looks_secret(value) or any(hides_secret(part) for part in path if isinstance(part, str)):
+            value = None
         self.problems.append(
             Problem(
                 self.name(file), line, column, dotted(path), message, shown(value), tuple(valid), nearest,
@@ -86,8 +89,9 @@ class Files:
 
 
 def dotted(path: Path_) -> str:
-    """A path as people write it: `sink.iceberg.partition_by[1]`."""
+    """A path as people write it: `sink.iceberg.partition_by[1]`, `spark[spark.sql.shuffle.partitions]`."""
     text = ""
     for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+        plain = isinstance(part, str) and "." not in part
+        text += (f".{part}" if text else str(part)) if plain else f"[{part}]"
     return text

@@ -115,6 +115,16 @@ class _Loading:
                     self.files.found(file, document, Finding(("drivers", name, "spark", key), refused, key, key=True))
         return settings, document
 
+    def _usable_defaults(self, document: Document | None) -> dict[str, Any]:
+        """The defaults that have no problem of their own: a bad one is reported once, not once a stream."""
+        written = document.data.get("defaults") if document is not None else None
+        if not isinstance(written, dict):
+            return {}
+        name = self.files.name(self.project.settings_file)
+        bad = {problem.path.split(".")[1] for problem in self.files.problems
+               if problem.file == name and problem.path.startswith("defaults.")}  # fmt: skip
+        return {key: value for key, value in written.items() if key not in bad}
+
     def _tables(self) -> Tables:
         file = self.project.tables_file
         if not file.exists():
@@ -141,13 +151,14 @@ class _Loading:
                 folder, "there is no such folder, so this is no Lakeward project; lakeward init DIR makes one"
             )
             return {}
+        defaults = self._usable_defaults(settings_document)
         streams: dict[str, LoadedStream] = {}
         for file in sorted(folder.iterdir()):
             if file.suffix == ".yml":
                 self.files.whole(file, f"this file is not read: streams end in .yaml; rename it to {file.stem}.yaml")
             if file.suffix != ".yaml":
                 continue
-            reader = StreamReader(self.project, self.files, settings_document)
+            reader = StreamReader(self.project, self.files, settings_document, defaults)
             loaded = reader.read(file)
             if loaded is None or reader.document is None:
                 continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import types
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, Union, get_args, get_origin
 
@@ -39,7 +40,8 @@ _MAPPING_FIRST = ("literal_error", "value_error")
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing a model refused. `key` tells that the key, not its value, is wrong; `at` is a 1-based
+    """One thing a model refused. `key` tells that the key, not its value, is wrong; `summary` tells
+    that it only repeats what findings below it say better; `at` is a 1-based
     (line, column) inside the text of the value, for SQL."""
 
     path: Path_
@@ -48,7 +50,7 @@ class Finding:
     valid: tuple[str, ...] = ()
     nearest: str | None = None
     key: bool = False
-    missing: bool = False
+    summary: bool = False
     at: tuple[int | None, int | None] | None = None
 
 
@@ -58,13 +60,11 @@ def findings(error: ValidationError, model: type[BaseModel], data: Any) -> list[
     for each in sorted(error.errors(include_url=False), key=lambda e: e["type"] not in _MAPPING_FIRST):
         finding = _finding(dict(each), model, data)
         found.setdefault(finding.path, finding)
-    paths = set(found)
-    return [f for f in found.values() if not (f.missing and _choice_below(f, paths))]
+    return [each for each in found.values() if not (each.summary and _said_below(each.path, found))]
 
 
-def _choice_below(finding: Finding, paths: set[Path_]) -> bool:
-    # `sink: {icebreg: ...}` is one mistake: the unknown key says it, "needs exactly one of" would only repeat it.
-    return any(len(path) > len(finding.path) and path[: len(finding.path)] == finding.path for path in paths)
+def _said_below(path: Path_, found: Iterable[Path_]) -> bool:
+    return any(len(other) > len(path) and other[: len(path)] == path for other in found)
 
 
 def _finding(error: dict[str, Any], model: type[BaseModel], data: Any) -> Finding:
@@ -73,7 +73,7 @@ def _finding(error: dict[str, Any], model: type[BaseModel], data: Any) -> Findin
     if kind == "missing":
         path = _real_path(loc[:-1], data)
         field = str(loc[-1])
-        return Finding((*path, field), f"{field} is missing{_purpose(model, (*path, field))}", missing=True)
+        return Finding((*path, field), f"this is missing{_purpose(model, (*path, field))}")
     if kind == "extra_forbidden":
         path, field = _real_path(loc[:-1], data), str(loc[-1])
         known = known_keys(model, path)
@@ -81,16 +81,21 @@ def _finding(error: dict[str, Any], model: type[BaseModel], data: Any) -> Findin
     path = _real_path(loc, data)
     if kind == "literal_error":
         valid = tuple(re.findall(r"'([^']*)'", str(context.get("expected")))) or (str(context.get("expected")).lower(),)
-        return Finding(path, "this is not one of the words known here", given, valid, nearest(str(given), valid))
+        return Finding(path, f"{given!r} is not known here", given, valid, nearest(str(given), valid))
     if kind == "value_error":
         cause = context.get("error")
         text = str(cause) if cause else error["msg"].removeprefix("Value error, ")
         return Finding(path, text, given, at=(cause.line, cause.column) if isinstance(cause, SqlProblem) else None)
     if kind in ("greater_than", "greater_than_equal", "less_than", "less_than_equal"):
-        words = {"greater_than": "more than", "greater_than_equal": "at least", "less_than": "less than"}
+        than = {"greater_than": "more than", "greater_than_equal": "at least", "less_than": "less than"}
         bound = next(iter(context.values()))
-        return Finding(path, f"this must be {words.get(kind, 'at most')} {bound}", given)
-    return Finding(path, _EXPECTED.get(kind) or str(error["msg"])[:1].lower() + str(error["msg"])[1:], given)
+        return Finding(path, f"this must be {than.get(kind, 'at most')} {bound}", given)
+    return Finding(
+        path,
+        _EXPECTED.get(kind) or str(error["msg"])[:1].lower() + str(error["msg"])[1:],
+        given,
+        summary=kind == "too_short",
+    )
 
 
 def _real_path(loc: tuple[Any, ...], data: Any) -> Path_:
@@ -120,7 +125,8 @@ def _purpose(model: type[BaseModel], path: Path_) -> str:
     kind = _model_at(model, path[:-1])
     for name, info in kind.model_fields.items() if kind else ():
         if (info.alias or name) == path[-1] and info.description:
-            return ": " + info.description.split("\n")[0].rstrip(".")
+            first = info.description.split("\n")[0].rstrip(".")
+            return f": {first[:1].lower()}{first[1:]}"
     return ""
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
-from pydantic import BaseModel, ConfigDict, Field, Strict
+from pydantic import BaseModel, ConfigDict, Field, Strict, create_model
 
 
 class SpecModel(BaseModel):
@@ -49,3 +49,24 @@ def only_one(what: str, given: dict[str, object]) -> str:
     if len(chosen) > 1:
         raise ValueError(f"{what} has {' and '.join(chosen)}; it needs exactly one of: {names}")
     return chosen[0]
+
+
+def partial(
+    model: type[BaseModel], name: str, *, without: frozenset[str] = frozenset(), whole: frozenset[str] = frozenset()
+) -> type[SpecModel]:
+    """`model` with every field optional, also in the models inside it: what a user may override of it.
+
+    Fields in `without` are left out; those in `whole` are optional as a whole and complete when they are given.
+    """
+    fields: dict[str, Any] = {}
+    for key, info in model.model_fields.items():
+        if key in without:
+            continue
+        kind: Any = info.annotation
+        if key not in whole and isinstance(kind, type) and issubclass(kind, SpecModel):
+            kind = partial(kind, kind.__name__ + "Override")
+        elif info.metadata:
+            kind = Annotated[kind, *info.metadata]
+        fields[key] = (kind | None, Field(default=None, alias=info.alias, description=info.description))
+    made = create_model(name, __base__=SpecModel, __doc__=model.__doc__, **fields)
+    return cast(type[SpecModel], made)

@@ -10,6 +10,8 @@ from typing import Any, Literal
 from lakeward.errors import SpecError
 
 _LONGEST_VALUE = 200
+_SHORT = 60
+_MANY = 8
 
 
 @dataclass(frozen=True)
@@ -38,16 +40,17 @@ class Problem:
     severity: Literal["error", "warning"] = "error"
 
     def text(self) -> str:
-        """The problem as a person reads it, on one or two lines."""
-        where = f"{self.file}:{self.line}:{self.column}"
-        parts = [f"{where}  {self.path + ': ' if self.path else ''}{self.message}"]
+        """The problem as a person reads it, on one line."""
+        warning = "warning: " if self.severity == "warning" else ""
+        text = f"{self.file}:{self.line}:{self.column}  {warning}{self.path + ': ' if self.path else ''}{self.message}"
+        if self.value is not None and str(self.value) not in self.message:
+            here = " ".join(str(self.value).split())
+            text += f" (here: {here if len(here) <= _SHORT else here[:_SHORT] + '…'})"
         if self.nearest:
-            parts.append(f"did you mean {self.nearest}?")
-        if self.valid:
-            parts.append(f"valid: {', '.join(self.valid)}")
-        if self.severity == "warning":
-            parts[0] = parts[0].replace("  ", "  warning: ", 1)
-        return "; ".join(parts)
+            text += f"; did you mean {self.nearest}?"
+        if self.valid and not (self.nearest and len(self.valid) > _MANY):
+            text += f"{'' if self.nearest else ';'} valid: {', '.join(self.valid)}"
+        return text
 
     def document(self) -> dict[str, Any]:
         """The problem as JSON data."""

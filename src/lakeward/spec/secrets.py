@@ -14,7 +14,7 @@ _KEY = re.compile(
     re.IGNORECASE,
 )
 _VALUE = re.compile(
-    r"(://[^/\s:@]+:[^/\s@]+@"  # user:password@ in an address
+    r"((://|^)[^/\s:@]+:[^/\s@]+@\S"  # user:password@ in an address
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----"
     r"|\bAKIA[0-9A-Z]{16}\b"  # an AWS access key id
     r"|\b(password|pwd|secret)\s*=\s*[^\s;,'\"]{3,}[;,]?)",
@@ -29,6 +29,11 @@ def hides_secret(key: str) -> bool:
     return bool(_KEY.search(key))
 
 
+def looks_secret(value: object) -> bool:
+    """Whether a value itself looks like a secret, whatever its name."""
+    return isinstance(value, str) and bool(_VALUE.search(value))
+
+
 def secrets(data: Any, path: Path_ = ()) -> Iterator[Path_]:
     """Paths of what looks like a secret: by the setting's name where names are free, by the value anywhere."""
     if isinstance(data, dict):
@@ -41,5 +46,5 @@ def secrets(data: Any, path: Path_ = ()) -> Iterator[Path_]:
     elif isinstance(data, list):
         for index, value in enumerate(data):
             yield from secrets(value, (*path, index))
-    elif isinstance(data, str) and not any(part in _PROSE for part in path) and _VALUE.search(data):
+    elif not any(part in _PROSE for part in path) and looks_secret(data):
         yield path

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
-from lakeward.spec.model import PositiveInt, SpecModel, Text
-from lakeward.spec.stream import Executors, SparkConf
+from lakeward.spec.model import PositiveInt, SpecModel, Text, partial
+from lakeward.spec.stream import Executors, SparkConf, StreamSpec
 from lakeward.spec.types import Brokers, DriverName, Duration, Memory, Name, Span
 
 
@@ -65,10 +65,19 @@ class Keep(SpecModel):
     changes: Span = Duration("400d")
 
 
+StreamDefaults = partial(
+    StreamSpec,
+    "StreamDefaults",
+    without=frozenset({"id", "enabled", "sources", "reference", "transform", "rules", "sink", "quarantine", "lineage"}),
+    whole=frozenset({"trigger"}),  # exactly one form: half of it means nothing
+)
+"""The keys of a stream that a project may give once for all streams."""
+
+
 class Settings(SpecModel):
     """Everything of a project that is not one stream, one table policy or one suite."""
 
-    defaults: dict[str, Any] = Field(default_factory=dict)
+    defaults: StreamDefaults = StreamDefaults()  # type: ignore[valid-type]  # made by partial() above
     """Keys of a stream's spec that every stream takes unless its own file says otherwise, e.g. `owner`."""
     connections: dict[Name, Connection] = Field(default_factory=dict)
     catalog: Catalog = Catalog()

@@ -100,15 +100,18 @@ class StreamSpec(SpecModel):
 
     id: StreamId
     owner: Text
+    """Who is asked when it fails."""
     team: Text | None = None
     tags: tuple[Text, ...] = ()
     enabled: Bool = True
     sources: Annotated[dict[Name, Source], Field(min_length=1)]
+    """Where the rows come from: `sources:` by name, or `source:` when there is one."""
     reference: dict[Name, Reference] = Field(default_factory=dict)
     transform: Transform = Transform(sql="SELECT * FROM source")
     rules: dict[Name, Expression] = Field(default_factory=dict)
     """Name -> condition on the transform's columns; a row for which it does not hold goes to quarantine."""
     sink: Sink
+    """Where the rows go."""
     quarantine: Quarantine | None = None
     schema_: SchemaPolicy = Field(default=SchemaPolicy(), alias="schema")
     trigger: Trigger = Trigger(every=Duration("30s"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +30,11 @@ _WHOLE = ("trigger",)  # exactly one form each: a default is replaced, not merge
 class StreamReader:
     """Reads one file; `document` is what was read, for problems found later."""
 
-    def __init__(self, project: Project, files: Files, settings: Document | None) -> None:
+    def __init__(self, project: Project, files: Files, settings: Document | None, defaults: Mapping[str, Any]) -> None:
         self.project = project
         self.files = files
         self.settings = settings
+        self.defaults = defaults
         self.document: Document | None = None
         self.sql_file: Path | None = None
         self.sql_text: str | None = None
@@ -51,8 +53,8 @@ class StreamReader:
             return None
         lineage = decide(spec, facts)
         resolved = self._resolved(spec, lineage)
-        for finding in checks.spec_findings(resolved.model_copy(update={"lineage": spec.lineage}), facts, lineage,
-                                            self.project.root):  # fmt: skip
+        checked = resolved.model_copy(update={"lineage": spec.lineage, "reference": spec.reference})
+        for finding in checks.spec_findings(checked, facts, lineage, self.project.root):
             self._found(finding)
         if len(self.files.problems) > before:
             return None
@@ -65,9 +67,7 @@ class StreamReader:
         return self.files.name(self.sql_file) if self.sql_file else None
 
     def _with_defaults(self, written: dict[str, Any]) -> dict[str, Any]:
-        defaults = self.settings.data.get("defaults") if self.settings else None
-        below = {key: value for key, value in defaults.items() if key not in _WHOLE or key not in written} if (
-            isinstance(defaults, dict)) else {}  # fmt: skip
+        below = {key: value for key, value in self.defaults.items() if key not in _WHOLE or key not in written}
         return merged({"id": self.file.stem} | below, written)
 
     def _validated(self, data: dict[str, Any]) -> StreamSpec | None:

@@ -5,34 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Annotated, Any, cast
+from typing import Any, cast
 
-from pydantic import BaseModel, Field, create_model
-
-from lakeward.spec.model import SpecModel, Text
+from lakeward.spec.model import SpecModel, Text, partial
 from lakeward.spec.policy import CLASS_DEFAULTS, FLOORS, REASONS, Policy, TableClass
 from lakeward.spec.types import Glob
 
-
-def _partial(model: type[BaseModel], name: str) -> type[SpecModel]:
-    """`model` with every field optional: what a user may override of it."""
-    fields: dict[str, Any] = {}
-    for key, info in model.model_fields.items():
-        kind: Any = info.annotation
-        if isinstance(kind, type) and issubclass(kind, SpecModel):
-            kind = _partial(kind, kind.__name__ + "Override")
-        elif info.metadata:
-            kind = Annotated[kind, *info.metadata]
-        fields[key] = (kind | None, Field(default=None, alias=info.alias, description=info.description))
-    made = create_model(name, __base__=SpecModel, __doc__=model.__doc__, **fields)
-    return cast(type[SpecModel], made)
-
-
-PolicyOverride = _partial(Policy, "PolicyOverride")
+PolicyOverride = partial(Policy, "PolicyOverride")
 """A policy of which any part may be given."""
 
 
-class Rule(PolicyOverride):  # type: ignore[misc, valid-type]  # made by create_model above
+class Rule(PolicyOverride):  # type: ignore[misc, valid-type]  # made by partial() above
     """Thresholds for the tables that match."""
 
     match: Glob
@@ -49,7 +32,7 @@ class UnsafeRule(Rule):
 class Tables(SpecModel):
     """Policies of the lake's tables. Later entries win over earlier ones, `unsafe` over all."""
 
-    defaults: PolicyOverride = PolicyOverride()  # type: ignore[valid-type]  # made by create_model above
+    defaults: PolicyOverride = PolicyOverride()  # type: ignore[valid-type]  # made by partial() above
     policies: tuple[Rule, ...] = ()
     unsafe: tuple[UnsafeRule, ...] = ()
 

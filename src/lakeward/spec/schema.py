@@ -1,0 +1,130 @@
+"""The JSON Schemas of the spec files, for editors and for the reference: `python -m lakeward.spec.schema [DIR]`.
+
+Generated from the models; a contracts test keeps docs/reference current.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from lakeward.spec.policy import FLOORS, REASONS, TABLE_CLASSES
+from lakeward.spec.provenance import reason
+from lakeward.spec.settings import Settings
+from lakeward.spec.sinks import SINK_CONNECTORS
+from lakeward.spec.sources import REFERENCE_FORMS, SOURCE_CONNECTORS
+from lakeward.spec.stream import OF_THE_SOURCE, SINGLE, StreamSpec
+from lakeward.spec.suite import Suite
+from lakeward.spec.tables import Tables
+
+FILES: dict[str, tuple[type[BaseModel], str]] = {
+    "stream": (StreamSpec, "A stream of Lakeward: conf/streams/<id>.yaml"),
+    "tables": (Tables, "Maintenance of the lake's tables: conf/tables.yaml"),
+    "lakeward": (Settings, "Settings of a Lakeward project: conf/lakeward.yaml"),
+    "suite": (Suite, "Expectations of one table: expectations/<namespace>.<table>.yaml"),
+}
+_ONE_OF = {
+    "Source": SOURCE_CONNECTORS,
+    "Sink": SINK_CONNECTORS,
+    "Reference": REFERENCE_FORMS,
+    "Transform": ("sql", "file", "python"),
+    "Trigger": ("every", "available_now", "real_time", "continuous"),
+    "Decode": ("json", "avro"),
+}
+_SECTIONS = {"CompactOverride": "compact", "DeletesOverride": "deletes", "ExpireOverride": "expire",
+             "ManifestsOverride": "manifests", "OrphansOverride": "orphans"}  # fmt: skip
+
+
+def schema(name: str) -> dict[str, Any]:
+    """The JSON Schema of one kind of file: `stream`, `tables`, `lakeward` or `suite`."""
+    model, title = FILES[name]
+    made = model.model_json_schema(by_alias=True, mode="validation")
+    made = _without_nulls(made)
+    for kind, choices in _ONE_OF.items():
+        definition = made.get("$defs", {}).get(kind)
+        if definition:
+            definition["oneOf"] = [{"required": [choice]} for choice in choices]
+    if name == "stream":
+        _short_form(made)
+    if name == "tables":
+        _reasons_of_policies(made)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made, "title": title}
+
+
+def _short_form(made: dict[str, Any]) -> None:
+    """The model knows `sources:` only; files may say `source:` with its keys beside it."""
+    properties = made["properties"]
+    one = {"$ref": "#/$defs/Source", "description": "The only source; it is then named `source`."}
+    properties[SINGLE] = one
+    inside = made["$defs"]["Source"]["properties"]
+    for key in OF_THE_SOURCE:
+        properties[key] = inside[key] | {"description": f"{key} of the only source, beside `source:`."}
+    # Owner and others may come from `defaults:` of conf/lakeward.yaml, and the id from the file's name.
+    made["required"] = ["sink"]
+    made["oneOf"] = [{"required": [SINGLE]}, {"required": ["sources"]}]
+    for key, value in properties.items():
+        if (why := reason((key,))) and "default" in value:
+            value["description"] = _joined(value.get("description"), f"Default: {why}.")
+
+
+def _reasons_of_policies(made: dict[str, Any]) -> None:
+    for kind, section in _SECTIONS.items():
+        for key, value in made["$defs"].get(kind, {}).get("properties", {}).items():
+            path = f"{section}.{key}"
+            floor = f" Floor: {FLOORS[path][0]} ({FLOORS[path][1]})." if path in FLOORS else ""
+            value["description"] = _joined(value.get("description"), f"{_default(path)} {REASONS[path]}.{floor}")
+    made["description"] += f" Classes: {', '.join(TABLE_CLASSES)}."
+
+
+def _default(path: str) -> str:
+    from lakeward.spec.policy import Policy
+
+    value: Any = Policy()
+    for part in path.split("."):
+        value = getattr(value, part)
+    return "Default by size:" if value is None else f"Default {str(value).lower()}:"
+
+
+def _joined(first: str | None, second: str) -> str:
+    return f"{first} {second}" if first else second
+
+
+def _without_nulls(node: Any) -> Any:
+    """`anyOf: [X, null]` as X: a key without a value is left out of a file, not written as null."""
+    if isinstance(node, list):
+        return [_without_nulls(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    cleaned = {key: _without_nulls(value) for key, value in node.items() if not (key == "default" and value is None)}
+    options = cleaned.get("anyOf")
+    if isinstance(options, list):
+        kept = [option for option in options if option != {"type": "null"}]
+        if len(kept) == 1:
+            rest = {key: value for key, value in cleaned.items() if key != "anyOf"}
+            return kept[0] | rest
+        cleaned["anyOf"] = kept
+    return cleaned
+
+
+def write(folder: Path) -> list[Path]:
+    """Write every schema into `folder` as `<name>.schema.json`; returns the files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = []
+    for name in FILES:
+        file = folder / f"{name}.schema.json"
+        file.write_text(text(name))
+        files.append(file)
+    return files
+
+
+def text(name: str) -> str:
+    """The schema as it stands in its file."""
+    return json.dumps(schema(name), indent=2, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1] if len(sys.argv) > 1 else "docs/reference"))
