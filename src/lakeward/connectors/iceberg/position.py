@@ -48,6 +48,7 @@ class Position(BaseModel):
         batch: the checkpoint's batch number; -1 after an import or reset.
         generation: the accepted spec the batch was landed by.
         end: source name -> canonical offset up to which (exclusive) is landed; `-` without data yet.
+        begin: source name -> where the stream's first batch began; what the audit counts from.
         topic_ids: topic -> its id in the broker: a topic deleted and created again has another one.
         snapshot, snapshot_seq: the published snapshot and its sequence number; None and 0 in a table without any.
         totals: records so far.
@@ -63,6 +64,7 @@ class Position(BaseModel):
     batch: int
     generation: int = 0
     end: dict[str, str]
+    begin: dict[str, str] = {}
     topic_ids: dict[str, str] = {}
     snapshot: int | None = None
     snapshot_seq: int = 0

@@ -246,6 +246,7 @@ class ExactAppend:
                 batch=batch.batch,
                 generation=self.generation,
                 end=dict(batch.end),
+                begin=state.position.begin if state.position else dict(batch.start),
                 topic_ids=topics,
                 snapshot=snapshot,
                 snapshot_seq=snapshot_seq,
