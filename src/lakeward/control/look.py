@@ -22,6 +22,9 @@ from lakeward.spec.stream import Limits
 from lakeward.streams.health import Sight, Verdict, verdict
 from lakeward.streams.reconcile import World
 
+Found = Sequence[Job] | None
+"""What a backend answered; None when it could not be asked."""
+
 Connect = Callable[[], AbstractContextManager[Connection]]
 """Opens one transaction on the registry."""
 
@@ -85,7 +88,7 @@ def read(connection: Connection) -> Facts:
     )
 
 
-def ask(backend: Backend, facts: Facts) -> list[Job] | None:
+def ask(backend: Backend, facts: Facts) -> Found:
     """What the backend knows; None when it could not be asked."""
     try:
         return backend.find(facts.known())
@@ -93,7 +96,7 @@ def ask(backend: Backend, facts: Facts) -> list[Job] | None:
         return None
 
 
-def world(facts: Facts, found: Sequence[Job] | None, calm: str | None) -> World:
+def world(facts: Facts, found: Found, calm: str | None) -> World:
     """The part of the facts reconcile decides on."""
     return World(
         streams=facts.streams,
@@ -107,7 +110,7 @@ def world(facts: Facts, found: Sequence[Job] | None, calm: str | None) -> World:
     )
 
 
-def sight(facts: Facts, found: Sequence[Job] | None, stream: Stream) -> Sight:
+def sight(facts: Facts, found: Found, stream: Stream) -> Sight:
     """Everything known of one stream."""
     driver = facts.drivers.get(stream.driver)
     return Sight(
@@ -122,12 +125,12 @@ def sight(facts: Facts, found: Sequence[Job] | None, stream: Stream) -> Sight:
     )
 
 
-def verdicts(facts: Facts, found: Sequence[Job] | None) -> dict[str, Verdict]:
+def verdicts(facts: Facts, found: Found) -> dict[str, Verdict]:
     """The word and the sentence of every stream."""
     return {stream.id: verdict(sight(facts, found, stream)) for stream in facts.streams}
 
 
-def _life(driver: Driver | None, found: Sequence[Job] | None) -> Life:
+def _life(driver: Driver | None, found: Found) -> Life:
     if driver is None:
         return Life.GONE
     if found is None:

@@ -110,6 +110,7 @@ def reconcile_once(
     settings: Settings | None = None,
     chance: Callable[[], float] = random.random,
     ttl: timedelta = LEASE_TTL,
+    calm_s: float = leases.STREAM_TTL.total_seconds(),
 ) -> Summary:
     """Look at all streams once and do what is due. Safe to call from anywhere, at any time, twice.
 
@@ -121,13 +122,14 @@ def reconcile_once(
         settings: the project's settings, for the size of drivers.
         chance: gives a float in [0, 1), for the jitter of back-off.
         ttl: life of the lease `reconcile`, longer than a pass.
+        calm_s: for how long nothing is launched after the registry answered again.
 
     Raises:
         DependencyDown: the registry cannot be reached; nothing was concluded, nothing was done.
     """
     begun = time.monotonic()
     runtime.drivers.mkdir(parents=True, exist_ok=True)
-    calm = Calm(runtime.drivers)
+    calm = Calm(runtime.drivers, calm_s)
     token = secrets.token_hex(16)
     try:
         with connect() as connection:

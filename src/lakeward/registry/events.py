@@ -20,3 +20,14 @@ def newest(connection: Connection, scope: str, name: str, limit: int = 50) -> li
         select(events).where(events.c.scope == scope, events.c.name == name).order_by(events.c.id.desc()).limit(limit)
     )
     return [dict(row._mapping) for row in rows][::-1]
+
+
+def newest_of_kind(connection: Connection, scope: str, kind: str) -> dict[str, dict[str, Any]]:
+    """The newest event of one kind for every name of a scope."""
+    rows = connection.execute(
+        select(events)
+        .distinct(events.c.name)
+        .where(events.c.scope == scope, events.c.kind == kind)
+        .order_by(events.c.name, events.c.id.desc())
+    )
+    return {row.name: dict(row._mapping) for row in rows}
