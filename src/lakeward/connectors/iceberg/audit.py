@@ -186,9 +186,9 @@ def _scan(table: Table, topics: list[str], stream: str | None) -> Iterator[pa.Re
     from pyiceberg.expressions import And, BooleanExpression, EqualTo, In
 
     topic, partition, offset = IDENTITY_COLUMNS["kafka"]
-    wanted: BooleanExpression = In(topic, topics)  # type: ignore[call-arg]  # pyiceberg's own constructor, hidden from mypy by pydantic
+    wanted: BooleanExpression = In(topic, topics)  # type: ignore[call-arg,misc]  # pyiceberg's own constructor, hidden from mypy by pydantic
     if stream is not None:
-        wanted = And(wanted, EqualTo("stream", stream))  # type: ignore[call-arg]  # the same
+        wanted = And(wanted, EqualTo("stream", stream))  # type: ignore[call-arg,misc]  # the same
     if table.current_snapshot() is None:
         return iter(())
     reader: Any = table.scan(row_filter=wanted, selected_fields=(topic, partition, offset)).to_arrow_batch_reader()
