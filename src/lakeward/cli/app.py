@@ -10,7 +10,7 @@ import sys
 import typer
 
 from lakeward import __version__
-from lakeward.cli import context
+from lakeward.cli import context, streams
 from lakeward.errors import LakewardError
 
 EPILOG = (
@@ -26,6 +26,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
+
+
+app.add_typer(streams.app, name="streams")
 
 
 @app.callback()
