@@ -1,0 +1,1 @@
+"""Airflow's side: Dag factories, the watcher, connections. Every task is a finite step over `lakeward.control`."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from lakeward.backends.base import Backend
 from lakeward.control import look
 from lakeward.control.calm import Calm
-from lakeward.control.look import Connect, Facts
+from lakeward.control.look import Connect, Facts, Found
 from lakeward.errors import DependencyDown
 from lakeward.runtime import Runtime
 from lakeward.streams.health import SETTLED, TROUBLE, State
@@ -52,7 +52,7 @@ class Alarm:
         self._said, self._at = said, now
         return reasons
 
-    def _edges(self, facts: Facts, found: look.Found) -> list[str]:
+    def _edges(self, facts: Facts, found: Found) -> list[str]:
         """Words that changed in a way people care about: into trouble, out of it, or settled after a start."""
         edges = []
         verdicts = look.verdicts(facts, found)

@@ -1,0 +1,29 @@
+"""What all of Lakeward's Dags share."""
+
+from __future__ import annotations
+
+import textwrap
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+"""A fixed start: a Dag file knows no clock."""
+
+
+def options(*, owner: str, tags: list[str], doc: str, **more: Any) -> dict[str, Any]:
+    """Arguments of every Dag: unpaused on arrival, no catching up, one run at a time, a page a person can use."""
+    return {
+        "start_date": START,
+        "catchup": False,
+        "max_active_runs": 1,
+        "is_paused_upon_creation": False,
+        "default_args": {"owner": owner, "retries": 0, "depends_on_past": False},
+        "tags": ["lakeward", *tags],
+        "doc_md": textwrap.dedent(doc).strip(),
+        "render_template_as_native_obj": False,
+        **more,
+    }
+
+
+FINITE = timedelta(minutes=30)
+"""No task of Lakeward's runs for ever."""

@@ -1,0 +1,177 @@
+"""Airflow connections become a `Runtime`: addresses and secrets of Lakeward under Airflow stand in four connections.
+
+| id | type | gives |
+|---|---|---|
+| `lakeward_registry` | postgres | host, port, schema, login; a password, unless `PGPASSFILE` has it |
+| `lakeward_kafka` | kafka | `bootstrap.servers` in extra, or host and port |
+| `lakeward_spark` | spark | where finite jobs with an engine of their own run (`engine: submit`) |
+| `lakeward_connect` | spark_connect | host, port and token (password) of the warm Spark Connect server |
+
+What only the deployment knows (catalog, checkpoints, folders) stands in `<home>/runtime.json`. Secrets reach a
+driver in 0600 files, never in an argument, a Spark conf, an XCom or the registry.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+from urllib.parse import quote
+
+from lakeward.control.look import Connect
+from lakeward.control.reconcile import registry_of
+from lakeward.runtime import Home, Project, Runtime
+
+if TYPE_CHECKING:
+    from airflow.sdk import Connection
+
+REGISTRY = "lakeward_registry"
+KAFKA = "lakeward_kafka"
+SPARK = "lakeward_spark"
+CONNECT = "lakeward_connect"
+IDS = (REGISTRY, KAFKA, SPARK, CONNECT)
+
+
+class Found(Protocol):
+    """The part of an Airflow connection that is read here."""
+
+    host: str | None
+    port: int | None
+    login: str | None
+    password: str | None
+    schema: str | None
+
+    @property
+    def extra_dejson(self) -> Mapping[str, object]: ...
+
+
+def home() -> Home:
+    """The home of this Airflow."""
+    return Home.locate(None, Project.locate())
+
+
+def runtime() -> Runtime:
+    """The addresses of this deployment, for a task.
+
+    Raises:
+        LakewardError: `runtime.json` is missing.
+    """
+    from airflow.sdk import BaseHook
+
+    return compose(home(), {name: _optional(BaseHook.get_connection, name) for name in IDS})
+
+
+async def runtime_async() -> Runtime:
+    """The same, inside the triggerer's event loop."""
+    from airflow.sdk import BaseHook
+    from airflow.sdk.exceptions import AirflowNotFoundException
+
+    found: dict[str, Connection | None] = {}
+    for name in IDS:
+        try:
+            found[name] = await BaseHook.aget_connection(name)
+        except AirflowNotFoundException:
+            found[name] = None
+    return compose(home(), found)
+
+
+def registry() -> Connect:
+    """Opens transactions on the registry, for a task."""
+    return registry_of(runtime())
+
+
+def compose(place: Home, connections: Mapping[str, Found | None]) -> Runtime:
+    """`runtime.json` with what the connections say; a connection that is not defined changes nothing."""
+    base = Runtime.load(place.runtime_file)
+    update: dict[str, object] = {}
+    kafka = connections.get(KAFKA)
+    if kafka is not None and (servers := _bootstrap(kafka)):
+        update["kafka"] = {**base.kafka, KAFKA: servers}
+    connect = connections.get(CONNECT)
+    if connect is not None and connect.host:
+        update["connect"] = f"{_bare(connect.host)}:{connect.port or 15002}"
+        if connect.password and not _holds(base.connect_token_file, connect.password):
+            update["connect_token_file"] = _private(place, "connect.token", connect.password)
+    registry = connections.get(REGISTRY)
+    if registry is not None and registry.host:
+        url = _url(registry)
+        if not _holds(base.registry_url_file, url):
+            update["registry_url_file"] = _private(place, "registry.url", url)
+        if registry.password and not _has_password(base.pgpass, registry):
+            update["pgpass"] = _private(place, "pgpass", _pgpass(base.pgpass, registry))
+    return base.model_copy(update=update)
+
+
+def _optional(get: object, name: str) -> Found | None:
+    from airflow.sdk.exceptions import AirflowNotFoundException
+
+    assert callable(get)
+    try:
+        found: Found = get(name)
+    except AirflowNotFoundException:
+        return None
+    return found
+
+
+def _bootstrap(connection: Found) -> str | None:
+    servers = connection.extra_dejson.get("bootstrap.servers")
+    if servers:
+        return str(servers)
+    return f"{connection.host}:{connection.port or 9092}" if connection.host else None
+
+
+def _url(connection: Found) -> str:
+    login = quote(connection.login or "lakeward", safe="")
+    return (
+        f"postgresql+psycopg2://{login}@{connection.host}:{connection.port or 5432}/{connection.schema or 'lakeward'}"
+    )
+
+
+def _bare(host: str) -> str:
+    return host.split("://", 1)[-1].rstrip("/")
+
+
+def _escape(text: str) -> str:
+    return text.replace("\\", "\\\\").replace(":", "\\:")
+
+
+def _pgpass_line(connection: Found) -> str:
+    fields = [connection.host or "", str(connection.port or 5432), "*", connection.login or "lakeward"]
+    return ":".join([*(_escape(item) if item != "*" else item for item in fields), _escape(connection.password or "")])
+
+
+def _has_password(file: Path | None, connection: Found) -> bool:
+    if file is None or not file.exists():
+        return False
+    wanted = _pgpass_line(connection).split(":")[-1]
+    return any(line.endswith(f":{wanted}") for line in file.read_text().splitlines())
+
+
+def _pgpass(file: Path | None, connection: Found) -> str:
+    kept = file.read_text() if file is not None and file.exists() else ""
+    return f"{_pgpass_line(connection)}\n{kept}"
+
+
+def _holds(file: Path | None, text: str) -> bool:
+    if file is None or not file.exists():
+        return False
+    held = file.read_text().strip()
+    return held == text or held.replace("postgresql+psycopg2://", "postgresql://") == text.replace(
+        "postgresql+psycopg2://", "postgresql://"
+    )
+
+
+def _private(place: Home, name: str, content: str) -> Path:
+    """A 0600 file whose name follows from its content: two tasks write the same one, a changed secret another."""
+    folder = place.secrets / "airflow"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    file = folder / f"{name}.{hashlib.sha256(content.encode()).hexdigest()[:12]}"
+    if not file.exists():
+        fresh = file.with_name(f"{file.name}.{os.getpid()}")
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w") as stream:
+            stream.write(content)
+        fresh.replace(file)
+    return file

@@ -1,0 +1,50 @@
+"""The streams a project declares, as Dag files see them: no network, no database, no clock; no file hides another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from lakeward.runtime import Project
+from lakeward.spec.loader import load_project
+from lakeward.spec.stream import StreamSpec
+from lakeward.spec.types import StreamId
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A stream file. `spec` is None when the file is wrong; `problems` says what is."""
+
+    id: str
+    file: str
+    spec: StreamSpec | None
+    problems: tuple[str, ...]
+
+
+def declared(project: Project) -> list[Declared]:
+    """Every stream file, also a wrong one: a stream that runs keeps its Dag while its file is wrong."""
+    loaded = load_project(project)
+    wrong: dict[str, list[str]] = {}
+    for problem in loaded.problems:
+        if problem.severity == "error":
+            wrong.setdefault(problem.file, []).append(problem.text())
+    found = {
+        name: Declared(name, item.file, item.spec, tuple(wrong.get(item.file, ())))
+        for name, item in loaded.streams.items()
+    }
+    read = {item.file for item in found.values()}
+    for file, problems in wrong.items():
+        path = Path(file)
+        if file in read or path.suffix != ".yaml" or (project.root / path).parent != project.streams:
+            continue
+        name = _id(path.stem)
+        if name is not None and name not in found:
+            found[name] = Declared(name, file, None, tuple(problems))
+    return [found[name] for name in sorted(found)]
+
+
+def _id(stem: str) -> str | None:
+    try:
+        return str(StreamId(stem))
+    except ValueError:
+        return None

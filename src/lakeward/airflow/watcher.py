@@ -1,0 +1,83 @@
+"""The watcher: one poll of registry and backend for all streams on the triggerer, every few seconds.
+
+It fires an asset event when a reconcile pass would have something to do, so that a dead driver is seen within one
+poll. It is an accelerator: the schedule of `streams_reconcile` suffices alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Hashable
+from datetime import UTC, datetime
+from typing import Any
+
+import structlog
+from airflow.triggers.base import BaseEventTrigger, TriggerEvent
+
+from lakeward.airflow.connections import runtime_async
+from lakeward.control.alarm import Alarm
+from lakeward.control.reconcile import backend_of, registry_of
+from lakeward.errors import LakewardError
+
+log = structlog.get_logger(__name__)
+
+POLL_S = 5.0
+_AFTER_ERROR_S = 15.0
+
+
+class StreamsTrigger(BaseEventTrigger):
+    """Fires when something is to be done about any stream. All instances share one poll."""
+
+    def __init__(self, poll_s: float = POLL_S) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # Airflow's is not annotated
+        self.poll_s = poll_s
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Class path and arguments, as Airflow stores them."""
+        return f"{type(self).__module__}.{type(self).__qualname__}", {"poll_s": self.poll_s}
+
+    def shared_stream_key(self) -> Hashable:
+        """The same for all: one poll a triggerer."""
+        return ("lakeward-streams",)
+
+    @classmethod
+    async def open_shared_stream(cls, kwargs: dict[str, Any]) -> AsyncIterator[list[str]]:
+        """Poll for ever. What goes wrong is logged and tried again: a watcher that ends watches nothing."""
+        alarm: Alarm | None = None
+        pause = float(kwargs.get("poll_s", POLL_S))
+        while True:
+            try:
+                if alarm is None:
+                    runtime = await runtime_async()
+                    alarm = Alarm(registry_of(runtime), runtime, backend_of(runtime))
+                    log.info(f"Watching all streams every {pause:g} s")
+                reasons = await asyncio.to_thread(alarm.look)
+            except (LakewardError, OSError) as error:
+                log.warning(f"The streams could not be looked at: {error}", again_in_s=_AFTER_ERROR_S)
+                alarm = None
+                await asyncio.sleep(_AFTER_ERROR_S)
+                continue
+            if reasons:
+                log.info(f"Asking for a reconcile pass: {'; '.join(reasons)}")
+                yield reasons
+            await asyncio.sleep(pause)
+
+    async def filter_shared_stream(self, shared_stream: AsyncIterator[list[str]]) -> AsyncIterator[TriggerEvent]:
+        """Every finding of the poll is one event."""
+        async for reasons in shared_stream:
+            yield _event(reasons)
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """The same for a triggerer without shared streams."""
+        async for reasons in type(self).open_shared_stream({"poll_s": self.poll_s}):
+            yield _event(reasons)
+
+
+def _event(reasons: list[str]) -> TriggerEvent:
+    # The moment makes each event its own; two triggerers that see the same thing cost one more pass that does nothing.
+    return TriggerEvent(
+        {  # type: ignore[no-untyped-call]  # Airflow's is not annotated
+            "reasons": reasons[:20],
+            "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+    )
