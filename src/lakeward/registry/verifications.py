@@ -40,3 +40,18 @@ def checks_of(connection: Connection, run: str) -> list[dict[str, Any]]:
     """The checks of one run."""
     rows = connection.execute(select(checks).where(checks.c.run == run).order_by(checks.c.check))
     return [dict(row._mapping) for row in rows]
+
+
+def proofs(connection: Connection, table: str, limit: int = 100) -> list[dict[str, Any]]:
+    """The newest runs that proved their own head, newest first: what `verified` may be rebuilt from."""
+    rows = connection.execute(
+        select(verifications)
+        .where(
+            verifications.c.table == table,
+            verifications.c.verdict.in_(["pass", "warn"]),
+            verifications.c.verified_snapshot == verifications.c.to_snapshot,
+        )
+        .order_by(verifications.c.at.desc())
+        .limit(limit)
+    )
+    return [dict(row._mapping) for row in rows]

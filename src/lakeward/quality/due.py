@@ -1,0 +1,47 @@
+"""Which tables are worth checking now. Pure.
+
+A table is due when its head is not proven. A head that was checked and held is not checked over and over: its rows are
+the same, so is the answer, until the suite changes or a waiver begins or ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from lakeward.quality.range import Kind, Range
+from lakeward.quality.suites import waived_ids
+from lakeward.quality.verdict import Verdict
+from lakeward.spec.suite import Suite
+
+
+@dataclass(frozen=True)
+class Due:
+    """Whether to check, and why (not), as a clause."""
+
+    due: bool
+    why: str
+
+
+def decide(found: Range, suite: Suite, newest: Mapping[str, Any] | None, today: date) -> Due:
+    """Whether the range is to be checked.
+
+    Args:
+        found: the range as it is now.
+        suite: the table's suite.
+        newest: the newest recorded run (columns of `registry.schema.verifications`), if any.
+        today: UTC.
+    """
+    if found.kind is Kind.EMPTY or found.head is None:
+        return Due(False, found.why)
+    if newest is None or newest["to_snapshot"] != found.head.id:
+        return Due(True, found.why)
+    if newest["verdict"] != Verdict.HOLD:
+        return Due(True, f"the last run ended with {newest['verdict']}")
+    if newest["suite"] != suite.digest:
+        return Due(True, "held, and the suite changed since")
+    if waived_ids(suite, today) != waived_ids(suite, newest["at"].date()):
+        return Due(True, "held, and a waiver began or ended since")
+    return Due(False, f"held at snapshot {found.head.id} by run {newest['run']}, and nothing changed since")

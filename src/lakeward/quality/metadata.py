@@ -1,0 +1,72 @@
+"""A table's history from its metadata, without Spark: one small read of the catalog and of one JSON file."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from lakeward.connectors.iceberg.catalog import pyiceberg_properties
+from lakeward.errors import DependencyDown, LakewardError
+from lakeward.quality.lineage import History, Snapshot
+from lakeward.runtime import CATALOG, Runtime
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+BRANCH = "verified"
+
+
+def catalog(runtime: Runtime) -> Catalog:
+    """The catalog `lake`, as PyIceberg sees it."""
+    from pyiceberg.catalog import load_catalog
+
+    return load_catalog(CATALOG, **pyiceberg_properties(runtime.lake, runtime.pgpass))
+
+
+def history(lake: Catalog, table: str) -> History:
+    """The snapshots, main's head and the branch `verified` of a table, as they are now.
+
+    Raises:
+        LakewardError: there is no such table.
+        DependencyDown: the catalog does not answer.
+    """
+    from pyiceberg.exceptions import NoSuchTableError
+    from sqlalchemy.exc import OperationalError
+
+    try:
+        metadata = lake.load_table(table).metadata
+    except NoSuchTableError:
+        raise LakewardError(
+            f"There is no table {table}", why="the catalog `lake` does not know it", next="lakeward tables health"
+        ) from None
+    except OperationalError as error:
+        raise DependencyDown(
+            "The catalog does not answer",
+            why=str(error.orig).strip().splitlines()[0] if error.orig else "no answer",
+            next="lakeward stack status",
+        ) from error
+    branch = metadata.refs.get(BRANCH)
+    return History(
+        table=table,
+        head=metadata.current_snapshot_id,
+        verified=branch.snapshot_id if branch is not None else None,
+        snapshots={each.snapshot_id: _snapshot(each) for each in metadata.snapshots},
+    )
+
+
+def _snapshot(found: Any) -> Snapshot:
+    summary = found.summary
+    facts: dict[str, str] = dict(summary.additional_properties) if summary is not None else {}
+    total, deletes = facts.get("total-records"), facts.get("total-delete-files")
+    return Snapshot(
+        id=found.snapshot_id,
+        parent=found.parent_snapshot_id,
+        sequence=found.sequence_number or None,
+        at=datetime.fromtimestamp(found.timestamp_ms / 1000, UTC),
+        # Without a stated operation nothing is known: treat it as one that rewrites rows.
+        operation=summary.operation.value if summary is not None else "overwrite",
+        added=int(facts.get("added-records", 0)),
+        total=int(total) if total is not None else None,
+        delete_files=int(deletes) if deletes is not None else None,
+        wap_id=facts.get("published-wap-id") or facts.get("wap.id"),
+    )

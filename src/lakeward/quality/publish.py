@@ -1,0 +1,101 @@
+"""The branch `verified`: the snapshot up to which readers may trust the table.
+
+It moves to exactly the checked snapshot, never to main, and only after our own look at the ancestry: Iceberg's REPLACE
+BRANCH moves anywhere, also backwards. The registry's results are the proof; where branch and results disagree the
+branch is repaired. Deciding is pure; `move` acts and decides anew on every retry.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakeward.errors import Transient
+from lakeward.quality.lineage import History, Mark
+from lakeward.quality.metadata import BRANCH, history
+from lakeward.quality.plain import sentence
+from lakeward.runtime import CATALOG
+from lakeward.spec.sql import quote, quote_table
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyspark.sql.connect.session import SparkSession
+
+TRIES = 6
+# A writer committed between our read of the metadata and our write: read again and decide again.
+_CONFLICTS = ("metadata refresh is required", "CommitFailedException", "Cannot commit", "has been updated by another")
+
+
+@dataclass(frozen=True)
+class Move:
+    """What to do with the branch; `to` None leaves it. `why` is a clause for the log."""
+
+    to: int | None
+    why: str
+
+
+def advance(now: History, checked: int) -> Move:
+    """Move to the snapshot that just passed, if main still stands on it."""
+    if not now.on_main(checked):
+        return Move(None, f"snapshot {checked} left main while it was checked: the next run looks again")
+    if now.verified is None:
+        return Move(checked, "created")
+    if now.verified == checked:
+        return Move(None, "there already")
+    if not now.on_main(now.verified):
+        return Move(checked, f"rebuilt: snapshot {now.verified} is off main")
+    if any(each.id == checked for each in now.ancestry(now.verified)):
+        return Move(None, f"a newer run moved it to {now.verified}")
+    return Move(checked, f"moved from {now.verified}")
+
+
+def settle(now: History, base: Mark | None) -> Move:
+    """Before a run: put the branch where the newest proof on main says it stands."""
+    if base is None or now.verified == base.snapshot:
+        return Move(None, "agrees with the results" if base is not None else "nothing is proven yet")
+    if base.snapshot not in now.snapshots:
+        return Move(None, f"the proven snapshot {base.snapshot} is expired: the branch follows at the next pass")
+    if not now.on_main(base.snapshot):
+        return Move(None, f"the proven snapshot {base.snapshot} is off main")
+    stood = "was gone" if now.verified is None else f"stood at {now.verified}"
+    return Move(base.snapshot, f"repaired: it {stood}, the newest results on main prove {base.snapshot}")
+
+
+def move(
+    session: SparkSession, lake: Catalog, table: str, decide: Callable[[History], Move]
+) -> tuple[Move, int | None]:
+    """Decide on fresh metadata and act; again when a writer was faster.
+
+    Returns:
+        What was done, and where the branch stands now.
+
+    Raises:
+        Transient: writers were faster every time.
+    """
+    for attempt in range(TRIES):
+        now = history(lake, table)
+        decided = decide(now)
+        if decided.to is None:
+            return decided, now.verified
+        statement = (
+            f"ALTER TABLE {quote_table(table, CATALOG)} "
+            f"CREATE OR REPLACE BRANCH {quote(BRANCH)} AS OF VERSION {decided.to:d}"
+        )
+        try:
+            session.sql(statement).collect()
+        except Exception as error:
+            # Spark Connect gives one exception type for whatever the server threw; only the text tells conflicts.
+            if not any(each in str(error) for each in _CONFLICTS):
+                raise
+            if attempt == TRIES - 1:
+                raise Transient(
+                    f"The branch `{BRANCH}` of {table} could not be moved",
+                    why=f"writers were faster {TRIES} times: {sentence(str(error))}",
+                    next=f"lakeward quality run {table}   (the results are kept; the branch is repaired)",
+                ) from error
+            time.sleep(0.2 * 2**attempt)
+            continue
+        return decided, decided.to
+    raise AssertionError("unreachable: the last try raises or returns")

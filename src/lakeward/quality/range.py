@@ -1,0 +1,172 @@
+"""Which rows a check run has to look at. Pure: metadata and proofs in, a range out.
+
+A *proof* is a recorded run that passed (or passed with warnings): it names the snapshot up to which the table is
+proven. The range goes from the newest proof that main still stands on, exclusive, to the head at the run's start,
+inclusive. Commits that land meanwhile belong to the next run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from lakeward.quality.lineage import Chain, Cut, History, Mark, Snapshot, between
+
+WINDOW = timedelta(hours=24)  # what `scope: window` looks back, by commit time
+
+
+class Kind(StrEnum):
+    """How the new rows can be read."""
+
+    EMPTY = "empty"  # nothing new
+    INCREMENT = "increment"  # appends, and compactions between them: exactly the appended rows
+    TABLE = "table"  # new rows cannot be told from old ones: the whole table at the head
+
+
+@dataclass(frozen=True)
+class Range:
+    """What is to be proven.
+
+    Attributes:
+        kind: how its rows can be read.
+        base: the proven snapshot it starts after; None when nothing on main is proven.
+        head: the snapshot it ends with; None for a table without a snapshot.
+        snapshots: between the two, oldest first.
+        why: one sentence: what is in the range, or why the whole table has to be read.
+        cut: why the newest proof could not be the base.
+    """
+
+    table: str
+    kind: Kind
+    base: Mark | None
+    head: Snapshot | None
+    snapshots: tuple[Snapshot, ...]
+    why: str
+    cut: Cut | None = None
+
+    @property
+    def appends(self) -> tuple[Snapshot, ...]:
+        """The snapshots that brought rows, oldest first."""
+        return tuple(each for each in self.snapshots if each.operation == "append" and each.added)
+
+    @property
+    def rows(self) -> int | None:
+        """Rows appended in the range; None where the whole table is read and nobody stated its rows."""
+        if self.kind is Kind.TABLE:
+            return self.head.total if self.head else None
+        return sum(each.added for each in self.appends)
+
+
+@dataclass(frozen=True)
+class Read:
+    """What a check reads: appended rows in (`start`, `end`], or the whole table at `end` when `start` is None."""
+
+    start: int | None
+    end: int
+
+
+def decide(history: History, proofs: Sequence[Mark]) -> Range:
+    """The range of this run.
+
+    Args:
+        history: the metadata at the run's start.
+        proofs: proven snapshots, newest run first.
+    """
+    table = history.table
+    head = history.snapshots.get(history.head) if history.head is not None else None
+    if head is None:
+        return Range(table, Kind.EMPTY, None, None, (), "the table has no snapshot yet")
+    if not proofs:
+        chain = between(history, None, head.id)
+        beside = "; the branch `verified` was made by somebody else" if history.verified is not None else ""
+        return Range(table, Kind.TABLE, None, head, chain.snapshots, f"first check: the whole table{beside}")
+    base, chain = proofs[0], between(history, proofs[0], head.id)
+    if chain.cut is None:
+        return _classify(history, base, head, chain)
+    told = _tell(chain.cut, base, head, chain)
+    for older in proofs[1:]:  # after a rollback the newest proof main still stands on is as good as it was
+        below = between(history, older, head.id)
+        if below.cut is None:
+            found = _classify(history, older, head, below)
+            return Range(table, found.kind, older, head, found.snapshots, f"{told}; {found.why}", chain.cut)
+    whole = between(history, None, head.id)
+    return Range(table, Kind.TABLE, None, head, whole.snapshots, f"{told}: the whole table", chain.cut)
+
+
+def reading(found: Range, history: History, scope: str, now: datetime) -> Read | None:
+    """What a check of this scope reads; None when there is nothing to read.
+
+    Args:
+        found: the range.
+        history: the metadata the range was decided on.
+        scope: `increment`, `window` or `table`.
+        now: the run's start, UTC.
+    """
+    if found.head is None:
+        return None
+    whole = Read(None, found.head.id)
+    if scope == "table":
+        return whole
+    if scope == "window":
+        return _window(found, history, now) or whole
+    if found.kind is Kind.TABLE:
+        return whole
+    return Read(found.base.snapshot, found.head.id) if found.base and found.rows else None
+
+
+def changes_rows(snapshots: Sequence[Snapshot], before: Snapshot | None) -> str | None:
+    """The first commit an incremental read would silently leave out, as a clause; None when there is none."""
+    previous = before
+    for each in snapshots:
+        if each.operation in ("overwrite", "delete"):
+            return f"snapshot {each.id} is a {each.operation}, which rewrites rows in place"
+        if each.operation == "replace" and previous is not None and not previous.delete_files:
+            known = each.total is not None and previous.total is not None
+            if known and each.total != previous.total:
+                return f"compaction {each.id} changed the row count from {previous.total} to {each.total}"
+        previous = each
+    return None
+
+
+def _classify(history: History, base: Mark, head: Snapshot, chain: Chain) -> Range:
+    table, snapshots = history.table, chain.snapshots
+    if not snapshots:
+        return Range(table, Kind.EMPTY, base, head, (), f"nothing new since snapshot {base.snapshot}")
+    rewritten = changes_rows(snapshots, history.snapshots.get(base.snapshot))
+    if rewritten:
+        return Range(table, Kind.TABLE, base, head, snapshots, f"{rewritten}: the whole table")
+    compactions = sum(each.operation == "replace" for each in snapshots)
+    count = len(snapshots) - compactions
+    text = f"{count} commit{'' if count == 1 else 's'} since snapshot {base.snapshot}"
+    if compactions:
+        text += f" and {compactions} compaction{'' if compactions == 1 else 's'} (no new rows)"
+    return Range(table, Kind.INCREMENT, base, head, snapshots, text)
+
+
+def _window(found: Range, history: History, now: datetime) -> Read | None:
+    """The commits of the last `WINDOW`, and never fewer than the range; None when the whole table must be read."""
+    assert found.head is not None
+    if found.kind is Kind.TABLE or found.base is None:
+        return None
+    passed_base = False
+    inside: list[Snapshot] = []
+    for each in history.ancestry(found.head.id):
+        passed_base = passed_base or each.id == found.base.snapshot
+        if passed_base and each.at <= now - WINDOW:
+            return None if changes_rows(inside[::-1], each) else Read(each.id, found.head.id)
+        inside.append(each)
+    return None  # the window reaches to the beginning, or to where snapshots are expired: the table is the window
+
+
+def _tell(cut: Cut, proof: Mark, head: Snapshot, chain: Chain) -> str:
+    verified = f"verified snapshot {proof.snapshot}"
+    if cut is Cut.WRONG_ORDER:
+        return f"main was rolled back to snapshot {head.id}, which is older than {verified}"
+    if cut is Cut.ROLLED_BACK:
+        return f"main was rolled back to before {verified} and went on to snapshot {head.id}"
+    if cut is Cut.REPLACED:
+        return f"the table was replaced since {verified}"
+    oldest = chain.snapshots[0].id if chain.snapshots else head.id
+    return f"snapshots after {verified} were expired before they were checked (the oldest left is {oldest})"

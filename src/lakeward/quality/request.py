@@ -1,0 +1,50 @@
+"""What the checking process is asked, and the lines it answers with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from lakeward import errors
+from lakeward.errors import LakewardError
+from lakeward.runtime import Runtime
+
+Scope = Literal["increment", "window", "table"]
+
+
+class Request(BaseModel):
+    """One run, told on stdin: a command line and an environment can be read by others, and the URL may hold a secret.
+
+    Attributes:
+        tables: these, due or not; None for every due table.
+        scope: instead of each check's own.
+        suite: a suite file for this run only; needs exactly one table.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    runtime: Runtime
+    registry_url: str
+    project: Path
+    tables: tuple[str, ...] | None = None
+    scope: Scope | None = None
+    suite: Path | None = None
+
+
+def error_line(error: LakewardError) -> dict[str, Any]:
+    """A foreseen error as a line."""
+    return {"failed": {"kind": type(error).__name__, "what": error.what, "why": error.why, "next": error.next}}
+
+
+def raise_line(failed: dict[str, str]) -> None:
+    """Raise what `error_line` wrote, as the same kind of error.
+
+    Raises:
+        LakewardError: always.
+    """
+    kind = getattr(errors, failed["kind"], LakewardError)
+    if not (isinstance(kind, type) and issubclass(kind, LakewardError)):
+        kind = LakewardError
+    raise kind(failed["what"], why=failed["why"], next=failed["next"])

@@ -1,0 +1,103 @@
+"""From the states of single checks to what happens with `verified`. Pure.
+
+The effect of a failure is the stronger of what its severity says and what `on_fail` asks for: a critical failure always
+holds, an info failure can be made to hold. An engine error is never a pass: nothing is known then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import date
+from enum import IntEnum, StrEnum
+from typing import Any
+
+
+class State(StrEnum):
+    """What a check found (contract)."""
+
+    PASS = "pass"  # noqa: S105 - the word of the contract, not a password
+    FAIL = "fail"
+    ERROR = "error"
+    SKIPPED = "skipped"
+
+
+class Verdict(StrEnum):
+    """What a run decided (contract)."""
+
+    PASS = "pass"  # noqa: S105 - the word of the contract, not a password
+    WARN = "warn"
+    HOLD = "hold"
+    ERROR = "error"
+
+    @property
+    def publishes(self) -> bool:
+        """Whether `verified` moves to the checked snapshot."""
+        return self in (Verdict.PASS, Verdict.WARN)
+
+
+class Effect(IntEnum):
+    """What a failed check does, weakest first."""
+
+    RECORD = 0
+    WARN = 1
+    HOLD = 2
+
+
+_OF_SEVERITY = {"info": Effect.RECORD, "warning": Effect.WARN, "critical": Effect.HOLD}
+# Moving rows to quarantine is not done yet: until then such a failure holds, which lets no bad row through.
+_OF_ON_FAIL = {"record": Effect.RECORD, "warn": Effect.WARN, "hold": Effect.HOLD, "quarantine": Effect.HOLD}
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check's result.
+
+    Attributes:
+        id: stable over reorderings of the suite.
+        expectation, kwargs, severity, on_fail, scope, why: as the suite has them.
+        state: what was found.
+        waived: a failure counts as recorded only, until `waive_until`.
+        observed: the value Great Expectations reports, where it reports one.
+        rows: rows looked at, where known.
+        unexpected_count: rows that fail, where the check is about rows.
+        sample: up to `gx.SAMPLE` whole failing rows, as JSON data.
+        error: why there is no answer, for state `error`; why nothing was read, for `skipped`.
+    """
+
+    id: str
+    expectation: str
+    severity: str
+    state: State
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    on_fail: str = "record"
+    scope: str = "increment"
+    why: str | None = None
+    waive_until: date | None = None
+    waived: bool = False
+    observed: Any = None
+    rows: int | None = None
+    unexpected_count: int | None = None
+    sample: tuple[dict[str, Any], ...] = ()
+    error: str | None = None
+
+    @property
+    def effect(self) -> Effect:
+        """What its failure does."""
+        if self.waived:
+            return Effect.RECORD
+        return max(_OF_SEVERITY[self.severity], _OF_ON_FAIL[self.on_fail])
+
+
+def is_waived(waive_until: date | None, today: date) -> bool:
+    """Whether a failure is excused today; on the day after, it counts again."""
+    return waive_until is not None and today <= waive_until
+
+
+def verdict(checks: Iterable[Check]) -> Verdict:
+    """The run's verdict. Waived checks are shown and do not count, not even when they could not be computed."""
+    counting = [check for check in checks if not check.waived]
+    if any(check.state is State.ERROR for check in counting):
+        return Verdict.ERROR
+    worst = max((check.effect for check in counting if check.state is State.FAIL), default=Effect.RECORD)
+    return {Effect.HOLD: Verdict.HOLD, Effect.WARN: Verdict.WARN, Effect.RECORD: Verdict.PASS}[worst]
