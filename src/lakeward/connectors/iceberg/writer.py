@@ -159,8 +159,11 @@ class ExactAppend:
                 )
             except _Redo as redo:
                 why = str(redo)
-        raise Transient(
-            f"Batch {batch_id} of stream {self.stream} could not be landed in {self.table}: contention",
+        raise self._contention(batch_id, why)
+
+    def _contention(self, batch: int, why: str) -> Transient:
+        return Transient(
+            f"Batch {batch} of stream {self.stream} could not be landed in {self.table}: contention",
             why=f"{ATTEMPTS} attempts met a table that had changed; last: {why}",
             next=f"lakeward tables history {self.table}   shows who writes it",
         )
@@ -256,7 +259,7 @@ class ExactAppend:
                 at=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             )
 
-        position = self._publish(rows.sparkSession, state, staged, build)
+        position = self._publish(rows.sparkSession, batch.batch, state, staged, build)
         self._seen = position.to_json()
         failpoints.hit("after-land")
         return Landed(
@@ -299,7 +302,7 @@ class ExactAppend:
         return found
 
     def _publish(
-        self, session: SparkSession, state: TableState, staged: stage.Staged, build: publish.Build
+        self, session: SparkSession, batch: int, state: TableState, staged: stage.Staged, build: publish.Build
     ) -> Position:
         """Step 3, again and again while only the table's metadata changed under it."""
         for attempt in range(ATTEMPTS):
@@ -317,7 +320,7 @@ class ExactAppend:
                 if trouble is java.Trouble.OTHER:
                     raise
                 raise _Redo(f"publishing: {java.message(error)}") from error
-        raise _Redo("publishing: the table changed at every attempt")
+        raise self._contention(batch, "the table changed between reading and committing, every time")
 
 
 def _counts(counted: Counted, landed: int) -> Totals:

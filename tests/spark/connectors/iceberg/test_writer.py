@@ -1,12 +1,18 @@
-"""Landing exactly once: each sentence of the protocol on real Spark, Kafka, Iceberg and PostgreSQL."""
+"""Landing exactly once: replays, empty batches, lost answers, on real Spark, Kafka, Iceberg and PostgreSQL."""
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakeward.errors import Blocked
+from lakeward.connectors.iceberg import java
+from lakeward.errors import Transient
+from lakeward.telemetry import failpoints
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 def test_batches_land_in_order_and_the_position_counts_them(rig: Any) -> None:
@@ -23,6 +29,7 @@ def test_batches_land_in_order_and_the_position_counts_them(rig: Any) -> None:
     position = rig.position()
     assert position == landed[-1].position
     assert (position.seq, position.batch, position.generation) == (3, 2, 3)
+    assert position.begin == {"source": rig.offsets(0, 0)}
     assert position.end == {"source": rig.offsets(5, 5)}
     assert position.snapshot == rig.head() == landed[-1].snapshot
     assert position.totals.landed == 10
@@ -44,13 +51,248 @@ def test_a_published_batch_runs_again_after_compaction_and_the_tightest_expiry(r
     assert rig.values() == rig.expected()
 
 
-def test_a_second_checkpoint_is_refused_at_its_first_batch(rig: Any, tmp_path: Any) -> None:
+def test_the_native_sink_lands_those_rows_twice(rig: Any, tmp_path: Path) -> None:
+    """What we measure ourselves against. When this fails, the engine has learned something: read it again."""
+    rig.produce(17)
+    checkpoint = rig.checkpoint
+
+    def native() -> None:
+        writer = rig.read().writeStream.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
+        query = writer.toTable(f"lake.{rig.table}")
+        query.awaitTermination()
+
+    native()
+    rig.forget_commit()
+    rig.maintain()
+    native()
+
+    assert len(rig.values()) == 34
+
+
+@pytest.mark.parametrize("lost", ["newest", "all"])
+def test_a_lost_commit_log_lands_nothing_twice(rig: Any, lost: str) -> None:
+    rig.per_batch = 4
+    rig.produce(10)
+    rig.run()
+    if lost == "all":
+        for batch in (0, 1):
+            rig.forget_commit(batch)
+    rig.forget_commit(2)
+
+    rig.run()
+
+    assert rig.values() == rig.expected()
+
+
+def test_offsets_that_advance_without_rows_are_published(rig: Any) -> None:
+    rig.shape = lambda rows: rows.where("CAST(value AS INT) < 4")
+    rig.produce(4)
+    rig.run()
+    rig.produce(6)
+
+    landed = rig.run()
+
+    assert rig.values() == [0, 1, 2, 3]
+    assert [(each.seq, each.counts.landed, each.written) for each in landed] == [(2, 0, True)]
+    assert rig.position().end == {"source": rig.offsets(5, 5)}
+    assert rig.head() == rig.position().snapshot
+
+
+def test_nothing_new_writes_nothing(rig: Any) -> None:
+    rig.produce(2)
+    rig.run()
+    before = rig.metadata().metadataFileLocation()
+
+    assert rig.run() == []
+    assert rig.metadata().metadataFileLocation() == before
+
+
+def test_a_topic_without_records_sets_the_first_position(rig: Any) -> None:
+    """Otherwise the first batch with records, which is not batch 0, would have nothing to continue from."""
+    first = rig.run()
+    rig.produce(2)
+
+    second = rig.run()
+
+    assert [each.seq for each in first + second] == [1, 2]
+    assert rig.values() == rig.expected()
+
+
+def test_a_batch_without_rows_that_advances_nothing_leaves_the_table_as_it_was(rig: Any) -> None:
+    """A watermark moves on by itself: Spark runs a batch of no data, the table must not take notice."""
+    rig.stateful = None
+    rig.shape = lambda rows: (
+        rows.selectExpr("timestamp_seconds(CAST(value AS INT) * 60) at")
+        .withWatermark("at", "10 seconds")
+        .groupBy("at")
+        .count()
+        .selectExpr(
+            "CAST(NULL AS STRING) _kafka_topic",
+            "CAST(NULL AS INT) _kafka_partition",
+            "count _kafka_offset",
+            "CAST(unix_seconds(at) AS STRING) value",
+            "CAST(NULL AS STRING) kind",
+        )
+    )
+    rig.produce(1)
+    landed = rig.run()
+
+    print([(e.seq, e.written, e.start, e.end) for e in landed])
+    # Batch 0 opens a window; the batch of no data that may follow emits nothing and moves no offset.
+    assert landed[0].written
+    assert all(not each.written and each.snapshot is None for each in landed[1:] if each.start == each.end)
+    rig.produce(3)
+    rig.run()
+    assert rig.position().seq <= len([each for each in rig.landed if each.written])
+    assert len(set(rig.values())) == len(rig.values())
+
+
+def test_a_stateful_query_can_run_its_landed_batch_again(rig: Any) -> None:
+    """Its state store commits only by being executed; a skipped batch would fail the query at every restart."""
+    rig.stateful = None
+    rig.shape = lambda rows: rows.dropDuplicates(["value"])
+    rig.produce(6)
+    rig.run()
+    rig.forget_commit()
+
+    assert [each.already for each in rig.run()] == [True]
+    rig.produce(2)
+    rig.run()
+    assert rig.values() == rig.expected()
+
+
+def test_a_stateful_query_fails_if_its_landed_batch_is_skipped(rig: Any) -> None:
+    """The guard above is needed: told that the query has no state, the writer skips the rows and Spark refuses."""
+    rig.stateful = False
+    rig.shape = lambda rows: rows.dropDuplicates(["value"])
+    rig.produce(6)
+    rig.run()
+    rig.forget_commit()
+
+    with pytest.raises(Exception, match=r"STATE_STORE|state"):
+        rig.run()
+
+
+def test_an_answer_lost_after_the_commit_is_found_to_have_landed(rig: Any) -> None:
+    rig.produce(5)
+    lost = [_sql_error(rig.spark)]
+
+    def lose() -> None:
+        if lost:
+            raise lost.pop()
+
+    with failpoints.on("after-publish", lose):
+        landed = rig.run()
+
+    assert [(each.seq, each.already, each.counts.landed) for each in landed] == [(1, False, 5)]
+    assert rig.values() == rig.expected()
+
+
+def test_a_query_that_died_after_the_commit_finds_its_batch_at_the_next_start(rig: Any) -> None:
+    rig.produce(5)
+    with (
+        failpoints.on("after-publish", lambda: exec("raise SystemError")),
+        pytest.raises(Exception, match="SystemError"),
+    ):
+        rig.run()
+    rig.maintain()
+
+    assert [(each.seq, each.already) for each in rig.run()] == [(1, True)]
+    assert rig.values() == rig.expected()
+
+
+def _sql_error(spark: Any) -> Exception:
+    """What the catalog throws when PostgreSQL goes away in the middle: a real Java exception, through py4j."""
+    from py4j.protocol import Py4JJavaError
+
+    cause = spark._jvm.java.sql.SQLException("This connection has been closed.")
+    arguments = spark.sparkContext._gateway.new_array(spark._jvm.java.lang.Object, 0)
+    thrown = spark._jvm.org.apache.iceberg.jdbc.UncheckedSQLException(cause, "Unknown failure", arguments)
+    error = Py4JJavaError.__new__(Py4JJavaError)
+    Exception.__init__(error, "lost")
+    error.java_exception = thrown
+    return error
+
+
+def test_every_batch_counts_what_it_consumed(rig: Any) -> None:
+    from lakeward.connectors.iceberg.counts import count_batch
+
+    rig.shape = lambda rows: rows
+    counted: list[Any] = []
+
+    def land_even(frame: DataFrame, batch: int) -> None:
+        counted.append(count_batch(frame))
+        rig.land = {"counted": counted[-1]}
+
+    rig.before_batch = land_even
+    rig.per_batch = 4
     rig.produce(6)
     rig.run()
 
-    with pytest.raises(Blocked) as refused:
-        rig.run(checkpoint=tmp_path / "second")
+    assert [each.consumed for each in counted] == [4, 2]
+    assert rig.position().totals.model_dump() == {"consumed": 6, "landed": 6, "quarantined": 0, "filtered": 0}
 
-    assert refused.value.reason == "overlap"
-    assert f"{rig.topic}/0: records 0 to 2 would land twice" in refused.value.why
+
+def test_two_streams_append_to_one_table(rig: Any, tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    other = replace(rig, stream="other", checkpoint=tmp_path / "other", landed=[])
+    rig.produce(4)
+    rig.run()
+    other.run()
+    rig.produce(2)
+    rig.run()
+    rig.maintain()
+    other.produced = rig.produced
+    other.run()
+
+    assert rig.values() == sorted(rig.expected() * 2)
+    assert (rig.position().seq, other.position().seq) == (2, 2)
+
+
+def test_a_table_that_never_stops_changing_ends_in_contention(rig: Any) -> None:
+    """Another writer commits between our check and our commit, every time."""
+    rig.produce(2)
+    turns = iter(range(1000))
+
+    def interfere() -> None:
+        rig.sql(f"ALTER TABLE {{t}} SET TBLPROPERTIES ('turn' = '{next(turns)}')")
+
+    with failpoints.on("before-publish", interfere), pytest.raises(Transient, match="contention"):
+        rig.run()
+
+    assert rig.values() == []
+    rig.run()
     assert rig.values() == rig.expected()
+
+
+def test_a_staged_batch_that_expiry_took_is_staged_again(rig: Any) -> None:
+    rig.produce(3)
+    rig.run()
+    rig.produce(3)
+    taken: list[int] = []
+
+    def expire() -> None:
+        if not taken:
+            taken.append(1)
+            rig.maintain()
+
+    with failpoints.on("after-stage", expire):
+        landed = rig.run()
+
+    assert [each.seq for each in landed] == [2]
+    assert rig.values() == rig.expected()
+
+
+def test_the_session_stages_nothing_else(rig: Any) -> None:
+    """What stages a batch is set on the batch's own session, around one write, and is unset whatever happens."""
+    seen: list[str | None] = []
+    rig.land = {"before_publish": lambda: seen.append(rig.spark.conf.get("spark.wap.id", None))}
+    sessions: list[Any] = []
+    rig.before_batch = lambda frame, batch: sessions.append(frame.sparkSession)
+    rig.produce(2)
+    rig.run()
+
+    assert seen == [None]
+    assert [each.conf.get("spark.wap.id", None) for each in sessions] == [None]
+    assert all(each.conf.get(f"spark.sql.iceberg.snapshot-property.{java.ATTEMPT}", None) is None for each in sessions)
