@@ -1,0 +1,105 @@
+"""`lakeward sql`: one statement on the warm Spark Connect server, catalog `lake`."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from typing import Annotated, Any
+
+import typer
+
+from lakeward.cli.context import state
+from lakeward.cli.output import ConsoleOutput
+from lakeward.errors import Refused, SpecError
+
+# Functions that run whatever Java is on the server's classpath. Read only is a convenience, not a wall.
+_NOT_READING = {"reflect", "java_method", "try_reflect"}
+
+
+def sql(
+    statement: Annotated[str, typer.Argument(metavar="SQL", help="One statement; a SELECT unless --write.")],
+    write: Annotated[bool, typer.Option("--write", help="Allow statements that change something.")] = False,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Rows shown at most.")] = 1000,
+) -> None:
+    """Run one SQL statement against the lake."""
+    from pyspark.errors import PySparkException
+
+    from lakeward.connectors.spark_connect import session
+    from lakeward.runtime import CATALOG
+
+    checked = check(statement, write=write)
+    here = state()
+    try:
+        with session(here.runtime) as spark:
+            spark.catalog.setCurrentCatalog(CATALOG)
+            found = spark.sql(checked)
+            columns = list(found.columns)
+            rows = [list(row) for row in found.limit(limit + 1).collect()]
+    except PySparkException as error:
+        raise SpecError("Spark refused the statement", why=_reason(error), next="") from None
+    if len(rows) > limit:
+        here.output.note(f"only the first {limit} rows are shown; --limit N shows more")
+        rows = rows[:limit]
+    data: dict[str, Any] = {"columns": columns, "rows": [[_value(each) for each in row] for row in rows]}
+    if isinstance(here.output, ConsoleOutput):
+        records = [dict(zip(columns, row, strict=True)) for row in data["rows"]]
+        here.output.show({"rows": records}, rows="rows", columns=columns)
+    else:
+        here.output.show(data)
+
+
+def check(statement: str, *, write: bool) -> str:
+    """The statement, if it may run.
+
+    Raises:
+        SpecError: it is not one statement of SQL.
+        Refused: it changes something and `write` is false.
+    """
+    from sqlglot import exp
+
+    from lakeward.spec.sql import SqlProblem, parse
+
+    try:
+        parsed = parse(statement)
+    except SqlProblem as error:
+        raise SpecError("This SQL cannot be run", why=str(error)) from None
+    if write:
+        return statement
+    reading = isinstance(parsed, exp.Query | exp.Describe | exp.Show) or _is_show(parsed)
+    if not reading or parsed.find(exp.Into, exp.Insert, exp.Delete, exp.Update, exp.Merge):
+        raise Refused(
+            "This statement could change something",
+            why=f"it is {parsed.key.upper()}; without --write only one SELECT, SHOW or DESCRIBE runs",
+            next="the same with --write, if you mean it",
+        )
+    called = {each.name.lower() for each in parsed.find_all(exp.Anonymous)}
+    if called & _NOT_READING:
+        raise Refused(f"{sorted(called & _NOT_READING)[0]}() runs code of the server", next="the same with --write")
+    return statement
+
+
+def _is_show(parsed: object) -> bool:
+    from sqlglot import exp
+
+    return isinstance(parsed, exp.Command) and str(parsed.this).upper() == "SHOW"
+
+
+def _reason(error: Exception) -> str:
+    return str(error).split("JVM stacktrace")[0].strip()
+
+
+def _value(value: Any) -> Any:
+    """A cell as JSON: numbers stay numbers, everything else that JSON lacks becomes text."""
+    if isinstance(value, datetime):
+        return value
+    if isinstance(value, date | Decimal | timedelta):
+        return str(value)
+    if isinstance(value, bytes | bytearray):
+        return bytes(value).hex()
+    if isinstance(value, dict):
+        return {str(key): _value(each) for key, each in value.items()}
+    if hasattr(value, "asDict"):
+        return _value(value.asDict())
+    if isinstance(value, list | tuple):
+        return [_value(each) for each in value]
+    return value

@@ -1,0 +1,76 @@
+"""`lakeward tables`: how the lake's tables are, what is due, and doing it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from lakeward.cli.context import state
+from lakeward.cli.output import ConsoleOutput
+
+app = typer.Typer(help="Health of the lake's tables, what is due, and doing it.", no_args_is_help=True)
+
+Optional = Annotated[str | None, typer.Argument(metavar="[TABLE]", help="namespace.table; every table by default.")]
+_EXITS = {"failed": 3, "refused": 4, "timed_out": 5}
+
+
+@app.command()
+def health(table: Optional = None) -> None:
+    """How every table is: files, small files, manifests, snapshots, what is due."""
+    from lakeward.tables import run
+
+    here = state()
+    data = run.health(here.runtime, here.project, table)
+    columns = ["table", "files", "small_files", "size_bytes", "manifests", "snapshots", "last_maintenance", "due"]
+    here.output.show(data, rows="tables", columns=[*columns, "advice"])
+
+
+@app.command()
+def plan(table: Optional = None) -> None:
+    """What is due and why, and what is not and why not. Changes nothing."""
+    from lakeward.tables import run
+
+    here = state()
+    data = run.plans(here.runtime, here.project, table)
+    if isinstance(here.output, ConsoleOutput):
+        for each in data["plans"]:
+            _show_plan(each)
+        return
+    here.output.show(data)
+
+
+@app.command()
+def maintain(
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="namespace.table")],
+    actions: Annotated[
+        str | None, typer.Option("--actions", help="Only these, with commas: compact, manifests, expire.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan, change nothing.")] = False,
+) -> None:
+    """Do what is due for one table, verify it from the metadata, and record before and after."""
+    from lakeward.tables import run
+
+    here = state()
+    chosen = [each.strip() for each in actions.split(",") if each.strip()] if actions else None
+    data = run.maintain(here.runtime, here.project, table, chosen, dry_run=dry_run)
+    if isinstance(here.output, ConsoleOutput):
+        _show_plan(data["plan"])
+        for each in data["actions"]:
+            here.output.note(f"{each['action']}: {each['result']} in {each['duration_s']:.1f} s. {each['why']}")
+    else:
+        here.output.show(data)
+    code = max((_EXITS.get(each["result"], 0) for each in data["actions"]), default=0)
+    if code:
+        raise typer.Exit(code)
+
+
+def _show_plan(data: dict[str, Any]) -> None:
+    here = state()
+    lines = [data["table"]]
+    for each in data["actions"]:
+        lines.append(f"  due      {each['action']:<10} {each['why']}")
+    for each in data["not_planned"]:
+        at = f" (next {each['next_at']:%Y-%m-%d %H:%M:%S} UTC)" if each["next_at"] else ""
+        lines.append(f"  not due  {each['action']:<10} {each['why']}{at}")
+    here.output.text("\n".join(lines))

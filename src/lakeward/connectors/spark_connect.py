@@ -1,0 +1,113 @@
+"""A session on the warm Spark Connect server, always released; and how to stop what a dead client left running.
+
+The token is read from its file at the moment of use and never logged. A statement outlives a killed client by minutes:
+whoever starts one records its session id first, whoever takes over calls `interrupt` with it.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import structlog
+
+from lakeward.errors import DependencyDown, LakewardError
+from lakeward.runtime import Runtime
+
+if TYPE_CHECKING:
+    from pyspark.sql.connect.session import SparkSession
+
+log = structlog.get_logger(__name__)
+
+USER = "lakeward"  # sessions belong to (user, session id): the same user may interrupt them from another account
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_TCP_TIMEOUT_S = 5.0
+
+
+def new_session_id() -> str:
+    """An id for a session, to be recorded before the session is used."""
+    return str(uuid4())
+
+
+def endpoint(runtime: Runtime) -> tuple[str, int]:
+    """Host and port of the server.
+
+    Raises:
+        LakewardError: this deployment has none.
+    """
+    if not runtime.connect:
+        raise LakewardError(
+            "There is no Spark Connect server here",
+            why="the runtime names none, and maintenance, checks and sql run on it",
+            next="lakeward stack up",
+        )
+    host, _, port = runtime.connect.rpartition(":")
+    # gRPC sends a token without TLS to `localhost` only; to 127.0.0.1 it waits for ever.
+    return ("localhost" if host in _LOOPBACK else host), int(port)
+
+
+@contextmanager
+def session(runtime: Runtime, *, session_id: str | None = None) -> Iterator[SparkSession]:
+    """A session of one's own, released at the end whatever happens.
+
+    Args:
+        runtime: names the server and the file with its token.
+        session_id: the id recorded beforehand; a new one otherwise.
+
+    Raises:
+        DependencyDown: nothing listens at the server's address.
+    """
+    spark = _open(runtime, session_id or new_session_id())
+    try:
+        yield spark
+    finally:
+        _release(spark)
+
+
+def interrupt(runtime: Runtime, session_id: str) -> list[str]:
+    """Stop every statement of a session somebody left behind, and release it; the ids of what was stopped.
+
+    Nothing is stopped, and nothing is wrong, when the server has forgotten the session.
+
+    Raises:
+        DependencyDown: nothing listens at the server's address.
+    """
+    from pyspark.errors import PySparkException
+
+    spark = _open(runtime, session_id)
+    try:
+        return list(spark.interruptAll())
+    except PySparkException as error:
+        if "SESSION_CLOSED" in str(error) or "SESSION_NOT_FOUND" in str(error):
+            return []
+        raise
+    finally:
+        _release(spark)
+
+
+def _open(runtime: Runtime, session_id: str) -> SparkSession:
+    host, port = endpoint(runtime)
+    try:
+        socket.create_connection((host, port), timeout=_TCP_TIMEOUT_S).close()
+    except OSError as error:
+        # Without this look the client retries for ten minutes before it says the same.
+        raise DependencyDown(
+            "The Spark Connect server does not answer",
+            why=f"{host}:{port}: {error.strerror or error}",
+            next="lakeward stack status",
+        ) from None
+    from pyspark.sql.connect.session import SparkSession
+
+    token = runtime.connect_token_file.read_text().strip() if runtime.connect_token_file else ""
+    parts = [f"session_id={session_id}", f"user_id={USER}", *([f"token={token}"] if token else [])]
+    return SparkSession.builder.remote(f"sc://{host}:{port}/;{';'.join(parts)}").create()
+
+
+def _release(spark: SparkSession) -> None:
+    try:
+        spark.stop()
+    except Exception as error:  # noqa: BLE001  the session's work is done or lost already; the server forgets it by time
+        log.warning("A Spark Connect session could not be released", error=type(error).__name__)

@@ -1,0 +1,125 @@
+"""Running statements on the Connect server: with a time limit, and with what the server's CPU spent."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import psutil
+
+from lakeward.connectors.spark_connect import endpoint
+from lakeward.runtime import Runtime
+from lakeward.tables.act.statements import Statement
+
+if TYPE_CHECKING:
+    from pyspark.sql.connect.session import SparkSession
+
+
+@dataclass
+class Run:
+    """What came of an action's statements.
+
+    Attributes:
+        returned: the rows the procedures returned.
+        error: first lines of what a statement raised; empty when none did.
+        timed_out, interrupted: whether it was stopped by its time limit, or by `stop`.
+    """
+
+    returned: list[dict[str, Any]] = field(default_factory=list)
+    error: str = ""
+    timed_out: bool = False
+    interrupted: bool = False
+
+
+class Statements:
+    """The statements of one action on one session.
+
+    Subclass `execute` to stand between us and the server.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._stopped = threading.Event()
+
+    def execute(self, statement: Statement) -> list[dict[str, Any]]:
+        """Run one statement; its rows."""
+        rows = self._spark.sql(statement.text, args=dict(statement.values)).collect()
+        return [row.asDict(recursive=True) for row in rows]
+
+    def stop(self) -> None:
+        """Stop what runs and start nothing more. May be called from another thread."""
+        self._stopped.set()
+        self._spark.interruptAll()
+
+    def run(self, statements: list[Statement], limit_s: float) -> Run:
+        """Run statements one after the other; the first that fails ends it. Never raises for what the server says."""
+        from grpc import RpcError
+        from pyspark.errors import PySparkException
+
+        outcome = Run()
+        late = threading.Event()
+
+        def expired() -> None:
+            late.set()
+            self.stop()
+
+        clock = threading.Timer(limit_s, expired)
+        clock.daemon = True
+        clock.start()
+        try:
+            for statement in statements:
+                if self._stopped.is_set():
+                    break
+                outcome.returned += self.execute(statement)
+        except (PySparkException, RpcError) as error:
+            outcome.error = _first_lines(str(error))
+        finally:
+            clock.cancel()
+        outcome.timed_out = late.is_set()
+        outcome.interrupted = self._stopped.is_set() and not late.is_set()
+        return outcome
+
+
+@contextmanager
+def cpu_of_server(runtime: Runtime) -> Iterator[list[float]]:
+    """CPU seconds the server's process spent during the block, appended to the list; nothing when it is elsewhere.
+
+    Other sessions' work at the same time is in it too.
+    """
+    spent: list[float] = []
+    process = _server(runtime)
+    before = _cpu(process)
+    yield spent
+    after = _cpu(process)
+    if before is not None and after is not None:
+        spent.append(round(after - before, 3))
+
+
+def _server(runtime: Runtime) -> psutil.Process | None:
+    host, port = endpoint(runtime)
+    if host != "localhost":
+        return None
+    try:
+        for connection in psutil.net_connections(kind="tcp"):
+            if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port and connection.pid:
+                return psutil.Process(connection.pid)
+    except psutil.Error:
+        return None  # not our process to look into
+    return None
+
+
+def _cpu(process: psutil.Process | None) -> float | None:
+    if process is None:
+        return None
+    try:
+        times = process.cpu_times()
+    except psutil.Error:
+        return None
+    return float(times.user + times.system)
+
+
+def _first_lines(text: str, most: int = 400) -> str:
+    return text.split("JVM stacktrace")[0].strip()[:most]

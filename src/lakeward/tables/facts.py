@@ -1,0 +1,241 @@
+"""What is known of a table from its metadata alone: no data file is opened, no JVM runs.
+
+`TableFacts` is what one `load_table` tells; its `Profile` (files per partition) costs reading manifests and is kept in
+the registry, so that a table nobody wrote to is judged without reading them again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any
+
+MAIN = "main"
+WAP_ID = "wap.id"
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """Sizes in bytes files are judged by.
+
+    Attributes:
+        target: what a rewritten file should have.
+        small: a file below this is small.
+        fragment: a file below this is a fragment: hot partitions get only their fragments rewritten.
+        output: an output of an earlier rewrite is small only below this: it reached its target when it was written.
+    """
+
+    target: int
+    small: int
+    fragment: int
+
+    @property
+    def output(self) -> int:
+        return self.target // 2
+
+
+@dataclass(frozen=True)
+class File:
+    """One live data file: size in bytes, when its snapshot was committed (None: before the retained history)."""
+
+    size: int
+    records: int
+    written_at: datetime | None
+    rewritten: bool = False  # by a `replace` snapshot: it is the output of a compaction
+
+
+@dataclass(frozen=True)
+class PartitionFacts:
+    """The files of one partition.
+
+    Attributes:
+        key: readable name, `origin=EWR/time_hour_month=2013-01`; empty for an unpartitioned table.
+        where: SQL condition that selects the partition; empty for an unpartitioned table, None where no condition
+            can say it (then only the whole table can be rewritten).
+        last_written: newest commit that added raw files; None: before the retained history.
+        last_rewritten: newest compaction whose output is still there.
+        oldest_fragment: commit of the oldest fragment; None: before the retained history, or no fragment.
+    """
+
+    key: str
+    where: str | None
+    files: int
+    bytes: int
+    records: int
+    small: int
+    small_bytes: int
+    fragments: int
+    fragment_bytes: int
+    delete_files: int = 0
+    last_written: datetime | None = None
+    last_rewritten: datetime | None = None
+    oldest_fragment: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The live files of one snapshot, judged by `thresholds`."""
+
+    snapshot_id: int | None
+    thresholds: Thresholds
+    files: int = 0
+    bytes: int = 0
+    records: int = 0
+    small_files: int = 0
+    delete_files: int = 0
+    data_manifests: int = 0
+    manifests: int = 0
+    partitions: tuple[PartitionFacts, ...] = ()
+
+    def document(self) -> dict[str, Any]:
+        """Plain JSON data, read back by `profile_of`."""
+        data = asdict(self)
+        for partition in data["partitions"]:
+            for name in ("last_written", "last_rewritten", "oldest_fragment"):
+                moment = partition[name]
+                partition[name] = moment.isoformat() if moment else None
+        return data
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One retained snapshot; `summary` as Iceberg wrote it."""
+
+    id: int
+    parent: int | None
+    sequence: int
+    at: datetime
+    operation: str
+    summary: Mapping[str, str] = field(default_factory=dict)
+
+    def count(self, key: str) -> int:
+        """A number of the summary; 0 where it is not there."""
+        return int(self.summary.get(key) or 0)
+
+
+@dataclass(frozen=True)
+class Ref:
+    """A branch or a tag."""
+
+    kind: str  # branch | tag
+    snapshot_id: int
+    min_snapshots: int | None = None
+    max_age_ms: int | None = None
+
+
+@dataclass(frozen=True)
+class TableFacts:
+    """A table now.
+
+    Attributes:
+        table: `namespace.table`.
+        metadata_location: changes with every commit.
+        snapshot_id, sequence: main's head; None and 0 without any.
+        streams: streams that have a position in the table.
+    """
+
+    table: str
+    format: str
+    uuid: str
+    location: str
+    metadata_location: str
+    format_version: int
+    snapshot_id: int | None
+    sequence: int
+    properties: Mapping[str, str]
+    refs: Mapping[str, Ref]
+    snapshots: tuple[Snapshot, ...]
+    metadata_files: int
+    streams: tuple[str, ...]
+    profile: Profile
+
+    def by_id(self) -> dict[int, Snapshot]:
+        """Snapshot id -> snapshot."""
+        return {snapshot.id: snapshot for snapshot in self.snapshots}
+
+    def main(self) -> list[Snapshot]:
+        """Main's retained snapshots, head first, down to where the chain begins or was cut."""
+        return self.ancestors(self.snapshot_id)
+
+    def ancestors(self, snapshot_id: int | None) -> list[Snapshot]:
+        """The retained chain from `snapshot_id` down."""
+        known = self.by_id()
+        chain: list[Snapshot] = []
+        current = known.get(snapshot_id) if snapshot_id is not None else None
+        while current is not None and len(chain) <= len(known):
+            chain.append(current)
+            current = known.get(current.parent) if current.parent is not None else None
+        return chain
+
+    @property
+    def head(self) -> Snapshot | None:
+        """Main's head."""
+        return self.by_id().get(self.snapshot_id) if self.snapshot_id is not None else None
+
+    @property
+    def last_commit(self) -> datetime | None:
+        """When the newest snapshot was committed, staged ones included."""
+        return max((snapshot.at for snapshot in self.snapshots), default=None)
+
+    def document(self, now: datetime) -> dict[str, Any]:
+        """What is kept in the registry: the figures people read, and the profile."""
+        recent = [s for s in self.snapshots if (now - s.at).total_seconds() <= 3600]
+        return {
+            "format": self.format,
+            "uuid": self.uuid,
+            "metadata_location": self.metadata_location,
+            "files": self.profile.files,
+            "small_files": self.profile.small_files,
+            "size_bytes": self.profile.bytes,
+            "records": self.profile.records,
+            "delete_files": self.profile.delete_files,
+            "manifests": self.profile.manifests,
+            "snapshots": len(self.snapshots),
+            "metadata_files": self.metadata_files,
+            "last_commit": self.last_commit.isoformat() if self.last_commit else None,
+            "commits_last_hour": len(recent),
+            "rewrites_last_hour": sum(s.operation == "replace" for s in recent),
+            "streams": list(self.streams),
+            "profile": self.profile.document(),
+        }
+
+
+def summarise(
+    key: str, where: str | None, files: Iterable[File], thresholds: Thresholds, delete_files: int = 0
+) -> PartitionFacts:
+    """The facts of one partition from its files."""
+    held = list(files)
+    small = [f for f in held if f.size < (thresholds.output if f.rewritten else thresholds.small)]
+    fragments = [f for f in held if f.size < thresholds.fragment]
+    raw = [f.written_at for f in held if not f.rewritten and f.written_at is not None]
+    rewrites = [f.written_at for f in held if f.rewritten and f.written_at is not None]
+    begun = [f.written_at for f in fragments if f.written_at is not None]
+    return PartitionFacts(
+        key=key,
+        where=where,
+        files=len(held),
+        bytes=sum(f.size for f in held),
+        records=sum(f.records for f in held),
+        small=len(small),
+        small_bytes=sum(f.size for f in small),
+        fragments=len(fragments),
+        fragment_bytes=sum(f.size for f in fragments),
+        delete_files=delete_files,
+        last_written=max(raw, default=None),
+        last_rewritten=max(rewrites, default=None),
+        oldest_fragment=min(begun, default=None) if len(begun) == len(fragments) else None,
+    )
+
+
+def profile_of(document: Mapping[str, Any]) -> Profile:
+    """The profile `Profile.document` wrote."""
+    partitions = []
+    for data in document["partitions"]:
+        moments = {
+            name: datetime.fromisoformat(data[name]) if data[name] else None
+            for name in ("last_written", "last_rewritten", "oldest_fragment")
+        }
+        partitions.append(PartitionFacts(**{**data, **moments}))
+    rest = {name: value for name, value in document.items() if name not in ("thresholds", "partitions")}
+    return Profile(**rest, thresholds=Thresholds(**document["thresholds"]), partitions=tuple(partitions))

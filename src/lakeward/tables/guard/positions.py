@@ -1,0 +1,96 @@
+"""Is what every stream calls landed still on main? Expiry would erase the proof, so it asks first.
+
+A position whose snapshot is gone from the metadata is fine only if an expiry that asked this same question removed it;
+the ledger remembers which positions an expiry saw on main.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lakeward.connectors.iceberg import position
+from lakeward.connectors.iceberg.ancestry import Finding, Link, walk
+from lakeward.errors import Blocked
+from lakeward.tables.facts import TableFacts
+
+
+@dataclass(frozen=True)
+class OffMain:
+    """A position expiry must not run over. `reason` is the code the stream is blocked with."""
+
+    stream: str
+    reason: str
+    what: str
+    why: str
+    next: str
+
+    @property
+    def sentence(self) -> str:
+        """One line for a plan."""
+        return f"{self.what} ({self.why})"
+
+    def document(self) -> dict[str, Any]:
+        """What `registry.streams.block` takes."""
+        return {"reason": self.reason, "what": self.what, "why": self.why, "next": self.next}
+
+
+def off_main(facts: TableFacts, checked: Mapping[str, int]) -> list[OffMain]:
+    """The positions that are not on main's ancestry.
+
+    Args:
+        facts: the table now.
+        checked: stream -> the snapshot of its position that an earlier expiry of ours found on main.
+    """
+    known = facts.by_id()
+
+    def look_up(snapshot_id: int) -> Link | None:
+        found = known.get(snapshot_id)
+        return None if found is None else Link(found.id, found.sequence, found.parent, found.operation)
+
+    problems = []
+    for stream in facts.streams:
+        try:
+            held = position.parse(facts.properties[position.key(stream)], stream, facts.table)
+        except Blocked as error:
+            problems.append(OffMain(stream, error.reason, error.what, error.why, error.next))
+            continue
+        if held.snapshot is None:
+            continue
+        finding = walk(facts.snapshot_id, look_up, held.snapshot, held.snapshot_seq).finding
+        if finding is Finding.MET or (finding is Finding.EXPIRED and checked.get(stream) == held.snapshot):
+            continue
+        problems.append(_problem(facts, stream, held, finding))
+    return problems
+
+
+def on_main(facts: TableFacts) -> dict[str, int]:
+    """Stream -> the snapshot of its position: what an expiry records as checked."""
+    found = {}
+    for stream in facts.streams:
+        held = position.parse(facts.properties[position.key(stream)], stream, facts.table)
+        if held.snapshot is not None:
+            found[stream] = held.snapshot
+    return found
+
+
+def _problem(facts: TableFacts, stream: str, held: position.Position, finding: Finding) -> OffMain:
+    words = {
+        Finding.ROLLED_BACK: "main was rolled back behind it",
+        Finding.REPLACED: "the table was replaced after it",
+        Finding.EXPIRED: "somebody other than Lakeward expired it, so nobody can tell whether main still held it",
+    }
+    reasons = {
+        Finding.ROLLED_BACK: "rolled-back",
+        Finding.REPLACED: "table-replaced",
+        Finding.EXPIRED: "expired-unseen",
+    }
+    return OffMain(
+        stream,
+        reasons[finding],
+        f"What stream {stream} landed may be missing from {facts.table}: {words[finding]}",
+        f"position seq {held.seq} is snapshot {held.snapshot} (sequence {held.snapshot_seq}), "
+        f"main's head is {facts.snapshot_id} (sequence {facts.sequence})",
+        f"lakeward streams audit {stream}",
+    )

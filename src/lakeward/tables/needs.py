@@ -1,0 +1,138 @@
+"""What the registry knows that a plan must respect: needs of others, and what was done before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection
+
+from lakeward.registry import batches, generations, maintenance, streams, verifications
+from lakeward.tables.facts import TableFacts
+from lakeward.tables.guard import clamps, locations
+from lakeward.tables.guard.positions import OffMain, off_main
+from lakeward.tables.plan.model import Clamp, History, Needs
+
+LEDGER = 300  # actions of a table looked back at
+BATCHES = 200  # of a stream, for its longest batch
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the registry says once for all tables of a run.
+
+    Attributes:
+        tables: table -> its registry row.
+        running: streams wanted running and not blocked.
+        writers: table -> sink mode of the streams that write it; a mode that changes rows wins.
+        checkpoints: folders of every known checkpoint.
+    """
+
+    tables: Mapping[str, maintenance.Table]
+    running: frozenset[str]
+    writers: Mapping[str, str]
+    checkpoints: tuple[str, ...]
+
+
+def surroundings(connection: Connection) -> Surroundings:
+    """Read them."""
+    latest = generations.latest(connection)
+    wanted = [each for each in streams.all_streams(connection) if each.desired == "running" and not each.blocked]
+    writers: dict[str, str] = {}
+    for generation in latest.values():
+        sink = (generation.spec.get("sink") or {}).get("iceberg") or {}
+        table, mode = sink.get("table"), sink.get("mode") or "append"
+        if table and writers.get(table, "append") == "append":
+            writers[table] = mode
+    return Surroundings(
+        tables=maintenance.all_tables(connection),
+        running=frozenset(each.id for each in wanted),
+        writers=writers,
+        checkpoints=tuple(sorted({each.checkpoint for each in latest.values()})),
+    )
+
+
+def needs_of(
+    connection: Connection,
+    facts: TableFacts,
+    around: Surroundings,
+    now: datetime,
+    *,
+    has_suite: bool,
+    roots: Iterable[str] = (),
+    mine: Iterable[int] = (),
+) -> tuple[Needs, list[OffMain]]:
+    """The needs of one table, and the positions its expiry must not run over.
+
+    Args:
+        connection: a transaction on the registry.
+        facts: the table now.
+        around: what holds for all tables.
+        now: the moment ages are measured from.
+        has_suite: whether the project has expectations for it.
+        roots: further folders that hold checkpoints.
+        mine: ids of actions the caller itself has under way.
+    """
+    known = around.tables.get(facts.table)
+    lengths = [
+        float(row["duration_s"] or 0) for stream in facts.streams for row in batches.newest(connection, stream, BATCHES)
+    ]
+    proof = verifications.last_verified(connection, facts.table)
+    seen = has_suite or bool(verifications.newest(connection, facts.table, limit=1))
+    begun = [row for row in maintenance.unfinished_actions(connection, facts.table) if row["id"] not in set(mine)]
+    held: list[Clamp] = [
+        clamps.batches(max(lengths, default=0.0), now),
+        *clamps.staged(facts, now),
+        *clamps.publications(facts, around.running, now),
+        *clamps.running_rewrites(facts, [row for row in begun if row["action"] == "compact"]),
+    ]
+    unverified = clamps.unverified(facts, proof["verified_snapshot"] if proof else None, checked=seen)
+    if unverified is not None:
+        held.append(unverified)
+    problems = off_main(facts, checked_positions(connection, facts.table))
+    refusals = [problem.sentence for problem in problems]
+    if facts.properties.get("gc.enabled", "true").lower() == "false":
+        refusals.append("gc.enabled is false: its files may belong to somebody else")
+    if known is not None and known.expiry_hold:
+        refusals.append(f"expiry is held: {known.expiry_hold}")
+    others = {name: row.location for name, row in around.tables.items()}
+    intruder = locations.intruder(facts.table, facts.location, others, [*around.checkpoints, *roots])
+    needs = Needs(
+        clamps=tuple(held),
+        refusals=tuple(refusals),
+        hold_until=known.hold_until if known else None,
+        forbidden=f"refused: {intruder}" if intruder else "",
+    )
+    return needs, problems
+
+
+def checked_positions(connection: Connection, table: str) -> dict[str, int]:
+    """Stream -> the snapshot of its position that our newest expiry found on main."""
+    for row in maintenance.newest_actions(connection, table, LEDGER):
+        seen = (row["after"] or {}).get("positions")
+        if row["action"] == "expire" and seen is not None:
+            return {stream: int(snapshot) for stream, snapshot in seen.items()}
+    return {}
+
+
+def history_of(connection: Connection, table: str) -> History:
+    """What was done to a table before, from the ledger."""
+    done: dict[str, datetime] = {}
+    failures: dict[str, tuple[int, datetime]] = {}
+    finished: dict[str, datetime] = {}
+    for row in maintenance.newest_actions(connection, table, LEDGER):
+        action, at = str(row["action"]), row["finished_at"] or row["started_at"]
+        if row["result"] == "done":
+            done.setdefault(action, at)
+            for partition in _final(row):
+                finished.setdefault(partition, row["started_at"])
+        elif row["result"] in ("failed", "timed_out") and action not in done:
+            count, last = failures.get(action, (0, at))
+            failures[action] = (count + 1, last)
+    return History(done=done, failures=failures, finished=finished)
+
+
+def _final(row: Mapping[str, Any]) -> list[str]:
+    return [str(each) for each in (row["before"] or {}).get("final", [])]

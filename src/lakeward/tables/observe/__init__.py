@@ -1,0 +1,1 @@
+"""Facts about tables, read from metadata with PyIceberg."""

@@ -1,0 +1,127 @@
+"""One Iceberg table as facts, through PyIceberg."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from lakeward.connectors.iceberg import position
+from lakeward.tables.facts import File, PartitionFacts, Profile, Ref, Snapshot, TableFacts, Thresholds, summarise
+from lakeward.tables.observe.predicate import partition_condition, partition_name
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot as IcebergSnapshot
+
+Judge = Callable[[int, Mapping[str, str]], Thresholds]
+"""(table bytes, table properties) -> the sizes its files are judged by."""
+
+
+def table_facts(table: Table, judge: Judge, known: Profile | None = None) -> TableFacts:
+    """The facts of a loaded table.
+
+    Args:
+        table: freshly loaded.
+        judge: gives the thresholds.
+        known: the profile kept from an earlier look; taken as it is when the snapshot and the thresholds are the same,
+            so that an unchanged table costs no more than its `load_table`.
+    """
+    metadata = table.metadata
+    snapshots = tuple(_snapshot(each) for each in metadata.snapshots)
+    head = table.current_snapshot()
+    size = _total(head, "total-files-size")
+    thresholds = judge(size, table.properties)
+    head_id = head.snapshot_id if head else None
+    fits = known is not None and known.snapshot_id == head_id and known.thresholds == thresholds
+    profile = known if fits and known is not None else _profile(table, head, snapshots, thresholds)
+    return TableFacts(
+        table=".".join(table.name()),
+        format="iceberg",
+        uuid=str(metadata.table_uuid),
+        location=metadata.location,
+        metadata_location=table.metadata_location,
+        format_version=metadata.format_version,
+        snapshot_id=head_id,
+        sequence=(head.sequence_number or 0) if head else 0,
+        properties=dict(metadata.properties),
+        refs={
+            name: Ref(ref.snapshot_ref_type.value, ref.snapshot_id, ref.min_snapshots_to_keep, ref.max_snapshot_age_ms)
+            for name, ref in metadata.refs.items()
+        },
+        snapshots=snapshots,
+        metadata_files=len(metadata.metadata_log) + 1,
+        streams=tuple(position.streams_of(metadata.properties)),
+        profile=profile,
+    )
+
+
+def moment(milliseconds: int) -> datetime:
+    """Milliseconds since 1970 as a moment in UTC."""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)
+
+
+def _snapshot(each: IcebergSnapshot) -> Snapshot:
+    summary = each.summary
+    return Snapshot(
+        id=each.snapshot_id,
+        parent=each.parent_snapshot_id,
+        sequence=each.sequence_number or 0,
+        at=moment(each.timestamp_ms),
+        operation=summary.operation.value if summary else "",
+        summary=dict(summary.additional_properties) if summary else {},
+    )
+
+
+def _total(snapshot: IcebergSnapshot | None, key: str) -> int:
+    if snapshot is None or snapshot.summary is None:
+        return 0
+    return int(snapshot.summary.additional_properties.get(key) or 0)
+
+
+def _profile(
+    table: Table, head: IcebergSnapshot | None, snapshots: tuple[Snapshot, ...], thresholds: Thresholds
+) -> Profile:
+    from pyiceberg.manifest import DataFileContent, ManifestContent
+
+    if head is None:
+        return Profile(None, thresholds)
+    known = {snapshot.id: snapshot for snapshot in snapshots}
+    specs, schema = table.specs(), table.schema()
+    files: dict[tuple[int, tuple[Any, ...]], list[File]] = defaultdict(list)
+    deletes: dict[tuple[int, tuple[Any, ...]], int] = defaultdict(int)
+    manifests = head.manifests(table.io)
+    for manifest in manifests:
+        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
+            data = entry.data_file
+            spec_id = manifest.partition_spec_id
+            spot = (spec_id, tuple(data.partition[i] for i in range(len(specs[spec_id].fields))))
+            if data.content != DataFileContent.DATA:
+                deletes[spot] += 1
+                continue
+            by = known.get(entry.snapshot_id) if entry.snapshot_id is not None else None
+            files[spot].append(File(data.file_size_in_bytes, data.record_count, by.at if by else None, _is_rewrite(by)))
+    partitions: list[PartitionFacts] = []
+    for (spec_id, values), held in files.items():
+        spec = specs[spec_id]
+        name = partition_name(spec, values)
+        condition = partition_condition(spec, schema, values)
+        partitions.append(summarise(name, condition, held, thresholds, deletes.get((spec_id, values), 0)))
+    partitions.sort(key=lambda each: (-each.small, each.key))
+    return Profile(
+        snapshot_id=head.snapshot_id,
+        thresholds=thresholds,
+        files=sum(each.files for each in partitions),
+        bytes=sum(each.bytes for each in partitions),
+        records=sum(each.records for each in partitions),
+        small_files=sum(each.small for each in partitions),
+        delete_files=sum(deletes.values()),
+        data_manifests=sum(manifest.content == ManifestContent.DATA for manifest in manifests),
+        manifests=len(manifests),
+        partitions=tuple(partitions),
+    )
+
+
+def _is_rewrite(by: Snapshot | None) -> bool:
+    return by is not None and by.operation == "replace"

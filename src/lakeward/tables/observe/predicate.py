@@ -1,0 +1,105 @@
+"""A partition of an Iceberg table as a SQL condition and as a name people read.
+
+The condition calls Iceberg's own transform (`lake.system.months(ts) = 516`), so it says exactly the partition: no time
+zone and no rounding can move its edge. Iceberg plans it down to whole files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from lakeward.runtime import CATALOG
+from lakeward.spec.sql import quote, quote_text
+
+if TYPE_CHECKING:
+    from pyiceberg.partitioning import PartitionField, PartitionSpec
+    from pyiceberg.schema import Schema
+
+EPOCH = date(1970, 1, 1)
+_NUMBERED = {"bucket": "num_buckets", "truncate": "width"}
+_TIMES = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
+
+
+def partition_name(spec: PartitionSpec, values: Sequence[Any]) -> str:
+    """`field=value/field=value`, values as people write them; empty for an unpartitioned spec."""
+    return "/".join(
+        f"{field.name}={_readable(str(field.transform), value)}"
+        for field, value in zip(spec.fields, values, strict=True)
+        if str(field.transform) != "void"
+    )
+
+
+def partition_condition(spec: PartitionSpec, schema: Schema, values: Sequence[Any]) -> str | None:
+    """The condition that selects the partition; empty for an unpartitioned spec, None where SQL cannot say it."""
+    parts = [_condition(field, schema, value) for field, value in zip(spec.fields, values, strict=True)]
+    if any(part is None for part in parts):
+        return None
+    return " AND ".join(part for part in parts if part)
+
+
+def _condition(field: PartitionField, schema: Schema, value: Any) -> str | None:
+    transform = str(field.transform)
+    if transform == "void":
+        return ""
+    column = schema.find_column_name(field.source_id)
+    if column is None:
+        return None  # the source column was dropped
+    name = ".".join(quote(part) for part in column.split("."))
+    if value is None:
+        return f"{name} IS NULL"
+    kind = str(schema.find_type(field.source_id))
+    if transform == "identity":
+        literal = _literal(kind, value)
+        return None if literal is None else f"{name} = {literal}"
+    base = transform.split("[")[0]
+    if base in _NUMBERED:
+        number = getattr(field.transform, _NUMBERED[base])
+        literal = str(int(value)) if base == "bucket" else _literal(kind, value)
+        return None if literal is None else f"{_system(base)}({int(number)}, {name}) = {literal}"
+    if base in _TIMES:
+        literal = f"DATE {quote_text((EPOCH + timedelta(days=_days(value))).isoformat())}"
+        return f"{_system(_TIMES[base])}({name}) = {literal if base == 'day' else int(value)}"
+    return None
+
+
+def _system(function: str) -> str:
+    return f"{quote(CATALOG)}.{quote('system')}.{quote(function)}"
+
+
+def _days(value: Any) -> int:
+    return (value - EPOCH).days if isinstance(value, date) else int(value) if isinstance(value, int) else 0
+
+
+def _literal(kind: str, value: Any) -> str | None:
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if kind == "date":
+        return f"DATE {quote_text((EPOCH + timedelta(days=_days(value))).isoformat())}"
+    if kind in ("int", "long") and isinstance(value, int):
+        return str(value)
+    if kind.startswith("decimal") and isinstance(value, Decimal):
+        return f"CAST({quote_text(str(value))} AS {kind.upper()})"
+    if kind == "string" and isinstance(value, str):
+        return quote_text(value)
+    return None  # floats, binaries, times: equality on them is not worth a wrong file
+
+
+def _readable(transform: str, value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, int) and not isinstance(value, bool):
+        if transform == "year":
+            return f"{1970 + value}"
+        if transform == "month":
+            return f"{1970 + value // 12}-{value % 12 + 1:02d}"
+        if transform == "day":
+            return (EPOCH + timedelta(days=value)).isoformat()
+        if transform == "hour":
+            return (datetime(1970, 1, 1) + timedelta(hours=value)).strftime("%Y-%m-%d-%H")
+    if isinstance(value, date | datetime | Decimal | UUID | int | float | str | bool):
+        return str(value)
+    return repr(value)

@@ -1,0 +1,8 @@
+"""The pure planner: facts, policy, needs and history in; actions with why, and non-actions with why, out."""
+
+from __future__ import annotations
+
+from lakeward.tables.plan.model import Action, Clamp, History, Needs, NotPlanned, Plan, Rewrite
+from lakeward.tables.plan.planner import ORDER, plan
+
+__all__ = ["ORDER", "Action", "Clamp", "History", "Needs", "NotPlanned", "Plan", "Rewrite", "plan"]

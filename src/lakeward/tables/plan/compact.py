@@ -1,0 +1,160 @@
+"""When a partition's small files are rewritten.
+
+A partition nobody writes to any more (cold) gets one final pass. A partition in use gets its fragments rewritten once
+enough gathered, or some gathered and time went by. What a rewrite leaves behind no longer matches the rule that asked
+for it: an output of a fragment pass leaves the fragments, a final pass is remembered by the ledger (fixed point).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from lakeward.spec.policy import Compact
+from lakeward.tables.facts import PartitionFacts, TableFacts, Thresholds
+from lakeward.tables.plan.model import Action, History, NotPlanned, Rewrite
+from lakeward.tables.plan.words import many, size, span
+
+AT_ONCE = 40  # partitions in one statement: its condition stays readable, its commit small
+
+
+@dataclass(frozen=True)
+class Due:
+    """One partition's verdict. `mode` is empty when it is not due; then `next_at` says when time makes it due."""
+
+    partition: PartitionFacts
+    mode: str
+    why: str
+    next_at: datetime | None = None
+
+    @property
+    def files(self) -> int:
+        return self.partition.fragments if self.mode == "fragments" else self.partition.small
+
+    @property
+    def bytes(self) -> int:
+        return self.partition.fragment_bytes if self.mode == "fragments" else self.partition.small_bytes
+
+
+def judge(
+    part: PartitionFacts, policy: Compact, thresholds: Thresholds, finished: datetime | None, now: datetime
+) -> Due:
+    """Whether one partition is due, in which mode, and why."""
+    written, rewritten = part.last_written, _newest(part.last_rewritten, finished)
+    idle = now - written if written else None
+    if finished is not None and (written is None or written <= finished):
+        return Due(part, "", f"nothing was written since its final pass {span(now - finished)} ago")
+    if idle is not None and rewritten is not None and idle > policy.look_back.timedelta and written <= rewritten:  # type: ignore[operator]  # idle implies written
+        return Due(part, "", f"not written for {span(idle)}")
+    if idle is None or idle >= policy.cold_after.timedelta:
+        since = f"not written for {span(idle)}" if idle is not None else "written before the retained history"
+        if part.small > policy.cold_min_files:
+            return Due(part, "final", f"{many(part.small, 'small file')}, {since}: final pass")
+        return Due(
+            part, "", f"{since}, {many(part.small, 'small file')} (a final pass needs {policy.cold_min_files + 1})"
+        )
+    ready = written + policy.cold_after.timedelta if written and part.small > policy.cold_min_files else None
+    fires, why = _gathered(part, policy, thresholds)
+    if not fires:
+        fires, why, late_at = _late(part, policy, rewritten, now)
+        ready = min((each for each in (ready, late_at) if each is not None), default=None)
+    if not fires:
+        return Due(part, "", why, ready)
+    cooled = rewritten + policy.cooldown.timedelta if rewritten else now
+    if cooled > now and part.fragments < policy.waive_cooldown_at * policy.min_fragments:
+        return Due(part, "", f"{why}, but it was rewritten {span(now - (rewritten or now))} ago", cooled)
+    return Due(part, "fragments", why)
+
+
+def _gathered(part: PartitionFacts, policy: Compact, thresholds: Thresholds) -> tuple[bool, str]:
+    enough = policy.fragment_bytes_ratio * thresholds.target
+    if part.fragments >= policy.min_fragments:
+        return True, f"{part.fragments} fragments (limit {policy.min_fragments})"
+    if part.fragments > 1 and part.fragment_bytes >= enough:
+        return True, f"{size(part.fragment_bytes)} in fragments (limit {size(enough)})"
+    return False, f"{part.fragments} of {policy.min_fragments} fragments, {size(part.fragment_bytes)}"
+
+
+def _late(
+    part: PartitionFacts, policy: Compact, rewritten: datetime | None, now: datetime
+) -> tuple[bool, str, datetime | None]:
+    if part.fragments < policy.late_min_fragments:
+        return False, f"{part.fragments} of {policy.min_fragments} fragments", None
+    # A fragment older than the retained history has waited long enough.
+    since = _newest(rewritten, part.oldest_fragment)
+    due_at = since + policy.late_after.timedelta if since else now
+    waited = span(now - since) if since else "since before the retained history"
+    why = f"{part.fragments} fragments, waiting {waited}"
+    return due_at <= now, why if due_at <= now else f"{part.fragments} of {policy.min_fragments} fragments", due_at
+
+
+def plan_compact(facts: TableFacts, policy: Compact, history: History, now: datetime) -> Action | NotPlanned:
+    """The compaction of a table, within the run's caps; the fullest partitions first."""
+    if not policy.enabled:
+        return NotPlanned("compact", "switched off by policy")
+    thresholds = facts.profile.thresholds
+    parts = facts.profile.partitions
+    verdicts = [judge(part, policy, thresholds, history.finished.get(part.key), now) for part in parts]
+    due = sorted((each for each in verdicts if each.mode), key=lambda each: -each.files)
+    if not due:
+        return _why_not(verdicts)
+    chosen = _within(due, policy)
+    rewrites = tuple(
+        rewrite for mode in ("fragments", "final") for rewrite in _rewrites(mode, chosen, thresholds, len(parts))
+    )
+    left = len(due) - len(chosen)
+    why = chosen[0].why if len(due) == 1 else f"{many(len(due), 'partition')} due, the fullest has {chosen[0].why}"
+    return Action(
+        "compact",
+        why + (f"; {many(left, 'partition')} left for the next run" if left else ""),
+        partitions=tuple(each.partition.key for each in chosen),
+        files=sum(each.files for each in chosen),
+        size_bytes=sum(each.bytes for each in chosen),
+        rewrites=rewrites,
+    )
+
+
+def _within(due: list[Due], policy: Compact) -> list[Due]:
+    chosen: list[Due] = []
+    files = bytes_ = 0
+    for each in due:
+        if chosen and (files + each.files > policy.max_files or bytes_ + each.bytes > policy.max_size.bytes):
+            continue
+        chosen.append(each)
+        files, bytes_ = files + each.files, bytes_ + each.bytes
+    return chosen
+
+
+def _rewrites(mode: str, chosen: list[Due], thresholds: Thresholds, all_parts: int) -> Iterable[Rewrite]:
+    held = [each for each in chosen if each.mode == mode]
+    whole = len(held) == all_parts or any(not each.partition.where for each in held)
+    below = thresholds.fragment if mode == "fragments" else thresholds.small
+    step = max(len(held), 1) if whole else AT_ONCE
+    for start in range(0, len(held), step):
+        group = held[start : start + step]
+        yield Rewrite(
+            mode=mode,
+            partitions=tuple(each.partition.key for each in group),
+            where=() if whole else tuple(each.partition.where or "" for each in group),
+            below=below,
+            target=thresholds.target,
+            takes=sum(each.files for each in group),
+            gives=sum(-(-max(each.bytes, 1) // thresholds.target) for each in group),
+            takes_bytes=sum(each.bytes for each in group),
+            delete_files=sum(each.partition.delete_files for each in group),
+        )
+
+
+def _why_not(verdicts: list[Due]) -> NotPlanned:
+    if not verdicts:
+        return NotPlanned("compact", "the table holds no files")
+    nearest = max(verdicts, key=lambda each: (each.partition.fragments, each.partition.small))
+    times = [each.next_at for each in verdicts if each.next_at is not None]
+    name = f"{nearest.partition.key}: " if nearest.partition.key else ""
+    rest = f" (fullest of {len(verdicts)} partitions)" if len(verdicts) > 1 else ""
+    return NotPlanned("compact", f"{name}{nearest.why}{rest}", min(times, default=None))
+
+
+def _newest(*moments: datetime | None) -> datetime | None:
+    return max((each for each in moments if each is not None), default=None)

@@ -1,0 +1,82 @@
+"""Which snapshots go: those older than the policy and every clamp allow, beyond the least number kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from lakeward.spec.policy import Expire
+from lakeward.tables.facts import TableFacts
+from lakeward.tables.plan.model import Action, Clamp, History, Needs, NotPlanned
+from lakeward.tables.plan.words import many, span
+
+
+def cutoff(policy: Expire, clamps: Sequence[Clamp], now: datetime) -> tuple[datetime, Clamp | None]:
+    """The moment before which snapshots may go, and the clamp that set it (None: the policy did)."""
+    wanted = now - policy.older_than.timedelta
+    tightest = min(clamps, key=lambda clamp: clamp.at, default=None)
+    if tightest is None or tightest.at >= wanted:
+        return wanted, None
+    return tightest.at, tightest
+
+
+def expirable(facts: TableFacts, older_than: datetime, retain_last: int) -> set[int]:
+    """The snapshots Iceberg would expire: neither named by a ref, nor young, nor among a branch's newest."""
+    kept: set[int] = set()
+    for ref in facts.refs.values():
+        if ref.kind == "tag":
+            kept.add(ref.snapshot_id)
+            continue
+        least = ref.min_snapshots or retain_last
+        for number, snapshot in enumerate(facts.ancestors(ref.snapshot_id)):
+            old = snapshot.at < older_than
+            if old and number >= max(least, 1):
+                break
+            kept.add(snapshot.id)
+    on_branches = {
+        s.id for ref in facts.refs.values() if ref.kind == "branch" for s in facts.ancestors(ref.snapshot_id)
+    }
+    for snapshot in facts.snapshots:
+        if snapshot.id not in on_branches and snapshot.at >= older_than:
+            kept.add(snapshot.id)
+    return {snapshot.id for snapshot in facts.snapshots} - kept
+
+
+def plan_expire(
+    facts: TableFacts, policy: Expire, needs: Needs, history: History, now: datetime
+) -> Action | NotPlanned:
+    """The expiry of a table's snapshots."""
+    if not policy.enabled:
+        return NotPlanned("expire", "switched off by policy")
+    older_than, by = cutoff(policy, needs.clamps, now)
+    going = expirable(facts, older_than, policy.min_snapshots)
+    pinned = f"; {by.who} keeps the history since {by.at:%Y-%m-%d %H:%M:%S} ({by.why})" if by else ""
+    if needs.refusals:
+        return NotPlanned("expire", "; ".join(needs.refusals), refused=True)
+    count = len(facts.snapshots)
+    if not going:
+        held = f"none of {many(count, 'snapshot')} is older than {span(policy.older_than.timedelta)}"
+        chain = facts.main()
+        if count <= policy.min_snapshots:
+            held = f"{many(count, 'snapshot')}, {policy.min_snapshots} are kept"
+        elif by:
+            held = f"no snapshot of {count} may go"
+        elif any(snapshot.at < older_than for snapshot in chain):
+            held = f"{many(count, 'snapshot')}, refs and the newest {policy.min_snapshots} are kept"
+        oldest = min((s.at for s in facts.snapshots), default=None)
+        when = oldest + policy.older_than.timedelta if oldest and not by and count > policy.min_snapshots else None
+        return NotPlanned("expire", held + pinned, when if when and when > now else None)
+    last, compacted = history.done.get("expire"), history.done.get("compact")
+    ready = last + policy.every.timedelta if last else now
+    after_compaction = compacted is not None and (last is None or compacted > last)
+    if ready > now and not after_compaction:
+        return NotPlanned(
+            "expire", f"{many(len(going), 'snapshot')} may go, next look {span(ready - now)} ahead", ready
+        )
+    return Action(
+        "expire",
+        f"{len(going)} of {many(count, 'snapshot')} are older than {older_than:%Y-%m-%d %H:%M:%S}{pinned}",
+        files=len(going),
+        older_than=older_than,
+        retain_last=policy.min_snapshots,
+    )

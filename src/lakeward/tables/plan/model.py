@@ -1,0 +1,145 @@
+"""What a plan is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Clamp:
+    """Something that needs history: nothing committed at or after `at` may be expired.
+
+    Attributes:
+        who: `stream flights`, `quality`, `staged batches`.
+        why: what it needs it for, one phrase.
+    """
+
+    who: str
+    why: str
+    at: datetime
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What others need of the table.
+
+    Attributes:
+        clamps: the history somebody needs.
+        refusals: why expiry must not run at all: a position off main, a hold, `gc.enabled=false`.
+        hold_until: no maintenance before this.
+        forbidden: why no action at all may run, e.g. another table under its location.
+    """
+
+    clamps: tuple[Clamp, ...] = ()
+    refusals: tuple[str, ...] = ()
+    hold_until: datetime | None = None
+    forbidden: str = ""
+
+
+@dataclass(frozen=True)
+class History:
+    """What was done before, from the ledger.
+
+    Attributes:
+        done: action -> when it last ended well.
+        failures: action -> failures in a row since then, and when the last was.
+        finished: partition -> when it got its final layout.
+    """
+
+    done: Mapping[str, datetime] = field(default_factory=dict)
+    failures: Mapping[str, tuple[int, datetime]] = field(default_factory=dict)
+    finished: Mapping[str, datetime] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """The partitions rewritten in one way.
+
+    Attributes:
+        mode: `fragments` (hot: only fragments are taken) or `final` (cold: every small file is).
+        partitions: names; those of an unpartitioned table are `""`.
+        where: one condition a partition; empty when the whole table is meant.
+        below: files below this size in bytes are taken.
+        target: size in bytes of what is written.
+        takes, gives: promised files in and out.
+        takes_bytes: promised bytes in.
+    """
+
+    mode: str
+    partitions: tuple[str, ...]
+    where: tuple[str, ...]
+    below: int
+    target: int
+    takes: int
+    gives: int
+    takes_bytes: int
+    delete_files: int = 0
+
+
+@dataclass(frozen=True)
+class Action:
+    """One planned action.
+
+    Attributes:
+        files: files (compact), manifests (manifests) or snapshots (expire) it takes.
+        rewrites: of a compaction.
+        older_than, retain_last: of an expiry.
+    """
+
+    action: str
+    why: str
+    partitions: tuple[str, ...] = ()
+    files: int = 0
+    size_bytes: int = 0
+    rewrites: tuple[Rewrite, ...] = ()
+    older_than: datetime | None = None
+    retain_last: int = 0
+
+    def document(self) -> dict[str, Any]:
+        """The command line's JSON."""
+        return {
+            "action": self.action,
+            "partitions": [each for each in self.partitions if each],
+            "files": self.files,
+            "size_bytes": self.size_bytes,
+            "why": self.why,
+        }
+
+
+@dataclass(frozen=True)
+class NotPlanned:
+    """An action that is not due. `next_at`: when time alone makes it due, if it does."""
+
+    action: str
+    why: str
+    next_at: datetime | None = None
+    refused: bool = False
+
+    def document(self) -> dict[str, Any]:
+        """The command line's JSON."""
+        return {"action": self.action, "why": self.why, "next_at": self.next_at}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is due for a table, in the order it is done, and what is not."""
+
+    table: str
+    snapshot_id: int | None
+    actions: tuple[Action, ...]
+    not_planned: tuple[NotPlanned, ...]
+
+    def action(self, name: str) -> Action | None:
+        """The planned action of this name."""
+        return next((each for each in self.actions if each.action == name), None)
+
+    def document(self) -> dict[str, Any]:
+        """The command line's JSON."""
+        return {
+            "table": self.table,
+            "actions": [each.document() for each in self.actions],
+            "not_planned": [each.document() for each in self.not_planned],
+        }

@@ -1,0 +1,65 @@
+"""Everything that is due for one table, in the order it is done: compact, manifests, expire."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime, timedelta
+
+from lakeward.spec.policy import Policy
+from lakeward.tables.facts import TableFacts
+from lakeward.tables.plan.compact import plan_compact
+from lakeward.tables.plan.expire import plan_expire
+from lakeward.tables.plan.manifests import plan_manifests
+from lakeward.tables.plan.model import Action, History, Needs, NotPlanned, Plan
+
+ORDER = ("compact", "manifests", "expire")
+FAILURES = 3
+BACK_OFF = timedelta(hours=6)
+
+
+def plan(
+    facts: TableFacts,
+    policy: Policy,
+    needs: Needs,
+    history: History,
+    now: datetime,
+    wanted: Collection[str] = ORDER,
+) -> Plan:
+    """The plan of one table.
+
+    Args:
+        facts: the table now.
+        policy: its resolved policy.
+        needs: what streams, checks and people need of it.
+        history: what was done before.
+        now: the moment every age is measured from.
+        wanted: the actions looked at. Naming fewer than all does not make one due that is not.
+    """
+    found: list[Action | NotPlanned] = []
+    for name in (each for each in ORDER if each in wanted):
+        stop = _stopped(name, needs, history, now)
+        if stop is not None:
+            found.append(stop)
+        elif name == "compact":
+            found.append(plan_compact(facts, policy.compact, history, now))
+        elif name == "manifests":
+            found.append(plan_manifests(facts, policy.manifests, history, now))
+        else:
+            found.append(plan_expire(facts, policy.expire, needs, history, now))
+    return Plan(
+        table=facts.table,
+        snapshot_id=facts.snapshot_id,
+        actions=tuple(each for each in found if isinstance(each, Action)),
+        not_planned=tuple(each for each in found if isinstance(each, NotPlanned)),
+    )
+
+
+def _stopped(name: str, needs: Needs, history: History, now: datetime) -> NotPlanned | None:
+    if needs.forbidden:
+        return NotPlanned(name, needs.forbidden, refused=True)
+    if needs.hold_until is not None and needs.hold_until > now:
+        return NotPlanned(name, f"held by a person until {needs.hold_until:%Y-%m-%d %H:%M}", needs.hold_until)
+    count, last = history.failures.get(name, (0, now))
+    if count >= FAILURES and last + BACK_OFF > now:
+        return NotPlanned(name, f"failed {count} times in a row; waits before the next try", last + BACK_OFF)
+    return None

@@ -1,0 +1,187 @@
+"""The door to maintenance, for Dags and for the command line: what they show and record is built here.
+
+Each function returns the JSON of the command line's contract.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime
+from typing import Any
+from uuid import uuid4
+
+import structlog
+
+from lakeward.errors import LakewardError, SpecError, Terminal
+from lakeward.registry import maintenance
+from lakeward.runtime import Project, Runtime
+from lakeward.tables.facts import TableFacts
+from lakeward.tables.look import Look, known_profiles, look, see
+from lakeward.tables.maintain import maintain_table
+from lakeward.tables.needs import Surroundings, surroundings
+from lakeward.tables.plan import ORDER, Plan
+from lakeward.tables.plan.words import many
+from lakeward.tables.site import Site, class_of
+
+log = structlog.get_logger(__name__)
+
+
+def observe(runtime: Runtime, project: Project, tables: Sequence[str] | None = None) -> dict[str, Any]:
+    """Read the facts of every table (or of those named), record what changed, plan, record the plans.
+
+    A table that cannot be read is reported with its error and does not stop the others.
+
+    Returns:
+        `{"tables": [health of each, plus "plan"], "due": [tables with something to do], "errors": {table: text}}`
+    """
+    site = Site.of(runtime, project)
+    with site.registry() as connection:
+        around, profiles = surroundings(connection), known_profiles(connection)
+    found: list[dict[str, Any]] = []
+    errors: dict[str, str] = {}
+    for name in tables if tables is not None else site.names():
+        try:
+            seen = see(site, name, around, profiles.get(name))
+            with site.registry() as connection:
+                _register(connection, around, seen.facts, profiles.get(name) == seen.facts.profile)
+                there = look(connection, site, seen, around)
+                if there.plan.actions:
+                    maintenance.record_plan(connection, uuid4().hex, name, _stored(there.plan))
+            found.append(_health(there) | {"plan": there.plan.document()})
+        except LakewardError as error:
+            errors[name] = str(error)
+            log.warning("A table could not be observed", table=name, error=error.what)
+        except OSError as error:
+            errors[name] = f"{type(error).__name__}: {error}"
+            log.warning("A table's metadata could not be read", table=name, error=str(error))
+    due = [each["table"] for each in found if each["plan"]["actions"]]
+    log.info("Observed tables", tables=len(found), due=len(due), errors=len(errors))
+    return {"tables": found, "due": due, "errors": errors}
+
+
+def health(runtime: Runtime, project: Project, table: str | None = None) -> dict[str, Any]:
+    """The health of every table, or of one; records nothing."""
+    return {"tables": [_health(each) for each in _looks(runtime, project, table)]}
+
+
+def plans(runtime: Runtime, project: Project, table: str | None = None) -> dict[str, Any]:
+    """What is due, and why the rest is not; records nothing."""
+    return {"plans": [each.plan.document() for each in _looks(runtime, project, table)]}
+
+
+def maintain(
+    runtime: Runtime,
+    project: Project,
+    table: str,
+    actions: Collection[str] | None = None,
+    *,
+    dry_run: bool = False,
+    holder: str | None = None,
+) -> dict[str, Any]:
+    """Do what is due for one table.
+
+    Args:
+        runtime, project: where.
+        table: `namespace.table`.
+        actions: only these; all by default. What is not due is not done.
+        dry_run: decide and show, change nothing.
+        holder: who acts, as people read it in the lease.
+
+    Returns:
+        `{"table", "plan", "actions": [{"action", "result", "before", "after", "duration_s", "cpu_s", "verified",
+        "why"}]}`
+
+    Raises:
+        Refused: somebody else maintains the table, or it must not be maintained at all.
+        SpecError: no such table or action.
+    """
+    wanted = wanted_actions(actions)
+    site = Site.of(runtime, project)
+    if dry_run:
+        there = _look_at(site, table, wanted)
+        return {"table": table, "plan": there.plan.document(), "actions": []}
+    return maintain_table(site, table, wanted, holder)
+
+
+def wanted_actions(actions: Collection[str] | None) -> tuple[str, ...]:
+    """The named actions in the order they are done.
+
+    Raises:
+        SpecError: one is not known.
+        Terminal: one is known and not there yet.
+    """
+    known = (*ORDER, "deletes", "orphans", "metadata", "restore")
+    for each in actions or ():
+        if each not in known:
+            raise SpecError(f"There is no action {each!r}", why=f"actions: {', '.join(ORDER)}")
+        if each not in ORDER:
+            raise Terminal(f"Not yet: {each}", why=f"actions that work now: {', '.join(ORDER)}")
+    return tuple(each for each in ORDER if not actions or each in actions)
+
+
+def _looks(runtime: Runtime, project: Project, table: str | None) -> list[Look]:
+    site = Site.of(runtime, project)
+    with site.registry() as connection:
+        around, profiles = surroundings(connection), known_profiles(connection)
+        names = [table] if table is not None else site.names()
+        return [look(connection, site, see(site, name, around, profiles.get(name)), around) for name in names]
+
+
+def _look_at(site: Site, table: str, wanted: Collection[str]) -> Look:
+    with site.registry() as connection:
+        around = surroundings(connection)
+        return look(connection, site, see(site, table, around), around, wanted)
+
+
+def _register(connection: Any, around: Surroundings, facts: TableFacts, unchanged: bool) -> None:
+    row = around.tables.get(facts.table)
+    class_ = class_of(facts.table, around.writers, facts.streams)
+    if row is None or row.location != facts.location or row.table_class != class_:
+        maintenance.register(connection, facts.table, format=facts.format, location=facts.location, table_class=class_)
+    if not unchanged:
+        maintenance.record_facts(connection, facts.table, facts.snapshot_id, facts.document(datetime.now(UTC)))
+
+
+def _stored(made: Plan) -> dict[str, Any]:
+    document = made.document()
+    for each in document["not_planned"]:
+        each["next_at"] = each["next_at"].isoformat() if each["next_at"] else None
+    return document | {"snapshot_id": made.snapshot_id}
+
+
+def _health(there: Look) -> dict[str, Any]:
+    facts, profile = there.facts, there.facts.profile
+    due = [each.action for each in there.plan.actions]
+    return {
+        "table": facts.table,
+        "format": facts.format,
+        "files": profile.files,
+        "small_files": profile.small_files,
+        "size_bytes": profile.bytes,
+        "records": profile.records,
+        "delete_files": profile.delete_files,
+        "manifests": profile.manifests,
+        "snapshots": len(facts.snapshots),
+        "metadata_files": facts.metadata_files,
+        "partitions": len(profile.partitions),
+        "last_commit": facts.last_commit,
+        "last_maintenance": max(there.history.done.values(), default=None),
+        "due": due,
+        "readers": [],
+        "streams": list(facts.streams),
+        "advice": _advice(there),
+    }
+
+
+def _advice(there: Look) -> str:
+    refused = [each for each in there.plan.not_planned if each.refused]
+    if refused:
+        return refused[0].why
+    if there.plan.actions:
+        return there.plan.actions[0].why
+    facts = there.facts
+    if facts.format_version > 1 and facts.properties.get("write.metadata.delete-after-commit.enabled") != "true":
+        return (
+            f"set write.metadata.delete-after-commit.enabled: {many(facts.metadata_files, 'metadata file')} and growing"
+        )
+    return ""

@@ -1,0 +1,152 @@
+"""Where maintenance works: the deployment's addresses, the project's policies, the registry, the catalog."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection
+
+from lakeward.connectors.iceberg.catalog import pyiceberg_properties
+from lakeward.errors import DependencyDown, SpecError
+from lakeward.registry.engine import connect
+from lakeward.runtime import CATALOG, Project, Runtime
+from lakeward.spec.loader import load_project
+from lakeward.spec.policy import Policy, TableClass
+from lakeward.spec.tables import Tables, resolve_policy
+from lakeward.tables.facts import Thresholds
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
+
+TARGET_PROPERTY = "write.target-file-size-bytes"
+CHANGES_ROWS = ("upsert", "complete")  # sink modes that delete or overwrite by design
+
+
+@dataclass(frozen=True)
+class Site:
+    """Everything maintenance needs to reach. `project` may hold nothing: then the defaults hold."""
+
+    runtime: Runtime
+    project: Project
+    policies: Tables = field(default_factory=Tables)
+
+    @classmethod
+    def of(cls, runtime: Runtime, project: Project) -> Site:
+        """The site of a deployment and a project.
+
+        Raises:
+            SpecError: `conf/tables.yaml` is wrong: without its policies nothing is maintained.
+        """
+        if not project.tables_file.exists():
+            return cls(runtime, project)
+        loaded = load_project(project)
+        file = project.tables_file.name
+        wrong = [each for each in loaded.problems if each.severity == "error" and each.file.endswith(file)]
+        if wrong:
+            raise SpecError(
+                f"conf/{file} has {len(wrong)} problem{'s' if len(wrong) > 1 else ''}",
+                why="; ".join(f"{each.file}:{each.line}:{each.column} {each.message}" for each in wrong),
+                next="lakeward config validate",
+            )
+        return cls(runtime, project, loaded.tables)
+
+    @contextmanager
+    def registry(self) -> Iterator[Connection]:
+        """One transaction on the registry."""
+        with connect(self._registry_url, pgpass=self.runtime.pgpass) as connection:
+            yield connection
+
+    @cached_property
+    def _registry_url(self) -> str:
+        chosen = os.environ.get("LAKEWARD_REGISTRY_URL_FILE")
+        return Path(chosen or self.runtime.registry_url_file).read_text().strip()
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        """The Iceberg catalog, without a JVM."""
+        from pyiceberg.catalog import load_catalog
+
+        return load_catalog(CATALOG, **pyiceberg_properties(self.runtime.lake, self.runtime.pgpass))
+
+    def names(self) -> list[str]:
+        """Every Iceberg table of the catalog, sorted.
+
+        Raises:
+            DependencyDown: the catalog does not answer.
+        """
+        with self._reaching():
+            spaces = self.catalog.list_namespaces()
+            return sorted(".".join(name) for space in spaces for name in self.catalog.list_tables(space))
+
+    def load(self, table: str) -> Table:
+        """A table, freshly loaded.
+
+        Raises:
+            SpecError: there is no such table; names the known ones.
+            DependencyDown: the catalog does not answer.
+        """
+        from pyiceberg.exceptions import NoSuchTableError
+
+        try:
+            with self._reaching():
+                return self.catalog.load_table(table)
+        except NoSuchTableError:
+            known = ", ".join(self.names()) or "none yet"
+            raise SpecError(
+                f"There is no table {table!r} in the lake", why=f"known tables: {known}", next="lakeward tables health"
+            ) from None
+
+    @contextmanager
+    def _reaching(self) -> Iterator[None]:
+        from sqlalchemy.exc import OperationalError
+
+        try:
+            yield
+        except OperationalError as error:
+            lake = self.runtime.lake
+            reason = str(error.orig).strip().splitlines()[0] if error.orig else "no answer"
+            raise DependencyDown(
+                "The catalog cannot be reached",
+                why=f"PostgreSQL at {lake.host}:{lake.port}/{lake.database}: {reason}",
+                next="lakeward stack status",
+            ) from error
+
+    def policy(self, table: str, class_: TableClass) -> Policy:
+        """The resolved policy of a table."""
+        return resolve_policy(self.policies, table, class_).policy
+
+    def has_suite(self, table: str) -> bool:
+        """Whether the project has expectations for the table."""
+        return (self.project.expectations / f"{table}.yaml").exists()
+
+
+def thresholds(policy: Policy, table_bytes: int, properties: Mapping[str, str]) -> Thresholds:
+    """The sizes a table's files are judged by."""
+    own = properties.get(TARGET_PROPERTY, "")
+    target = policy.compact.target_for(table_bytes, int(own) if own.isdigit() else None)
+    return Thresholds(
+        target=target,
+        small=int(target * policy.compact.small_file_ratio),
+        fragment=int(target * policy.compact.fragment_ratio),
+    )
+
+
+def class_of(table: str, writers: Mapping[str, str], streams: tuple[str, ...]) -> TableClass:
+    """What a table's writers make it.
+
+    Args:
+        table: its name.
+        writers: table -> sink mode of the streams that write it.
+        streams: the streams that have a position in it.
+    """
+    mode = writers.get(table)
+    if mode is not None:
+        return "upsert-stream" if mode in CHANGES_ROWS else "append-stream"
+    return "append-stream" if streams else "append-batch"

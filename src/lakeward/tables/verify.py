@@ -1,0 +1,185 @@
+"""What an action really did, from the metadata before and after it. What the procedure returned decides nothing.
+
+Rows are compared per partition inside each commit the action made, and in total net of what streams appended
+meanwhile; files must have fallen as promised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from lakeward.tables.facts import Snapshot, TableFacts
+from lakeward.tables.guard.positions import off_main
+from lakeward.tables.plan.model import Action
+from lakeward.tables.plan.words import many
+
+TOLERANCE = 0.2
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What one commit did to one partition: rows and data files in and out."""
+
+    rows_in: int = 0
+    rows_out: int = 0
+    files_in: int = 0
+    files_out: int = 0
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The outcome.
+
+    Attributes:
+        ok: everything is as promised.
+        why: one sentence, the figures or what is wrong.
+        harmed: rows are, or may be, not what they should be: take it back or hold expiry.
+        ours: the snapshots the action made.
+    """
+
+    ok: bool
+    why: str
+    harmed: bool = False
+    ours: tuple[int, ...] = ()
+    figures: Mapping[str, Any] = field(default_factory=dict)
+
+
+def between(before: TableFacts, after: TableFacts) -> list[Snapshot] | None:
+    """Main's snapshots committed since, oldest first; None when main no longer holds where we began."""
+    found: list[Snapshot] = []
+    for snapshot in after.main():
+        if snapshot.id == before.snapshot_id:
+            return found[::-1]
+        found.append(snapshot)
+    return None if before.snapshot_id is not None else found[::-1]
+
+
+def verify_compact(
+    action: Action,
+    before: TableFacts,
+    after: TableFacts,
+    moved: Mapping[int, Mapping[str, Moved]],
+    *,
+    failed_files: int = 0,
+    others_change_rows: bool = False,
+) -> Verdict:
+    """Judge a compaction.
+
+    Args:
+        action: what was planned.
+        before, after: the table at both ends.
+        moved: snapshot -> partition -> what it did there, for every `replace` snapshot since.
+        failed_files: what the procedure itself admits.
+        others_change_rows: whether writers of this table delete or overwrite by design (upsert streams).
+    """
+    commits = between(before, after)
+    if commits is None:
+        return Verdict(False, f"main no longer holds snapshot {before.snapshot_id}, where the rewrite began", True)
+    ours = tuple(each.id for each in commits if moved.get(each.id))
+    foreign = [each for each in commits if each.operation in ("overwrite", "delete")]
+    parts = [(each, name, did) for each in commits for name, did in moved.get(each.id, {}).items()]
+    taken = sum(did.files_out for _, _, did in parts)
+    given = sum(did.files_in for _, _, did in parts)
+    figures = {"files_taken": taken, "files_given": given, "commits": len(ours)}
+    wrong = _rows(parts, before, after, commits, deletes=before.profile.delete_files > 0)
+    if wrong:
+        return Verdict(False, wrong, True, ours, figures)
+    if foreign and not others_change_rows:
+        names = ", ".join(f"{each.id} ({each.operation})" for each in foreign)
+        return Verdict(False, f"rows were changed while files were rewritten, by snapshot {names}", True, ours, figures)
+    if failed_files:
+        return Verdict(False, f"{many(failed_files, 'file')} could not be rewritten", False, ours, figures)
+    if not ours:
+        why = f"nothing was rewritten: {many(action.files, 'file')} were promised to go and no commit came"
+        return Verdict(False, why, False, ours, figures)
+    promised = sum(each.takes - each.gives for each in action.rewrites)
+    if taken - given < promised * (1 - TOLERANCE):
+        why = f"files fell by {taken - given}, {promised} were promised"
+        return Verdict(False, why, False, ours, figures)
+    why = f"{many(taken, 'file')} became {given}, {many(sum(did.rows_in for _, _, did in parts), 'row')} kept"
+    return Verdict(True, why, False, ours, figures)
+
+
+def _rows(
+    parts: Sequence[tuple[Snapshot, str, Moved]],
+    before: TableFacts,
+    after: TableFacts,
+    commits: Sequence[Snapshot],
+    *,
+    deletes: bool,
+) -> str:
+    for snapshot, name, did in parts:
+        # A rewrite that applies delete files leaves their rows out; then it may only shrink.
+        if did.rows_in > did.rows_out or (did.rows_in < did.rows_out and not deletes):
+            where = f" in {name}" if name else ""
+            return f"snapshot {snapshot.id} took {did.rows_out} rows and gave {did.rows_in}{where}"
+    head, base = after.head, before.head
+    if head is None or base is None or not commits or "total-records" not in base.summary:
+        return ""
+    net = sum(each.count("added-records") - each.count("deleted-records") for each in commits)
+    expected = base.count("total-records") + net
+    if head.count("total-records") != expected:
+        return f"the table has {head.count('total-records')} rows, {expected} were expected"
+    return ""
+
+
+def verify_manifests(before: TableFacts, after: TableFacts) -> Verdict:
+    """Judge a rewrite of manifests: fewer of them, the same files and rows."""
+    commits = between(before, after)
+    if commits is None:
+        return Verdict(False, f"main no longer holds snapshot {before.snapshot_id}, where the rewrite began", True)
+    ours = tuple(each.id for each in commits if each.operation == "replace" and not each.count("added-data-files"))
+    wrong = _rows((), before, after, commits, deletes=False)
+    if wrong:
+        return Verdict(False, wrong, True, ours)
+    files = sum(each.count("added-data-files") - each.count("deleted-data-files") for each in commits)
+    if after.profile.files != before.profile.files + files:
+        expected = before.profile.files + files
+        return Verdict(False, f"the table has {after.profile.files} files, {expected} were expected", True, ours)
+    if not ours:
+        return Verdict(False, "nothing was rewritten: no commit came", False, ours)
+    meanwhile = len(commits) - len(ours)
+    if after.profile.data_manifests - meanwhile >= before.profile.data_manifests:
+        why = f"there are {after.profile.data_manifests} manifests, {before.profile.data_manifests} before"
+        return Verdict(False, why, False, ours)
+    why = f"{before.profile.data_manifests} manifests became {after.profile.data_manifests}"
+    return Verdict(True, why, False, ours)
+
+
+def verify_expire(
+    action: Action, before: TableFacts, after: TableFacts, promised: set[int], checked: Mapping[str, int]
+) -> Verdict:
+    """Judge an expiry: only what was promised went, nothing anybody needs, main and every ref stand.
+
+    Args:
+        action: what was planned.
+        before, after: the table at both ends.
+        promised: the snapshots that were to go.
+        checked: stream -> the snapshot of its position this expiry found on main.
+    """
+    left = after.by_id()
+    gone = {each.id for each in before.snapshots} - set(left)
+    named = {name for name, ref in after.refs.items() if ref.snapshot_id not in left}
+    lost = set(before.refs) - set(after.refs)
+    if named or lost:
+        return Verdict(False, f"refs lost their snapshot: {', '.join(sorted(named | lost))}", True)
+    if between(before, after) is None and before.snapshot_id in left:
+        return Verdict(False, f"main no longer holds snapshot {before.snapshot_id}, where the expiry began", True)
+    young = [
+        each for each in before.snapshots if each.id in gone and action.older_than and each.at >= action.older_than
+    ]
+    if young:
+        return Verdict(False, f"snapshot {young[0].id} went though it is younger than allowed", True)
+    problems = off_main(after, checked)
+    if problems:
+        return Verdict(False, problems[0].sentence, True)
+    if after.head and before.head and before.snapshot_id == after.snapshot_id:
+        rows = (before.head.count("total-records"), after.head.count("total-records"))
+        if rows[0] != rows[1]:
+            return Verdict(False, f"the table has {rows[1]} rows, {rows[0]} before", True)
+    figures = {"snapshots_expired": len(gone)}
+    if len(gone) < len(promised) * (1 - TOLERANCE) or not gone:
+        return Verdict(False, f"{many(len(gone), 'snapshot')} went, {len(promised)} were promised", figures=figures)
+    return Verdict(True, f"{many(len(gone), 'snapshot')} went, {len(left)} kept", figures=figures)
