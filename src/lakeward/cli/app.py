@@ -10,7 +10,7 @@ import sys
 import typer
 
 from lakeward import __version__
-from lakeward.cli import context, streams
+from lakeward.cli import config, context, deploy, init, quality, sql, stack, streams, tables
 from lakeward.errors import LakewardError
 
 EPILOG = (
@@ -28,7 +28,14 @@ app = typer.Typer(
 )
 
 
+app.command()(init.init)
+app.add_typer(stack.app, name="stack")
+app.add_typer(config.app, name="config")
+app.command()(deploy.deploy)
 app.add_typer(streams.app, name="streams")
+app.add_typer(tables.app, name="tables")
+app.add_typer(quality.app, name="quality")
+app.command()(sql.sql)
 
 
 @app.callback()

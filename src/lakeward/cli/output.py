@@ -71,6 +71,10 @@ class Output(ABC):
     def text(self, text: str) -> None:
         """Print text that is its own form: a log tail, YAML, a block."""
 
+    @abstractmethod
+    def either(self, data: dict[str, Any], text: str) -> None:
+        """Print `data` as JSON, or `text` for people where a table is the wrong form for it."""
+
 
 class JsonOutput(Output):
     """One JSON document on stdout."""
@@ -80,6 +84,9 @@ class JsonOutput(Output):
 
     def text(self, text: str) -> None:
         self.show({"text": text})
+
+    def either(self, data: dict[str, Any], text: str) -> None:
+        self.show(data)
 
 
 class ConsoleOutput(Output):
@@ -110,6 +117,9 @@ class ConsoleOutput(Output):
 
     def text(self, text: str) -> None:
         self.console.print(Text(text))
+
+    def either(self, data: dict[str, Any], text: str) -> None:
+        self.text(text)
 
     def _pairs(self, data: dict[str, Any]) -> None:
         grid = Table.grid(padding=(0, 2))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -46,6 +46,13 @@ def analyse(text: str) -> SqlFacts:
     defined = {cte.alias_or_name.lower() for cte in statement.find_all(exp.CTE)}
     reads = tuple(read for read in _reads(statement) if read.name.lower() not in defined)
     return SqlFacts(reads, _groups(statement), _fans_out(statement), statement)
+
+
+def joins_streams(facts: SqlFacts, sources: Collection[str]) -> bool:
+    """Whether the SQL joins two of the sources, or one with itself: only then does a join keep state."""
+    names = {name.lower() for name in sources}
+    streams = [read for read in facts.reads if read.name.lower() in names]
+    return len(streams) > 1 and facts.statement.find(exp.Join) is not None
 
 
 def _reads(statement: exp.Query) -> Iterator[ReadName]:

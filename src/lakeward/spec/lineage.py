@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from lakeward.spec.analysis import SqlFacts, kept_columns
+from lakeward.spec.analysis import SqlFacts, joins_streams, kept_columns
 from lakeward.spec.positions import IDENTITY_COLUMNS
 from lakeward.spec.stream import StreamSpec
 
@@ -57,15 +57,9 @@ def _obstacle(spec: StreamSpec, facts: SqlFacts | None) -> str | None:
         return f"the SQL groups rows ({facts.groups})"
     if facts.fans_out:
         return f"the SQL makes several rows of one ({facts.fans_out})"
-    if len({read.name.lower() for read in facts.reads} & {name.lower() for name in spec.sources}) > 1 and _joins(facts):
-        return "the SQL joins two sources"
+    if joins_streams(facts, spec.sources):
+        return "the SQL joins streams"
     return None
-
-
-def _joins(facts: SqlFacts) -> bool:
-    from sqlglot import exp
-
-    return facts.statement.find(exp.Join) is not None
 
 
 def _dropped(spec: StreamSpec, facts: SqlFacts | None) -> list[str]:

@@ -9,25 +9,41 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from lakeward.spec.analysis import analyse, pretty
+from pydantic import ValidationError
+
+from lakeward.spec.analysis import SqlFacts, analyse, joins_streams, pretty
 from lakeward.spec.spark_conf import FROZEN
 from lakeward.spec.sql import SqlProblem
 from lakeward.spec.stream import StreamSpec
+from lakeward.spec.types import SparkKey
 
 ChangeKind = Literal["new", "changed", "removed", "same"]
+Act = Literal["accept", "pend", "adopt", "drop-pending", "none"]
 
 
 @dataclass(frozen=True)
 class Accepted:
-    """What the registry knows of a stream: its newest generation and whether it runs."""
+    """What the registry knows of a stream.
+
+    Attributes:
+        generation, spec, digest: the accepted generation, whose checkpoint the stream has.
+        newest, newest_digest: the newest generation; another one than the accepted when a deploy waits.
+        pending: the generation that waits, if one does.
+        wanted: whether the stream runs or is meant to.
+        retired: its file was removed and it was retired; its checkpoint and its position are still there.
+    """
 
     generation: int
     spec: Mapping[str, Any]
     digest: str
+    newest: int
+    newest_digest: str
+    pending: int | None
     wanted: bool
+    retired: bool = False
 
 
 @dataclass(frozen=True)
@@ -35,10 +51,12 @@ class Change:
     """What a deploy makes of one stream.
 
     Attributes:
-        checkpoint_compatible: whether the running query's checkpoint can be continued; None where there is none.
+        checkpoint_compatible: whether the accepted generation's checkpoint can be continued; None where that is no
+            question (new, removed) or cannot be told.
         why: what differs, and what follows, in words.
-        generation: the generation the stream has after the deploy.
-        apply: `accept` (the new generation is the one to run), `pend` (it waits for `upgrade`), `none`.
+        generation: the generation of the project's spec after the deploy.
+        act: `accept` (a new generation is the one to run), `pend` (a new one waits), `adopt` (the one that waits is
+            the one to run now), `drop-pending` (the file is again what was accepted), `none`.
     """
 
     stream: str
@@ -46,7 +64,7 @@ class Change:
     checkpoint_compatible: bool | None
     why: str
     generation: int
-    apply: Literal["accept", "pend", "none"]
+    act: Act
 
     def document(self) -> dict[str, Any]:
         """The change as the command line's JSON."""
@@ -66,32 +84,73 @@ def digest(spec: StreamSpec, code: Mapping[str, str] | None = None) -> str:
 
 
 def plan(accepted: Mapping[str, Accepted], specs: Mapping[str, StreamSpec]) -> list[Change]:
-    """One change a stream, by id."""
-    return [_change(name, accepted.get(name), specs.get(name)) for name in sorted({*accepted, *specs})]
+    """One change a stream, by id; a retired stream is one only when it is declared again."""
+    names = {name for name, known in accepted.items() if not known.retired} | set(specs)
+    return [_change(name, accepted.get(name), specs.get(name)) for name in sorted(names)]
 
 
 def _change(name: str, known: Accepted | None, spec: StreamSpec | None) -> Change:
     if spec is None:
-        if known is None:
-            raise ValueError(f"stream {name} is neither known nor declared")
-        goes_on = "it goes on running as deployed; to end it: " if known.wanted else "it is stopped; to retire it: "
-        why = f"its file is gone; {goes_on}lakeward deploy --retire {name}"
-        return Change(name, "removed", None, why, known.generation, "none")
+        return _removed(name, known)
     if known is None:
         why = "it will be started" if spec.enabled else "enabled: false, so it is not started"
         return Change(name, "new", None, why, 1, "accept")
-    if known.digest == digest(spec):
-        return Change(name, "same", True, _stop_hint(name, known, spec) or "nothing differs", known.generation, "none")
-    before = StreamSpec.model_validate(dict(known.spec))
+    hint = _stop_hint(name, known, spec)
+    wanted = digest(spec)
+    if known.retired:
+        return _back(name, known, spec, wanted)
+    if known.digest == wanted:
+        act: Act = "none" if known.pending is None else "drop-pending"
+        dropped = f"generation {known.pending} no longer waits: the file is again what was accepted"
+        said = [dropped] if known.pending is not None else []
+        return Change(name, "same", True, _joined(*said, hint) or "nothing differs", known.generation, act)
+    return _changed(name, known, spec, wanted, hint)
+
+
+def _removed(name: str, known: Accepted | None) -> Change:
+    if known is None:
+        raise ValueError(f"stream {name} is neither known nor declared")
+    now = "it goes on as deployed; to end and retire it" if known.wanted else "it is stopped; to retire it"
+    why = f"its file is gone; {now}: lakeward deploy --retire {name}"
+    return Change(name, "removed", None, why, known.generation, "none")
+
+
+def _changed(name: str, known: Accepted, spec: StreamSpec, wanted: str, hint: str | None) -> Change:
+    waits_already = known.pending is not None and known.newest_digest == wanted
+    generation = known.newest if waits_already else known.newest + 1
+    try:
+        before = StreamSpec.model_validate(dict(known.spec))
+    except ValidationError:
+        why = "the accepted spec is of another version of Lakeward; whether its checkpoint fits cannot be told"
+        return Change(name, "changed", None, why, generation, "none" if waits_already else "pend")
     obstacles = list(checkpoint_obstacles(before, spec))
-    what = "; ".join(obstacles) if obstacles else "changed: " + ", ".join(differences(before, spec))
-    pend = known.wanted
-    then = f"upgrade pending: lakeward streams upgrade {name}" if pend else "the next start takes it"
     if obstacles:
-        then = f"the checkpoint cannot be continued: lakeward streams reset {name}"
-    parts = [what, then, _stop_hint(name, known, spec)]
-    why = "; ".join(part for part in parts if part)
-    return Change(name, "changed", not obstacles, why, known.generation + 1, "pend" if pend or obstacles else "accept")
+        then = "the checkpoint cannot be continued, so it waits; give the changed stream another id to start it afresh"
+        why = _joined(*obstacles, then, hint)
+        return Change(name, "changed", False, why, generation, "none" if waits_already else "pend")
+    what = "changed: " + ", ".join(differences(before, spec))
+    if known.wanted:
+        then = (
+            f"upgrade pending, what runs is not touched; to take it: lakeward streams stop {name}, "
+            f"lakeward deploy, lakeward streams start {name}"
+        )
+        return Change(name, "changed", True, _joined(what, then, hint), generation, "none" if waits_already else "pend")
+    then = "the next start takes it"
+    return Change(name, "changed", True, _joined(what, then), generation, "adopt" if waits_already else "accept")
+
+
+def _back(name: str, known: Accepted, spec: StreamSpec, wanted: str) -> Change:
+    change = _changed(name, replace(known, wanted=False, pending=None), spec, wanted, None)
+    if known.digest == wanted:
+        why = "it was retired and comes back: it goes on where it stopped"
+        return Change(name, "new", True, why, known.generation, "adopt")
+    if change.act == "accept":
+        return replace(change, change="new", why=f"it was retired and comes back; {change.why}")
+    return replace(change, change="new", act="none", why=f"it was retired and cannot come back like this; {change.why}")
+
+
+def _joined(*parts: str | None) -> str:
+    return "; ".join(part for part in parts if part)
 
 
 def _stop_hint(name: str, known: Accepted, spec: StreamSpec) -> str | None:
@@ -124,8 +183,8 @@ def _sources(before: StreamSpec, after: StreamSpec) -> Iterator[str]:
         parts = [f"{word} {', '.join(names)}" for word, names in (("loses", gone), ("gets", come)) if names]
         yield f"the set of sources {' and '.join(parts)}"
         return
-    if list(before.sources) != list(after.sources):
-        yield "the sources stand in another order, and a checkpoint counts them by place"
+    if _read_order(before) != _read_order(after):
+        yield "the SQL reads the sources in another order, and a checkpoint counts them by place"
     for name, old in before.sources.items():
         new = after.sources[name]
         if old.connector != new.connector:
@@ -141,31 +200,43 @@ def _sources(before: StreamSpec, after: StreamSpec) -> Iterator[str]:
 
 
 def _state(before: StreamSpec, after: StreamSpec) -> Iterator[str]:
-    for key in FROZEN:
-        if before.spark.get(key) != after.spark.get(key) and (_stateful(before) or _stateful(after)):
-            yield (
-                f"{key} changes from {before.spark.get(key, 'its default')} to {after.spark.get(key, 'its default')}, "
-                "but the checkpoint keeps the old value"
-            )
-    if before.state.provider != after.state.provider and _stateful(before):
-        yield "the state provider changes, but the checkpoint keeps the old one"
-    if _stateful(before) != _stateful(after):
-        yield "the query gains state" if _stateful(after) else "the query loses its state"
-    elif _stateful(before) and _shape(before) != _shape(after):
-        yield "the SQL of a query with state changes; its state would not fit"
+    stateful = _stateful(before), _stateful(after)
+    old_conf, new_conf = {**before.spark}, {**after.spark}
+    for key in map(SparkKey, FROZEN):
+        old, new = old_conf.get(key, "its default"), new_conf.get(key, "its default")
+        if old != new and all(stateful):
+            yield f"{key} changes from {old} to {new}, but the checkpoint keeps the old value"
+    if stateful == (True, True):
+        if before.state.provider != after.state.provider:
+            yield "the state provider changes, but the checkpoint keeps the old one"
+        if _shape(before) != _shape(after):
+            yield "the SQL of a query with state changes; its state would not fit"
+    elif stateful[0] != stateful[1]:
+        yield "the query gains state" if stateful[1] else "the query loses its state"
+
+
+def _facts(spec: StreamSpec) -> SqlFacts | None:
+    try:
+        return analyse(spec.transform.sql) if spec.transform.sql else None
+    except SqlProblem:
+        return None
+
+
+def _read_order(spec: StreamSpec) -> list[str]:
+    """The sources in the order the SQL reads them: each is one line of the checkpoint's offset files."""
+    facts = _facts(spec)
+    if facts is None or len(spec.sources) == 1:
+        return list(spec.sources) if len(spec.sources) == 1 else []
+    names = {name.lower() for name in spec.sources}
+    reads = sorted(facts.reads, key=lambda read: (read.line or 0, read.column or 0))
+    return list(dict.fromkeys(read.name.lower() for read in reads if read.name.lower() in names))
 
 
 def _stateful(spec: StreamSpec) -> bool:
     if any(source.deduplicate for source in spec.sources.values()):
         return True
-    if not spec.transform.sql:
-        return False
-    try:
-        facts = analyse(spec.transform.sql)
-    except SqlProblem:
-        return False
-    streams = {read.name.lower() for read in facts.reads} & {name.lower() for name in spec.sources}
-    return facts.groups is not None or (len(streams) > 1 and " join " in f" {spec.transform.sql.lower()} ")
+    facts = _facts(spec)
+    return facts is not None and (facts.groups is not None or joins_streams(facts, spec.sources))
 
 
 def _shape(spec: StreamSpec) -> object:

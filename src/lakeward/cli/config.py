@@ -1,0 +1,90 @@
+"""`lakeward config`: what the project's files say, and everything that is wrong with them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from lakeward.cli.context import state
+from lakeward.errors import SpecError
+
+app = typer.Typer(help="Read the project's files: validate them, show what a stream resolves to.", no_args_is_help=True)
+
+
+@app.command()
+def validate(
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Ask Spark too: types, functions, columns. Takes some seconds.")
+    ] = False,
+) -> None:
+    """Report every problem of every file in one pass. Exit code 2 when there is one."""
+    from lakeward.spec.loader import load_project
+
+    loaded = load_project(state().project)
+    problems = list(loaded.problems)
+    if deep and loaded.ok:
+        from lakeward.cli.deep import deep_problems
+
+        problems += deep_problems(state().project, loaded)
+    ok = all(problem.severity != "error" for problem in problems)
+    lines = [problem.text() for problem in problems]
+    errors = sum(problem.severity == "error" for problem in problems)
+    found = f"{_count(len(loaded.streams), 'stream')}, {_count(len(loaded.suites), 'suite')}"
+    lines.append(f"ok: {found}" if ok else _count(errors, "problem"))
+    if deep and not loaded.ok:
+        lines.append("Spark was not asked: it needs files without problems")
+    state().output.either({"ok": ok, "problems": [problem.document() for problem in problems]}, "\n".join(lines))
+    if not ok:
+        raise typer.Exit(2)
+
+
+@app.command()
+def show(stream: Annotated[str, typer.Argument(help="The stream's id.")]) -> None:
+    """Print the resolved spec of a stream, and where each value came from."""
+    from lakeward.spec.loader import load_project
+    from lakeward.spec.problems import nearest, raise_if_any
+
+    loaded = load_project(state().project)
+    found = loaded.streams.get(stream)
+    if found is None:
+        raise_if_any([each for each in loaded.problems if each.file == f"conf/streams/{stream}.yaml"])
+        known = ", ".join(sorted(loaded.streams)) or "none"
+        like = nearest(stream, loaded.streams)
+        raise SpecError(
+            f"There is no stream {stream!r} in this project",
+            why=f"declared: {known}" + (f"; did you mean {like}?" if like else ""),
+            next="lakeward config validate",
+        )
+    document = found.spec.document()
+    values = [
+        {"path": path, "value": _at(document, path), "from": origin} for path, origin in sorted(found.origins.items())
+    ]
+    data = {"stream": stream, "file": found.file, "spec": document, "origins": dict(found.origins)}
+    width = max(len(each["path"]) for each in values)
+    lines = [f"{each['path']:<{width}}  {_short(each['value'])}   # {each['from']}" for each in values]
+    state().output.either(data, "\n".join(lines))
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _at(document: dict[str, Any], path: str) -> Any:
+    """The value at a dotted path; keys may hold dots themselves (Spark settings)."""
+    value: Any = document
+    rest = path
+    while rest:
+        key = next(key for key in value if rest == key or rest.startswith(f"{key}."))
+        value, rest = value[key], rest[len(key) + 1 :]
+    return value
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return "[" + ", ".join(map(str, value)) + "]"
+    if value == {}:
+        return "{}"
+    return " ".join(str(value).split())

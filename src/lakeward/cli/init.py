@@ -1,0 +1,76 @@
+"""`lakeward init DIR`: a project of one's own."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from lakeward.cli.context import state
+from lakeward.errors import LakewardError, Refused
+
+_PLACES: Final[dict[str, str]] = {"gitignore": ".gitignore", "ci/lakeward.yml": ".github/workflows/lakeward.yml"}
+"""Templates that stand elsewhere in a project: package data under a leading dot is easily lost."""
+
+_SCHEMAS = Path("conf/.schemas")
+
+
+def init(directory: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that is new or empty.")]) -> None:
+    """Make a new project: conf/, expectations/, the Dag loaders, a test and a CI file."""
+    target = directory.resolve()
+    made = create(target)
+    commands = [
+        *([] if target == Path.cwd() else [f"cd {directory}"]),
+        "lakeward config validate",
+        "lakeward stack up",
+    ][:3]
+    if len(commands) < 3:
+        commands.append("lakeward streams list")
+    data = {"project": str(target), "files": made, "next": commands}
+    text = "\n".join([f"{target}", *(f"  {name}" for name in made), "", "next:", *(f"  {each}" for each in commands)])
+    state().output.either(data, text)
+
+
+def create(target: Path) -> list[str]:
+    """Write the files of a new project into `target`; returns their paths, relative and sorted.
+
+    Raises:
+        Refused: `target` is a file or a folder with something in it; nothing was touched.
+        LakewardError: it cannot be written.
+    """
+    from lakeward.spec import schema
+
+    if target.is_file() or (target.is_dir() and any(target.iterdir())):
+        what = "is a file" if target.is_file() else "is not empty"
+        raise Refused(
+            f"{target} {what}; nothing was touched",
+            why="init never writes over anything",
+            next="name a folder that is new: lakeward init mylake",
+        )
+    contents = _templates(files("lakeward") / "templates")
+    contents |= {str(_SCHEMAS / f"{name}.schema.json"): schema.text(name) for name in schema.FILES}
+    try:
+        for name, text in contents.items():
+            file = target / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise LakewardError(f"{target} cannot be written", why=str(error), next="name another folder") from None
+    return sorted(contents)
+
+
+def _templates(folder: Traversable, prefix: str = "") -> dict[str, str]:
+    """Place in the project -> text of every template."""
+    found: dict[str, str] = {}
+    for item in folder.iterdir():
+        name = f"{prefix}{item.name}"
+        if item.name in ("__init__.py", "__pycache__"):
+            continue
+        if item.is_dir():
+            found |= _templates(item, f"{name}/")
+        else:
+            found[_PLACES.get(name, name)] = item.read_text(encoding="utf-8")
+    return found

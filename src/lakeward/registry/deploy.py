@@ -1,0 +1,136 @@
+"""Deploying: the only way a spec enters the registry."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from importlib import metadata
+
+from sqlalchemy import Connection, func, select, text
+
+from lakeward import __version__
+from lakeward.errors import SpecError
+from lakeward.registry import changes, events, generations, streams
+from lakeward.registry.schema import generations as generations_table
+from lakeward.spec.plan import Accepted, Change, digest, plan
+from lakeward.spec.stream import StreamSpec
+
+_RUNS = {"starting", "healthy", "lagging", "stalled", "restarting", "stopping"}
+_LOCK = 0x6C616B65  # one deploy at a time: numbers of generations are counted, not drawn
+
+
+def accepted(connection: Connection) -> dict[str, Accepted]:
+    """What is deployed: the accepted and the newest generation of every stream, retired ones too."""
+    known = {stream.id: stream for stream in streams.all_streams(connection, removed=True)}
+    highest = select(generations_table.c.stream, func.max(generations_table.c.generation)).group_by(
+        generations_table.c.stream
+    )
+    newest = generations.of_streams(connection, {row[0]: row[1] for row in connection.execute(highest)})
+    running = generations.of_streams(connection, {name: stream.generation for name, stream in known.items()})
+    return {
+        name: Accepted(
+            generation=stream.generation,
+            spec=running[name].spec,
+            digest=running[name].digest,
+            newest=newest[name].generation,
+            newest_digest=newest[name].digest,
+            pending=stream.pending_generation,
+            wanted=stream.desired == "running" or stream.state in _RUNS,
+            retired=stream.removed_at is not None,
+        )
+        for name, stream in known.items()
+    }
+
+
+def preview(connection: Connection, specs: Mapping[str, StreamSpec], retire: Collection[str] = ()) -> list[Change]:
+    """What `deploy` would do; touches nothing.
+
+    Raises:
+        SpecError: a stream to retire is still declared, or is not deployed.
+    """
+    known = accepted(connection)
+    for name in retire:
+        if name in specs:
+            raise SpecError(
+                f"Stream {name} cannot be retired",
+                why=f"it is still declared in conf/streams/{name}.yaml",
+                next=f"remove the file first; only to stop it: lakeward streams stop {name}",
+            )
+        if name not in known or known[name].retired:
+            names = ", ".join(sorted(each for each in known if not known[each].retired)) or "none"
+            raise SpecError(
+                f"There is no stream {name!r} to retire", why=f"deployed: {names}", next="lakeward deploy --plan"
+            )
+    return plan(known, specs)
+
+
+def deploy(
+    connection: Connection, specs: Mapping[str, StreamSpec], *, author: str, retire: Collection[str] = ()
+) -> list[Change]:
+    """Make the project's specs known, in one transaction.
+
+    A new stream is accepted and, if enabled, wanted running; a changed one that does not run is accepted; a changed
+    one that runs is not touched, its new generation waits. A stream whose file is gone goes on until it is in
+    `retire`: then it is wanted stopped and left out of lists, its history stays, and it may come back.
+    """
+    connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+    planned = preview(connection, specs, retire)
+    for change in planned:
+        if change.change == "removed":
+            if change.stream in retire:
+                streams.remove(connection, change.stream)
+                _tell(connection, change, author, "retired: its file is gone")
+        else:
+            _act(connection, change, specs[change.stream], author)
+    return planned
+
+
+def _act(connection: Connection, change: Change, spec: StreamSpec, author: str) -> None:
+    name, number = change.stream, change.generation
+    if change.act == "none":
+        return
+    if change.act == "drop-pending":
+        streams.set_pending(connection, name, None)
+        _tell(connection, change, author, change.why)
+        return
+    if change.act in ("accept", "adopt"):
+        wanted = ("running" if spec.enabled else "stopped") if change.change == "new" else None
+        streams.accept(connection, name, generation=number, driver=spec.driver, desired=wanted)
+    if change.act != "adopt":
+        _add(connection, name, number, spec, author)
+    if change.act == "pend":
+        streams.set_pending(connection, name, number)
+    _tell(connection, change, author, f"generation {number} {'waits' if change.act == 'pend' else 'accepted'}")
+
+
+def _add(connection: Connection, name: str, number: int, spec: StreamSpec, author: str) -> None:
+    earlier = generations.get(connection, name, number - 1)
+    generations.add(
+        connection,
+        stream=name,
+        generation=number,
+        spec=spec.document(),
+        digest=digest(spec),
+        sql=spec.transform.sql,
+        code={},
+        versions=versions(),
+        author=author,
+        checkpoint=earlier.checkpoint if earlier else name,
+    )
+
+
+def versions() -> dict[str, str]:
+    """Versions of what decides how a spec is understood."""
+    found = {"lakeward": __version__}
+    for package in ("pyspark", "pyiceberg"):
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _tell(connection: Connection, change: Change, author: str, sentence: str) -> None:
+    changes.record(connection, "stream", change.stream, "deploy", author=author, comment=sentence, why=change.why)
+    events.record(
+        connection, "stream", change.stream, "deploy", f"{sentence} (by {author})", generation=change.generation
+    )
