@@ -28,8 +28,8 @@ class ServiceUser:
     gid: int
 
     def may_reach(self, path: Path) -> bool:
-        """Whether this user may enter every folder above `path`."""
-        return all(self._may_enter(parent) for parent in path.resolve().parents)
+        """Whether this user may enter every folder above `path`; those not there yet will be made for it."""
+        return all(self._may_enter(parent) for parent in path.resolve().parents if parent.exists())
 
     def _may_enter(self, folder: Path) -> bool:
         facts = folder.stat()

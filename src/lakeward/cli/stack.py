@@ -1,0 +1,112 @@
+"""`lakeward stack`: everything a lakehouse needs, on one machine."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakeward.cli.context import state
+from lakeward.errors import Unhealthy
+
+if TYPE_CHECKING:
+    from lakeward.stack.stack import Stack
+
+DRIVER_GRACE_S = 60.0  # for the batch a driver is in
+
+app = typer.Typer(no_args_is_help=True, help="PostgreSQL, Kafka, Airflow and a warm Spark on this machine.")
+
+
+@app.command()
+def up(
+    only: Annotated[
+        str | None, typer.Option("--only", help="Some parts: postgres,kafka,airflow,connect (and what they need).")
+    ] = None,
+    no_deploy: Annotated[bool, typer.Option("--no-deploy", help="Do not deploy the project's specs.")] = False,
+) -> None:
+    """Start what is missing. Safe to repeat; prints where everything is."""
+    asked = [word.strip() for word in only.split(",") if word.strip()] if only else None
+    output = state().output
+    found = stack().up(asked, None if no_deploy else deploy, output.note)
+    output.show(found)
+    if "airflow" in found:
+        output.note(f"Airflow: {found['airflow']['url']}  user {found['airflow']['user']}")
+
+
+@app.command()
+def status() -> None:
+    """Show every part: state, process, memory, log."""
+    parts = stack().status()
+    columns = ["name", "state", "pid", "since", "pss_bytes", "log"]
+    state().output.show({"parts": [asdict(part) for part in parts]}, rows="parts", columns=columns)
+    if any(part.state != "up" for part in parts):
+        raise typer.Exit(Unhealthy.exit_code)
+
+
+@app.command()
+def down(
+    keep_drivers: Annotated[
+        bool, typer.Option("--keep-drivers", help="Leave the drivers running; they wait for PostgreSQL and Kafka.")
+    ] = False,
+) -> None:
+    """Stop streams at a batch boundary, then every part, and prove that no process is left."""
+    output = state().output
+    seconds = stack().down(None if keep_drivers else stop_drivers, output.note)
+    output.show({"stopped": True, "timings_s": seconds})
+
+
+def stack() -> Stack:
+    """The stack of this invocation."""
+    from lakeward.stack.stack import Stack
+
+    return Stack(state().project, state().home)
+
+
+def deploy() -> None:
+    """Carry the project's specs into the registry; a project without streams is fine."""
+    from lakeward.cli.deploy import author
+    from lakeward.registry import deploy as registry_deploy
+    from lakeward.registry.engine import connect
+    from lakeward.spec.loader import load_project
+    from lakeward.spec.problems import raise_if_any
+
+    if not state().project.streams.is_dir():
+        state().output.note(f"nothing to deploy: {state().project.streams} does not exist")
+        return
+    loaded = load_project(state().project)
+    raise_if_any(loaded.problems, next="lakeward config validate, then lakeward deploy   (the stack itself is up)")
+    specs = {name: stream.spec for name, stream in loaded.streams.items()}
+    home = state().home
+    with connect(home.registry_url_file.read_text().strip(), pgpass=home.pgpass) as connection:
+        changes = registry_deploy.deploy(connection, specs, author=author(), retire=())
+    for change in changes:
+        facts = change.document()
+        state().output.note(f"  {facts['stream']}: {facts['change']}")
+
+
+def stop_drivers() -> None:
+    """Ask every driver of this home to end after its batch, all at once; one that does not is killed.
+
+    What is wanted of the streams stays as it is: the next `stack up` has them running again.
+    """
+    from lakeward.backends.base import Job, Life
+    from lakeward.backends.local import LocalBackend
+
+    backend = LocalBackend(state().home.drivers)
+    jobs = [job for job in backend.find() if job.life in {Life.ALIVE, Life.REMNANT}]
+
+    def stop(job: Job) -> Job | None:
+        return None if backend.stop(job, grace_s=DRIVER_GRACE_S) else job
+
+    if not jobs:
+        return
+    with ThreadPoolExecutor(max_workers=len(jobs)) as pool:
+        left = [job for job in pool.map(stop, jobs) if job is not None]
+    if left:
+        raise Unhealthy(
+            "A driver cannot be ended",
+            why=", ".join(f"{job.driver} ({job.log})" for job in left),
+            next="end its process by hand, then: lakeward stack down",
+        )

@@ -1,0 +1,122 @@
+"""The embedded Airflow's configuration: `airflow.cfg`, the users' passwords, the connections. All 0600."""
+
+from __future__ import annotations
+
+import configparser
+import io
+import json
+from typing import Any
+
+from lakeward.jars import pyspark_jars
+from lakeward.stack import ports, private
+from lakeward.stack.site import REGISTRY_ROLE, Site
+
+ADMIN = "admin"
+USERS = (ADMIN, "op", "user", "viewer")  # each has the role of its name
+PARALLELISM = 4
+_HEADER = "# Written by `lakeward stack up` at every start: a change here does not last.\n"
+
+
+def write(site: Site) -> None:
+    """Write everything Airflow reads at its start; secrets are made once and kept."""
+    home = private.folder(site.airflow_home)
+    private.folder(home / "plugins")
+    passwords = {
+        user: site.secret("airflow.password" if user == ADMIN else f"airflow.{user}.password") for user in USERS
+    }
+    private.write(passwords_file_of(site), json.dumps(passwords))
+    private.write(site.home.secrets / "connections.json", json.dumps(connections(site), indent=2))
+    private.write(home / "airflow.cfg", _HEADER + _text(settings(site)))
+
+
+def passwords_file_of(site: Site) -> Any:
+    """The file the auth manager reads: user -> password."""
+    return site.home.secrets / "airflow.passwords.json"
+
+
+def settings(site: Site) -> dict[str, dict[str, object]]:
+    """Section -> key -> value. Memory and CPU of one machine decide: one worker, one parser, four tasks."""
+    database = f"postgresql+psycopg2://{REGISTRY_ROLE}@{ports.HOST}:{site.ports['postgres']}/airflow"
+    plugins = site.project.root / "plugins"
+    return {
+        "core": {
+            "executor": "LocalExecutor",
+            "parallelism": PARALLELISM,
+            "load_examples": False,
+            "dags_folder": site.project.dags,
+            "plugins_folder": plugins if plugins.is_dir() else site.airflow_home / "plugins",
+            "fernet_key": _fernet_key(site),
+            "execution_api_server_url": f"{site.airflow}/execution/",
+            "simple_auth_manager_users": ",".join(f"{user}:{user}" for user in USERS),
+            "simple_auth_manager_passwords_file": passwords_file_of(site),
+            "dags_are_paused_at_creation": False,
+        },
+        # No password: libpq and asyncpg read PGPASSFILE.
+        "database": {"sql_alchemy_conn": database},
+        "api": {
+            "host": ports.HOST,  # the default listens on every address
+            "port": site.ports["airflow"],
+            "workers": 1,
+            "base_url": site.airflow,
+            "secret_key": site.secret("airflow.api.key"),
+        },
+        "api_auth": {"jwt_secret": site.secret("airflow.jwt.key")},
+        "dag_processor": {
+            "parsing_processes": 1,
+            # Half of Airflow's idle CPU was parsing Dag files again.
+            "min_file_process_interval": 60,
+            "refresh_interval": 30,
+        },
+        "scheduler": {"enable_health_check": False},
+        "logging": {"base_log_folder": site.home.logs / "tasks"},
+        "secrets": {
+            "backend": "airflow.secrets.local_filesystem.LocalFilesystemBackend",
+            "backend_kwargs": json.dumps({"connections_file_path": str(site.home.secrets / "connections.json")}),
+        },
+        "usage_data_collection": {"enabled": False},
+    }
+
+
+def connections(site: Site) -> dict[str, dict[str, Any]]:
+    """The Airflow connections Lakeward's Dags name."""
+    return {
+        "lakeward_registry": {
+            "conn_type": "postgres",
+            "host": ports.HOST,
+            "port": site.ports["postgres"],
+            "schema": "lakeward",
+            "login": REGISTRY_ROLE,
+            "password": site.secret(f"{REGISTRY_ROLE}.password"),
+        },
+        "lakeward_kafka": {"conn_type": "kafka", "extra": {"bootstrap.servers": site.kafka}},
+        "lakeward_spark": {
+            "conn_type": "spark",
+            "host": "local[2]",
+            "extra": {
+                "deploy-mode": "client",
+                "spark-binary": "spark-submit",
+                "spark-home": str(pyspark_jars().parent),
+            },
+        },
+        "lakeward_connect": {
+            "conn_type": "spark_connect",
+            "host": "sc://localhost",
+            "port": site.ports["connect"],
+            "password": site.secret(site.connect_token.name),
+        },
+    }
+
+
+def _fernet_key(site: Site) -> str:
+    from cryptography.fernet import Fernet
+
+    return private.keep(private.folder(site.home.secrets) / "airflow.fernet.key", Fernet.generate_key().decode())
+
+
+def _text(sections: dict[str, dict[str, object]]) -> str:
+    parser = configparser.ConfigParser(interpolation=None)
+    # Airflow interpolates what it reads: a percent sign in a path must be doubled.
+    parser.read_dict({name: {k: str(v).replace("%", "%%") for k, v in keys.items()} for name, keys in sections.items()})
+    text = io.StringIO()
+    parser.write(text)
+    return text.getvalue()

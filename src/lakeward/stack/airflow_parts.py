@@ -1,0 +1,118 @@
+"""The four processes of Airflow, each started by itself (`airflow standalone` restarts nothing and leaves orphans)."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, ClassVar
+
+import httpx
+
+from lakeward.errors import LakewardError
+from lakeward.stack.part import Part
+from lakeward.stack.program import Program
+from lakeward.stack.site import Site
+
+
+class AirflowPart(Part):
+    """One Airflow process."""
+
+    group = "airflow"
+    arguments: ClassVar[tuple[str, ...]]
+    health: ClassVar[tuple[str, str]]  # the component and its heartbeat in /api/v2/monitor/health
+
+    def program(self) -> Program:
+        return Program([airflow_binary(), *self.arguments], environment(self.site), stop_wait_s=25)
+
+    def healthy(self, since: datetime) -> bool:
+        component, beat = self.health
+        facts = monitor(self.site).get(component) or {}
+        if facts.get("status") != "healthy" or not facts.get(beat):
+            return False
+        # Just after a restart the status is still that of the dead process: only a newer heartbeat counts.
+        return datetime.fromisoformat(facts[beat]).astimezone(UTC) > since
+
+
+class ApiServer(AirflowPart):
+    """The API and the pages."""
+
+    name = "airflow-api-server"
+    arguments = ("api-server",)
+    health = ("metadatabase", "")
+
+    def healthy(self, since: datetime) -> bool:
+        return (monitor(self.site).get("metadatabase") or {}).get("status") == "healthy"
+
+
+class Scheduler(AirflowPart):
+    """The scheduler with its local executor."""
+
+    name = "airflow-scheduler"
+    arguments = ("scheduler", "--skip-serve-logs")
+    health = ("scheduler", "latest_scheduler_heartbeat")
+
+
+class DagProcessor(AirflowPart):
+    """The parser of Dag files."""
+
+    name = "airflow-dag-processor"
+    arguments = ("dag-processor",)
+    health = ("dag_processor", "latest_dag_processor_heartbeat")
+
+
+class Triggerer(AirflowPart):
+    """The home of the stream watcher."""
+
+    name = "airflow-triggerer"
+    arguments = ("triggerer", "--skip-serve-logs")
+    health = ("triggerer", "latest_triggerer_heartbeat")
+
+
+def environment(site: Site) -> dict[str, str]:
+    """What Airflow's processes, and the tasks they run, see."""
+    return site.environment(
+        AIRFLOW_HOME=str(site.airflow_home),
+        OBJC_DISABLE_INITIALIZE_FORK_SAFETY="YES",  # macOS ends forked workers otherwise
+    )
+
+
+def monitor(site: Site) -> dict[str, Any]:
+    """Airflow's own view of its health; empty when the API does not answer."""
+    try:
+        answer = httpx.get(f"{site.airflow}/api/v2/monitor/health", timeout=5, trust_env=False)
+        answer.raise_for_status()
+        facts: dict[str, Any] = answer.json()
+    except (httpx.HTTPError, ValueError):
+        return {}
+    return facts
+
+
+def migrate(site: Site) -> None:
+    """Bring Airflow's database to the installed version.
+
+    Raises:
+        LakewardError: `airflow db migrate` failed; its output stands in a log.
+    """
+    log = site.home.logs / "airflow-db-migrate.log"
+    with log.open("wb") as sink:
+        done = subprocess.run(
+            [airflow_binary(), "db", "migrate"],
+            env=environment(site), stdout=sink, stderr=sink, stdin=subprocess.DEVNULL, cwd="/", check=False,
+        )  # fmt: skip
+    if done.returncode != 0:
+        lines = log.read_text(errors="replace").strip().splitlines()
+        raise LakewardError("Airflow's database could not be migrated", why=" | ".join(lines[-3:]), next=f"less {log}")
+
+
+def airflow_binary() -> str:
+    """The `airflow` program of this environment.
+
+    Raises:
+        LakewardError: it is not installed.
+    """
+    program = Path(sys.executable).parent / "airflow"
+    if not program.exists():
+        raise LakewardError("Airflow is not installed here", why=f"no {program}", next="uv sync --extra airflow")
+    return str(program)

@@ -1,0 +1,91 @@
+"""`stack down`: stop in the order things need each other, and prove that nothing is left."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from lakeward.errors import LakewardError, Unhealthy
+from lakeward.runtime import Home
+from lakeward.stack import session
+from lakeward.stack.state import Process, StackState
+from lakeward.stack.supervisor import Observed, Supervisor
+
+# Airflow first: it would launch again what is being stopped. PostgreSQL and Kafka last: drivers finish a batch on them.
+_AFTER_DRIVERS = (("connect", "kafka"), ("postgres",))
+_LONGEST_STOP_S = 90
+
+
+def down(home: Home, stop_drivers: Callable[[], None] | None, say: Callable[[str], None]) -> dict[str, float]:
+    """Stop the stack of `home`; nothing to do where none runs. Returns the seconds of each step.
+
+    Args:
+        home: whose stack.
+        stop_drivers: stops the drivers at a batch boundary, called while PostgreSQL and Kafka still run; None keeps
+            them.
+        say: takes one line for the person.
+
+    Raises:
+        Unhealthy: a process of the stack cannot be ended.
+    """
+    begin = time.monotonic()
+    seconds: dict[str, float] = {}
+    state = StackState.load(home)
+    if state.supervisor is None:
+        return seconds
+    supervisor = Supervisor(home)
+    observed = _observed(state, supervisor)
+
+    def step(name: str, act: Callable[[], object]) -> None:
+        start = time.monotonic()
+        act()
+        seconds[name] = round(time.monotonic() - start, 2)
+        say(f"{name:<22} {seconds[name]:6.1f} s")
+
+    airflow = [name for name in observed if name.startswith("airflow-")]
+    if airflow:
+        step("airflow", lambda: _stop(supervisor, airflow))
+    if stop_drivers is not None:
+        step("drivers", stop_drivers)
+    for together in _AFTER_DRIVERS:
+        names = [name for name in together if name in observed]
+        if names:
+            step(" and ".join(names), lambda names=names: _stop(supervisor, names))  # type: ignore[misc]  # bound now
+    step("supervisor", lambda: _shutdown(supervisor, state.supervisor))
+    state.supervisor = None
+    state.save(home)
+    say(f"{'total':<22} {time.monotonic() - begin:6.1f} s")
+    return seconds
+
+
+def _observed(state: StackState, supervisor: Supervisor) -> dict[str, Observed]:
+    if not state.running:
+        return {}
+    try:
+        return {name: part for name, part in supervisor.observe().items() if part.pid}
+    except LakewardError:
+        return {}  # it hangs: its session is ended below all the same
+
+
+def _stop(supervisor: Supervisor, names: list[str]) -> None:
+    with ThreadPoolExecutor(max_workers=len(names)) as pool:
+        list(pool.map(lambda name: supervisor.stop(name, wait=True), names))
+
+
+def _shutdown(supervisor: Supervisor, leader: Process | None) -> None:
+    if leader is None:
+        return
+    if leader.alive():
+        supervisor.shutdown()
+    deadline = time.monotonic() + _LONGEST_STOP_S
+    while leader.alive() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    # What outlived its part, such as an idle executor worker of a killed scheduler.
+    left = session.end(session.members(leader))
+    if left:
+        raise Unhealthy(
+            "A process of the stack cannot be ended",
+            why=", ".join(f"{process.pid} {process.name()}" for process in left),
+            next="kill -9 " + " ".join(str(process.pid) for process in left),
+        )

@@ -1,0 +1,41 @@
+"""Which parts there are, and which groups of them a person may ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from lakeward.errors import SpecError
+from lakeward.stack.airflow_parts import ApiServer, DagProcessor, Scheduler, Triggerer
+from lakeward.stack.part import Part
+from lakeward.stack.services import ConnectPart, KafkaPart, PostgresPart
+from lakeward.stack.site import Site
+
+PARTS: tuple[type[Part], ...] = (
+    PostgresPart,
+    KafkaPart,
+    ConnectPart,
+    ApiServer,
+    Scheduler,
+    DagProcessor,
+    Triggerer,
+)
+GROUPS = tuple(dict.fromkeys(part.group for part in PARTS))
+NEEDS = {"airflow": {"postgres"}, "connect": {"postgres"}}
+
+
+def resolve(asked: Iterable[str] | None) -> set[str]:
+    """The groups to run: those asked for and what they need; all of them when nothing was asked.
+
+    Raises:
+        SpecError: a word that is no group.
+    """
+    chosen = set(asked or GROUPS)
+    unknown = sorted(chosen - set(GROUPS))
+    if unknown:
+        raise SpecError(f"--only: no such part: {unknown[0]}", why=f"the parts are {', '.join(GROUPS)}")
+    return chosen | {need for group in chosen for need in NEEDS.get(group, set())}
+
+
+def parts(site: Site, groups: Collection[str]) -> list[Part]:
+    """The parts of these groups, in the order they start."""
+    return [part(site) for part in PARTS if part.group in groups]

@@ -1,0 +1,42 @@
+"""A part of the stack: what to prepare, what to run, how to know it is well. One small class each."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from datetime import datetime
+from pathlib import Path
+
+from lakeward.stack.program import Program
+from lakeward.stack.site import Site
+
+
+class Part(ABC):
+    """One supervised program.
+
+    Attributes:
+        name: unique, as `stack status` shows it.
+        group: the word of `--only` it belongs to.
+    """
+
+    name: str
+    group: str
+    patience_s: float = 120  # how long a start may take on a slow machine
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+
+    @property
+    def log(self) -> Path:
+        """The file with its output."""
+        return self.site.home.logs / f"{self.name}.log"
+
+    def prepare(self) -> None:  # noqa: B027 - most parts have nothing to prepare
+        """Create what the program needs, once; safe to repeat."""
+
+    @abstractmethod
+    def program(self) -> Program:
+        """What to run."""
+
+    @abstractmethod
+    def healthy(self, since: datetime) -> bool:
+        """Whether it does its work now, by asking it; something older than `since` proves nothing."""

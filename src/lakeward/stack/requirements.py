@@ -1,0 +1,52 @@
+"""What this machine must have before anything starts. Java and the jars are checked by their own modules."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import humanize
+import psutil
+
+from lakeward.errors import Unhealthy
+from lakeward.runtime import Home
+
+DISK_BYTES = 2 * 1024**3
+MEMORY_BYTES = 3 * 1024**3
+
+
+def check(home: Home, *, disk_bytes: int = DISK_BYTES) -> None:
+    """Refuse to start where the start would only fail later, in a place hard to understand.
+
+    Raises:
+        Unhealthy: too little room on the disk of the home, or the home cannot be written.
+    """
+    free = free_disk_bytes(home.root)
+    if free < disk_bytes:
+        raise Unhealthy(
+            "The disk is full",
+            why=f"{home.root}: {humanize.naturalsize(free, binary=True)} free, "
+            f"{humanize.naturalsize(disk_bytes, binary=True)} wanted",
+            next="make room, or use another disk: lakeward --home DIR stack up",
+        )
+    try:
+        home.root.mkdir(parents=True, exist_ok=True)
+        probe = home.root / ".writable"
+        probe.write_text("")
+        probe.unlink()
+    except OSError as error:
+        raise Unhealthy(
+            "The home cannot be written", why=f"{error.filename}: {error.strerror}", next="lakeward --home DIR stack up"
+        ) from None
+
+
+def free_disk_bytes(path: Path) -> int:
+    """Room a normal user has on the disk of `path`, which need not exist yet."""
+    while not path.exists():
+        path = path.parent
+    return shutil.disk_usage(path).free
+
+
+def available_memory_bytes() -> int:
+    """Memory that programs can still take."""
+    return int(psutil.virtual_memory().available)

@@ -1,0 +1,98 @@
+"""The parts that are not Airflow: PostgreSQL, Kafka, the Spark Connect server."""
+
+from __future__ import annotations
+
+import sys
+from datetime import datetime
+
+from lakeward.connectors.iceberg.catalog import create_schema, spark_conf
+from lakeward.jars import pyspark_jars, spark_classpath
+from lakeward.stack import connect, kafka, ports, postgres, private
+from lakeward.stack.part import Part
+from lakeward.stack.program import Program
+from lakeward.stack.site import CATALOG_ROLE, DATABASES, REGISTRY_ROLE
+
+
+class PostgresPart(Part):
+    """PostgreSQL: the databases airflow, catalog and lakeward."""
+
+    name = group = "postgres"
+
+    @property
+    def server(self) -> postgres.Postgres:
+        return postgres.Postgres(self.site.home.root / "postgres", self.site.ports["postgres"])
+
+    def prepare(self) -> None:
+        self.server.initialise(self._admin())
+
+    def program(self) -> Program:
+        # SIGINT is PostgreSQL's fast shutdown: roll back, checkpoint, leave.
+        return Program(self.server.command(), postgres.environment(), stop="INT", stop_wait_s=30)
+
+    def healthy(self, since: datetime) -> bool:
+        return self.server.ready(self._admin())
+
+    def populate(self) -> None:
+        """Roles, databases and the catalog's tables; safe to repeat."""
+        roles = {role: self.site.secret(f"{role}.password") for role in (REGISTRY_ROLE, CATALOG_ROLE)}
+        self.server.prepare(self._admin(), roles, DATABASES)
+        create_schema(self.site.runtime().lake, self.site.catalog_pgpass)
+
+    def _admin(self) -> str:
+        return self.site.secret("postgres.password")
+
+
+class KafkaPart(Part):
+    """Kafka: one KRaft node."""
+
+    name = group = "kafka"
+
+    @property
+    def broker(self) -> kafka.Kafka:
+        at = self.site.ports
+        return kafka.Kafka(self.site.home.root / "kafka", at["kafka"], at["kafka-controller"])
+
+    def prepare(self) -> None:
+        self.broker.initialise(self.site.java)
+
+    def program(self) -> Program:
+        return Program(self.broker.command(self.site.java), self.site.environment())
+
+    def healthy(self, since: datetime) -> bool:
+        return self.broker.ready()
+
+
+class ConnectPart(Part):
+    """The warm Spark that finite work runs on, reached over Spark Connect with a token."""
+
+    name = group = "connect"
+    heap = "1g"
+
+    def prepare(self) -> None:
+        folder = private.folder(self.site.home.root / "connect")
+        conf = spark_conf(self.site.runtime().lake) | connect.server_conf(self.site.ports["connect"], self.heap)
+        conf |= {
+            "spark.jars": ",".join(str(jar) for jar in spark_classpath()),
+            "spark.local.dir": str(folder / "tmp"),
+            "spark.sql.warehouse.dir": str(self.site.home.warehouse),
+        }
+        private.write(folder / "spark.conf", "".join(f"{key} {value}\n" for key, value in conf.items()))
+
+    def program(self) -> Program:
+        home = pyspark_jars().parent
+        folder = self.site.home.root / "connect"
+        environment = self.site.environment(
+            SPARK_HOME=str(home),
+            SPARK_LOCAL_IP=ports.HOST,
+            SPARK_CONNECT_AUTHENTICATE_TOKEN=self.site.secret(self.site.connect_token.name),
+            PGPASSFILE=str(self.site.catalog_pgpass),
+            PYSPARK_PYTHON=sys.executable,
+        )
+        command = [str(home / "bin" / "spark-submit"), "--properties-file", str(folder / "spark.conf")]
+        command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
+        return Program(command, environment, folder=str(folder))
+
+    def healthy(self, since: datetime) -> bool:
+        return ports.answers(self.site.ports["connect"]) and connect.answers(
+            self.site.connect, self.site.secret(self.site.connect_token.name)
+        )

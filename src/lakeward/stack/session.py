@@ -1,0 +1,78 @@
+"""The processes of a stack are those of its supervisor's session. This is how `down` proves that none is left."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+
+import psutil
+
+from lakeward.stack.state import Process
+
+GRACE_S = 5.0
+
+
+def members(leader: Process) -> list[psutil.Process]:
+    """The living processes of the session `leader` founded, leader included; drivers have sessions of their own."""
+    try:
+        if abs(psutil.Process(leader.pid).create_time() - leader.created) >= 1:
+            return []  # the number belongs to somebody else now
+    except psutil.NoSuchProcess:
+        pass  # the leader is dead, its session may live
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.NoSuchProcess, psutil.AccessDenied, ProcessLookupError, PermissionError):
+            if (
+                os.getsid(process.pid) == leader.pid
+                and process.create_time() >= leader.created - 1
+                and process.status() != psutil.STATUS_ZOMBIE
+            ):
+                found.append(process)
+    return found
+
+
+def tree(root: psutil.Process, session: int | None = None) -> list[psutil.Process]:
+    """A process and its descendants; with `session`, without those that founded one of their own to outlive us.
+
+    PostgreSQL's backends found sessions too, but they are children of a member and die with it.
+    """
+    found = [root]
+    for child in root.children():
+        with suppress(psutil.NoSuchProcess, ProcessLookupError):
+            if session is None or os.getsid(child.pid) == session or _is_postgres(root):
+                found += tree(child, session)
+    return found
+
+
+def end(processes: Iterable[psutil.Process], grace_s: float = GRACE_S) -> list[psutil.Process]:
+    """SIGTERM, after `grace_s` SIGKILL. Returns those that live even then."""
+    left = list(processes)
+    for process in left:
+        with suppress(psutil.NoSuchProcess):
+            process.terminate()
+    left = _wait(left, grace_s)
+    for process in left:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    return _wait(left, grace_s)
+
+
+def _wait(processes: list[psutil.Process], seconds: float) -> list[psutil.Process]:
+    # Not psutil.wait_procs: most are not our children, and a container's pid 1 may leave zombies for a while.
+    deadline = time.monotonic() + seconds
+    while (left := [process for process in processes if _lives(process)]) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return left
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _is_postgres(process: psutil.Process) -> bool:
+    return str(process.name()).startswith("postgres")

@@ -1,0 +1,123 @@
+"""The site of one stack: its folders, ports, secrets and addresses, and the environment its programs get."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from lakeward.jars import Java, spark_folder
+from lakeward.runtime import Home, Lake, Project, Runtime
+from lakeward.stack import ports, private
+from lakeward.stack.postgres import pgpass
+
+REGISTRY_ROLE = "lakeward"
+CATALOG_ROLE = "catalog"
+# The catalog's role owns the catalog and nothing else: whoever holds the Spark Connect token can read its password.
+DATABASES = {"airflow": REGISTRY_ROLE, "lakeward": REGISTRY_ROLE, "catalog": CATALOG_ROLE}
+_PASSED_ON = (
+    "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR", "XDG_CACHE_HOME", "LAKEWARD_JARS",
+    "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE",
+    "JAVA_TOOL_OPTIONS",
+)  # fmt: skip
+_LOCAL = "localhost,127.0.0.1"
+
+
+@dataclass(frozen=True)
+class Site:
+    """Everything a part needs to know of the others; pure values.
+
+    Attributes:
+        ports: see `StackState.ports`.
+        java: the Java that runs Spark and Kafka.
+    """
+
+    project: Project
+    home: Home
+    ports: dict[str, int]
+    java: Java
+
+    @property
+    def airflow_home(self) -> Path:
+        return self.home.root / "airflow"
+
+    @property
+    def catalog_pgpass(self) -> Path:
+        return self.home.secrets / "catalog.pgpass"
+
+    @property
+    def connect_token(self) -> Path:
+        return self.home.secrets / "connect.token"
+
+    @property
+    def kafka(self) -> str:
+        return f"{ports.HOST}:{self.ports['kafka']}"
+
+    @property
+    def connect(self) -> str:
+        # With a token and no TLS the client only talks to a host named `localhost`; 127.0.0.1 hangs.
+        return f"localhost:{self.ports['connect']}"
+
+    @property
+    def airflow(self) -> str:
+        return f"http://{ports.HOST}:{self.ports['airflow']}"
+
+    def secret(self, name: str) -> str:
+        """A generated secret of this home, the same ever after."""
+        return private.keep(private.folder(self.home.secrets) / name)
+
+    def runtime(self) -> Runtime:
+        """The addresses for every other process."""
+        return Runtime(
+            registry_url_file=self.home.registry_url_file,
+            pgpass=self.home.pgpass,
+            lake=Lake(
+                host=ports.HOST,
+                port=self.ports["postgres"],
+                database="catalog",
+                user=CATALOG_ROLE,
+                warehouse=str(self.home.warehouse),
+            ),
+            kafka={"lakeward_kafka": self.kafka},
+            connect=self.connect,
+            connect_token_file=self.connect_token,
+            checkpoints=str(self.home.checkpoints),
+            drivers=self.home.drivers,
+            jars=spark_folder(),
+        )
+
+    def write(self) -> None:
+        """Write the folders, the password files and `runtime.json`."""
+        for path in (self.home.logs, self.home.drivers, self.home.warehouse, self.home.checkpoints):
+            path.mkdir(parents=True, exist_ok=True)
+        secrets = private.folder(self.home.secrets)
+        port = self.ports["postgres"]
+        roles = {role: self.secret(f"{role}.password") for role in (REGISTRY_ROLE, CATALOG_ROLE)}
+        private.write(self.home.pgpass, pgpass(port, roles))
+        private.write(self.catalog_pgpass, pgpass(port, {CATALOG_ROLE: roles[CATALOG_ROLE]}))
+        url = f"postgresql+psycopg2://{REGISTRY_ROLE}@{ports.HOST}:{port}/lakeward"
+        private.write(secrets / self.home.registry_url_file.name, url + "\n")
+        self.secret(self.connect_token.name)
+        private.write(self.home.runtime_file, self.runtime().model_dump_json(indent=2) + "\n")
+
+    def environment(self, **more: str) -> dict[str, str]:
+        """The whole environment of a part: nothing of the caller's shell but what is named here."""
+        own = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+        programs = str(Path(sys.executable).parent)
+        own |= {
+            "PATH": os.pathsep.join([programs, str(self.java.home / "bin"), os.environ.get("PATH", os.defpath)]),
+            "JAVA_HOME": str(self.java.home),
+            "NO_PROXY": _with_local("NO_PROXY"),
+            "no_proxy": _with_local("no_proxy"),
+            "LAKEWARD_HOME": str(self.home.root),
+            "LAKEWARD_PROJECT": str(self.project.root),
+            "PGPASSFILE": str(self.home.pgpass),
+            "PYTHONUNBUFFERED": "1",
+        }
+        return own | more
+
+
+def _with_local(name: str) -> str:
+    given = os.environ.get(name, "")
+    return f"{given},{_LOCAL}" if given else _LOCAL

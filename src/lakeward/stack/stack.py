@@ -1,0 +1,121 @@
+"""The embedded stack of one home, as the command line uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from lakeward import jars
+from lakeward.errors import Unhealthy
+from lakeward.runtime import Home, Project
+from lakeward.stack import airflow_config, down, groups, ports, requirements, status, up
+from lakeward.stack.site import DATABASES, REGISTRY_ROLE, Site
+from lakeward.stack.state import WANTED_PORTS, StackState, exclusive
+from lakeward.stack.supervisor import Supervisor
+
+
+class Stack:
+    """Start, look at and stop the parts on this machine."""
+
+    def __init__(self, project: Project, home: Home) -> None:
+        self.project = project
+        self.home = home
+
+    def up(
+        self,
+        only: Iterable[str] | None = None,
+        deploy: Callable[[], None] | None = None,
+        say: Callable[[str], None] = lambda line: None,
+    ) -> dict[str, Any]:
+        """Start what is missing and return where everything is (contract §2).
+
+        Raises:
+            Unhealthy: something this machine lacks, or a part that does not start.
+            Refused: a jar that is not the reviewed one; another `stack` command at work.
+        """
+        asked = groups.resolve(only)
+        with exclusive(self.home):
+            java = jars.find_java()
+            requirements.check(self.home)
+            jars.ensure(lambda name: say(f"fetching {name}"))
+            state = StackState.load(self.home)
+            site = Site(self.project, self.home, self._ports(state), java)
+            timings = up.Up(site, state, asked | self._running_groups(state), deploy, say).run()
+        return describe(site, asked, timings)
+
+    def down(self, stop_drivers: Callable[[], None] | None, say: Callable[[str], None]) -> dict[str, float]:
+        """Stop everything; see `down.down`."""
+        if not self.home.root.exists():
+            return {}
+        with exclusive(self.home):
+            return down.down(self.home, stop_drivers, say)
+
+    def status(self) -> list[status.PartStatus]:
+        """Every part, running or not."""
+        state = StackState.load(self.home)
+        return status.status(self.site(state), state)
+
+    def pss_bytes(self) -> int:
+        """Memory of the stack without the drivers."""
+        return status.total_pss_bytes(StackState.load(self.home))
+
+    def site(self, state: StackState | None = None) -> Site:
+        """The site as it was last started; nothing is chosen anew."""
+        known = state or StackState.load(self.home)
+        return Site(self.project, self.home, {**WANTED_PORTS, **known.ports}, jars.find_java())
+
+    def _running_groups(self, state: StackState) -> set[str]:
+        # `up --only kafka` beside a running Airflow adds Kafka; it does not stop Airflow.
+        return {group for group in state.parts if group in groups.GROUPS} if state.running else set()
+
+    def _ports(self, state: StackState) -> dict[str, int]:
+        """The remembered ports; for a stack that does not run, those somebody else took meanwhile are replaced."""
+        if state.running:
+            return {**WANTED_PORTS, **state.ports}
+        chosen: dict[str, int] = {}
+        for name, wanted in {**WANTED_PORTS, **state.ports}.items():
+            chosen[name] = ports.choose(wanted, chosen.values())
+        return chosen
+
+
+def describe(site: Site, asked: Iterable[str], timings: dict[str, float]) -> dict[str, Any]:
+    """The JSON of `stack up`."""
+    shown = set(asked)
+    found: dict[str, Any] = {"home": site.home.root}
+    if "postgres" in shown:
+        found["postgres"] = {
+            "host": ports.HOST,
+            "port": site.ports["postgres"],
+            "user": REGISTRY_ROLE,
+            "password_file": site.home.secrets / f"{REGISTRY_ROLE}.password",
+            "pgpass": site.home.pgpass,
+            "databases": sorted(DATABASES),
+        }
+    if "kafka" in shown:
+        found["kafka"] = {"bootstrap": site.kafka}
+    if "airflow" in shown:
+        found["airflow"] = {
+            "url": site.airflow,
+            "user": airflow_config.ADMIN,
+            "password_file": site.home.secrets / "airflow.password",
+            "passwords_file": airflow_config.passwords_file_of(site),
+        }
+    if "connect" in shown:
+        found["connect"] = {"remote": f"sc://{site.connect}", "token_file": site.connect_token}
+    found["timings_s"] = timings
+    return found
+
+
+def unhealthy(parts: Iterable[status.PartStatus]) -> Unhealthy | None:
+    """The error that says which parts are not up, or None."""
+    wrong = [part for part in parts if part.state != "up"]
+    if not wrong:
+        return None
+    return Unhealthy(
+        "The stack is not whole",
+        why=", ".join(f"{part.name} is {part.state} (log: {part.log})" for part in wrong),
+        next="lakeward stack up",
+    )
+
+
+__all__ = ["Stack", "Supervisor", "describe", "unhealthy"]

@@ -1,0 +1,108 @@
+"""What one embedded stack remembers between commands: `stack.json` in its home."""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+from pydantic import BaseModel, ConfigDict
+
+from lakeward.errors import LakewardError, Refused
+from lakeward.runtime import Home
+from lakeward.stack import private
+
+WANTED_PORTS = {"postgres": 15432, "kafka": 19092, "kafka-controller": 19093, "airflow": 8080, "connect": 15002}
+
+
+class Process(BaseModel):
+    """A process that cannot be mistaken for another: pid, start time, boot."""
+
+    model_config = ConfigDict(frozen=True)
+
+    pid: int
+    created: float
+    boot: str
+
+    @classmethod
+    def of(cls, pid: int) -> Process:
+        """The identity of a living process."""
+        return cls(pid=pid, created=psutil.Process(pid).create_time(), boot=boot_id())
+
+    def alive(self) -> bool:
+        """Whether this very process lives; a zombie does not."""
+        if self.boot != boot_id():
+            return False
+        try:
+            process = psutil.Process(self.pid)
+            same = bool(abs(process.create_time() - self.created) < 1)
+            return same and bool(process.status() != psutil.STATUS_ZOMBIE)
+        except psutil.NoSuchProcess:
+            return False
+
+
+class StackState(BaseModel):
+    """The contents of `stack.json`.
+
+    Attributes:
+        ports: part -> loopback port, chosen at the first start and kept while free.
+        supervisor: the running (or last) supervisor; its pid is the session of every part.
+        parts: the groups the last `up` was asked for.
+        airflow_database: the Airflow version the database was last migrated to.
+    """
+
+    ports: dict[str, int] = {}
+    supervisor: Process | None = None
+    parts: list[str] = []
+    airflow_database: str = ""
+
+    @classmethod
+    def load(cls, home: Home) -> StackState:
+        """The remembered state; an empty one where nothing was ever started."""
+        try:
+            return cls.model_validate_json(_file(home).read_text())
+        except FileNotFoundError:
+            return cls()
+        except ValueError as error:
+            raise LakewardError(
+                "The stack's memory is damaged", why=f"{_file(home)}: {error}", next=f"rm {_file(home)}"
+            ) from None
+
+    def save(self, home: Home) -> None:
+        """Remember."""
+        private.write(_file(home), self.model_dump_json(indent=2) + "\n")
+
+    @property
+    def running(self) -> bool:
+        """Whether the supervisor lives."""
+        return self.supervisor is not None and self.supervisor.alive()
+
+
+@contextmanager
+def exclusive(home: Home) -> Iterator[None]:
+    """One `stack up` or `stack down` at a time in a home.
+
+    Raises:
+        Refused: another one is at work.
+    """
+    home.root.mkdir(parents=True, exist_ok=True)
+    with (home.root / "stack.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Refused(
+                "Another `lakeward stack` is at work here", why=str(home.root), next="wait for it, then try again"
+            ) from None
+        yield
+
+
+def boot_id() -> str:
+    """What tells this boot of the machine from others."""
+    file = Path("/proc/sys/kernel/random/boot_id")
+    return file.read_text().strip() if file.exists() else str(int(psutil.boot_time()))
+
+
+def _file(home: Home) -> Path:
+    return home.root / "stack.json"

@@ -1,0 +1,80 @@
+"""`stack status`: every part, whether it does its work, and what it costs."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import psutil
+
+from lakeward.errors import LakewardError
+from lakeward.stack import groups, session
+from lakeward.stack.part import Part
+from lakeward.stack.site import Site
+from lakeward.stack.state import StackState
+from lakeward.stack.supervisor import Observed, Supervisor
+
+_STATES = {"STARTING": "starting", "BACKOFF": "starting", "FATAL": "failed", "EXITED": "failed", "UNKNOWN": "failed"}
+
+
+@dataclass(frozen=True)
+class PartStatus:
+    """One line of `stack status`.
+
+    Attributes:
+        state: up starting down failed.
+        pid, since: of the running process; None when there is none.
+        pss_bytes: its share of memory and that of its children; None where the system does not tell.
+    """
+
+    name: str
+    state: str
+    pid: int | None
+    since: datetime | None
+    pss_bytes: int | None
+    log: Path
+
+
+def status(site: Site, state: StackState) -> list[PartStatus]:
+    """The parts of the last `up`, in the order they start; all `down` when the supervisor does not live."""
+    parts = groups.parts(site, state.parts or groups.GROUPS)
+    observed: dict[str, Observed] = {}
+    if state.running:
+        with suppress(LakewardError):
+            observed = Supervisor(site.home).observe()
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        return list(pool.map(lambda part: _one(part, observed.get(part.name), state), parts))
+
+
+def total_pss_bytes(state: StackState) -> int:
+    """The memory of the whole stack, supervisor included, drivers not."""
+    if state.supervisor is None or not state.running:
+        return 0
+    return _pss(state.supervisor.pid, state.supervisor.pid) or 0
+
+
+def _one(part: Part, seen: Observed | None, state: StackState) -> PartStatus:
+    if seen is None or not seen.pid:
+        word = "down" if seen is None else _STATES.get(seen.state, "down")
+        return PartStatus(part.name, word, None, None, None, part.log)
+    word = _STATES.get(seen.state, "starting")
+    if seen.state == "RUNNING":
+        word = "up" if part.healthy(seen.started) else "starting"
+    assert state.supervisor is not None
+    return PartStatus(part.name, word, seen.pid, seen.started, _pss(seen.pid, state.supervisor.pid), part.log)
+
+
+def _pss(pid: int, leader: int) -> int | None:
+    total = 0
+    try:
+        family = session.tree(psutil.Process(pid), session=leader)
+    except psutil.NoSuchProcess:
+        return None
+    for process in family:
+        with suppress(psutil.NoSuchProcess, psutil.AccessDenied, AttributeError):
+            facts = process.memory_full_info()
+            total += getattr(facts, "pss", facts.uss)
+    return total or None

@@ -1,0 +1,212 @@
+"""supervisord: starts the parts, restarts what dies, keeps and rotates their output.
+
+It runs in a session of its own, detached from the terminal; its session number is that of every part, which is how
+`stack down` proves that nothing is left. We talk to it over a Unix socket only its user may open.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+import xmlrpc.client
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+
+from lakeward.errors import LakewardError
+from lakeward.runtime import Home
+from lakeward.stack import private, run
+from lakeward.stack.part import Part
+from lakeward.stack.program import Program
+from lakeward.stack.state import Process
+
+LONGEST_SOCKET_PATH = 100  # 108 on Linux, 104 on macOS, with supervisord's own suffix
+LOG_BYTES = 10 * 1024 * 1024
+LOGS_KEPT = 3
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What supervisord says of one part.
+
+    Attributes:
+        state: its own word: STOPPED STARTING RUNNING BACKOFF STOPPING EXITED FATAL.
+        pid: 0 when it does not run.
+        started: of the newest start.
+    """
+
+    name: str
+    state: str
+    pid: int
+    started: datetime
+
+
+class Supervisor:
+    """The supervisor of one home."""
+
+    def __init__(self, home: Home) -> None:
+        self.folder = home.root / "supervisor"
+        self.config = self.folder / "supervisord.conf"
+        self.log = home.logs / "supervisord.log"
+        self.logs = home.logs
+
+    @property
+    def socket(self) -> Path:
+        """The control socket; a home too deep for a socket's name gets one in the temporary folder."""
+        near = self.folder / "control"
+        if len(str(near)) <= LONGEST_SOCKET_PATH:
+            return near
+        short = hashlib.sha256(str(near).encode()).hexdigest()[:12]
+        return private.folder(Path(tempfile.gettempdir()) / f"lakeward-{os.geteuid()}-{short}") / "control"
+
+    def write(self, parts: Sequence[Part]) -> None:
+        """Write the configuration of exactly these parts, and the program each becomes at its next start."""
+        private.folder(self.folder)
+        for part in parts:
+            run.save(self.folder, part.name, part.program())
+        private.write(self.config, self._text(parts))
+
+    def start(self) -> Process:
+        """Start supervisord, detached, with nothing of our environment.
+
+        Raises:
+            LakewardError: it did not come up.
+        """
+        command = [sys.executable, "-m", "supervisor.supervisord", "-n", "-c", str(self.config)]
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            start_new_session=True, cwd="/", env={"PATH": os.environ.get("PATH", os.defpath)},
+        )  # fmt: skip
+        end = time.monotonic() + 20
+        while time.monotonic() < end:
+            with suppress(OSError, xmlrpc.client.Error):
+                self._call("getState")
+                return Process.of(process.pid)
+            if process.poll() is not None:
+                break
+            time.sleep(0.05)
+        raise LakewardError("supervisord did not start", why=tail(self.log, 3), next=f"less {self.log}")
+
+    def reload(self) -> None:
+        """Take over the written configuration: add new parts; parts that are gone or changed are stopped first."""
+        [[added, changed, removed]] = cast(list[list[list[str]]], self._call("reloadConfig"))
+        for group in [*changed, *removed]:
+            self._call("stopProcessGroup", group, True)
+            self._call("removeProcessGroup", group)
+        for group in [*added, *changed]:
+            self._call("addProcessGroup", group)
+
+    def launch(self, name: str) -> None:
+        """Start a part, unless it runs; does not wait for it."""
+        try:
+            self._call("startProcess", name, False)
+        except xmlrpc.client.Fault as fault:
+            if "ALREADY_STARTED" not in fault.faultString:
+                raise LakewardError(f"{name} could not be started", why=fault.faultString) from None
+
+    def stop(self, name: str, *, wait: bool) -> None:
+        """Stop a part, if it runs."""
+        try:
+            self._call("stopProcess", name, wait)
+        except xmlrpc.client.Fault as fault:
+            if "NOT_RUNNING" not in fault.faultString and "BAD_NAME" not in fault.faultString:
+                raise LakewardError(f"{name} could not be stopped", why=fault.faultString) from None
+
+    def shutdown(self) -> None:
+        """Stop everything and end."""
+        with suppress(OSError):
+            self._call("shutdown")
+
+    def observe(self) -> dict[str, Observed]:
+        """What runs, by part.
+
+        Raises:
+            LakewardError: supervisord does not answer.
+        """
+        try:
+            rows = cast(list[dict[str, Any]], self._call("getAllProcessInfo"))
+        except OSError as error:
+            raise LakewardError("supervisord does not answer", why=str(error), next=f"less {self.log}") from None
+        return {
+            row["name"]: Observed(row["name"], row["statename"], row["pid"], datetime.fromtimestamp(row["start"], UTC))
+            for row in rows
+        }
+
+    def _call(self, method: str, *arguments: object) -> object:
+        from supervisor.xmlrpc import SupervisorTransport
+
+        transport = SupervisorTransport(None, None, f"unix://{self.socket}")
+        # The address is a formality: the transport speaks to the socket.
+        proxy = xmlrpc.client.ServerProxy("http://localhost", transport=transport)
+        try:
+            return getattr(proxy.supervisor, method)(*arguments)
+        finally:
+            transport.close()
+
+    def _text(self, parts: Sequence[Part]) -> str:
+        head = [
+            "[supervisord]",
+            f"logfile={_escaped(self.log)}",
+            f"logfile_maxbytes={LOG_BYTES}",
+            f"logfile_backups={LOGS_KEPT}",
+            f"pidfile={_escaped(self.folder / 'supervisord.pid')}",
+            f"childlogdir={_escaped(self.logs)}",
+            "minfds=1024",
+            *(["user=root"] if os.geteuid() == 0 else []),
+            "[unix_http_server]",
+            f"file={_escaped(self.socket)}",
+            "chmod=0600",
+            "[rpcinterface:supervisor]",
+            "supervisor.rpcinterface_factory = supervisor.rpcinterface:make_main_rpcinterface",
+        ]
+        for part in parts:
+            head += _section(self.folder, part, part.program())
+        return "\n".join(head) + "\n"
+
+
+def _section(folder: Path, part: Part, program: Program) -> list[str]:
+    command = [sys.executable, "-m", "lakeward.stack.run", str(folder), part.name]
+    return [
+        f"[program:{part.name}]",
+        f"command={_escaped(shlex.join(command))}",
+        "directory=/",
+        "autostart=false",
+        "autorestart=true",
+        "startsecs=3",
+        # A dependency may be away for minutes (PostgreSQL restarting): supervisord must not give up for ever.
+        "startretries=1000000",
+        f"stopsignal={program.stop}",
+        f"stopwaitsecs={program.stop_wait_s}",
+        "killasgroup=true",
+        "redirect_stderr=true",
+        f"stdout_logfile={_escaped(part.log)}",
+        f"stdout_logfile_maxbytes={LOG_BYTES}",
+        f"stdout_logfile_backups={LOGS_KEPT}",
+    ]
+
+
+def _escaped(value: object) -> str:
+    # supervisord expands %(name)s in every value.
+    return str(value).replace("%", "%%")
+
+
+def tail(log: Path, lines: int = 8) -> str:
+    """The last lines of a log, indented; what to say when there are none."""
+    try:
+        with log.open("rb") as stream:
+            stream.seek(0, os.SEEK_END)
+            stream.seek(max(0, stream.tell() - 16384))
+            text = stream.read().decode(errors="replace")
+    except OSError:
+        return f"{log} does not exist"
+    shown = [line for line in text.splitlines() if line.strip()][-lines:]
+    return "\n        ".join(shown) or f"{log} is empty"

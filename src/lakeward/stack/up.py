@@ -1,0 +1,155 @@
+"""`stack up`: start what is missing, in the order things need each other, side by side where they do not."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+
+from lakeward.errors import LakewardError
+from lakeward.registry import engine
+from lakeward.stack import airflow_config, airflow_parts, groups, session, waiting
+from lakeward.stack.part import Part
+from lakeward.stack.services import PostgresPart
+from lakeward.stack.site import Site
+from lakeward.stack.state import StackState
+from lakeward.stack.supervisor import Supervisor
+
+
+@dataclass
+class Timings:
+    """Seconds by step, and the line a person reads for each."""
+
+    say: Callable[[str], None]
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def took(self, step: str, since: float) -> None:
+        """Record and print a step that began at monotonic time `since`."""
+        self.seconds[step] = round(time.monotonic() - since, 2)
+        self.say(f"{step:<22} {self.seconds[step]:6.1f} s")
+
+
+class Up:
+    """One `stack up`.
+
+    Args:
+        site: where and with which ports.
+        state: what the home remembers; saved as steps are done.
+        asked: groups to run.
+        deploy: carries the project's specs into the registry, or None; runs beside Airflow's start.
+        say: takes one line for the person.
+    """
+
+    def __init__(
+        self,
+        site: Site,
+        state: StackState,
+        asked: Collection[str],
+        deploy: Callable[[], None] | None,
+        say: Callable[[str], None],
+    ) -> None:
+        self.site = site
+        self.state = state
+        self.supervisor = Supervisor(site.home)
+        self.parts = groups.parts(site, asked)
+        self.deploy = deploy
+        self.timings = Timings(say)
+        self._cancelled = threading.Event()
+        self._postgres_is_new = False
+
+    def run(self) -> dict[str, float]:
+        """Start what is missing; returns the seconds of each step.
+
+        Raises:
+            LakewardError: a part did not start; the others are left running.
+        """
+        begin = time.monotonic()
+        self._supervise()
+        with ThreadPoolExecutor(max_workers=8, thread_name_prefix="up") as pool:
+            try:
+                self._start_all(pool)
+            except BaseException:
+                self._cancelled.set()
+                raise
+        self.timings.took("total", begin)
+        return self.timings.seconds
+
+    def _supervise(self) -> None:
+        """Write what programs read, and have a supervisor that knows the parts."""
+        self.site.write()
+        if any(part.group == "airflow" for part in self.parts):
+            airflow_config.write(self.site)
+        self.supervisor.write(self.parts)
+        if self.state.running:
+            self.supervisor.reload()
+        else:
+            if self.state.supervisor is not None:
+                # A killed supervisor leaves its parts running with nobody to restart them or read their output.
+                session.end(session.members(self.state.supervisor))
+            self.state.supervisor = self.supervisor.start()
+        self.state.ports = self.site.ports
+        self.state.parts = sorted({part.group for part in self.parts})
+        self.state.save(self.site.home)
+
+    def _start_all(self, pool: ThreadPoolExecutor) -> None:
+        first: Future[None] | None = None
+        postgres = next((part for part in self.parts if isinstance(part, PostgresPart)), None)
+        if postgres is not None:
+            first = pool.submit(self._postgres, postgres)
+        rest = [part for part in self.parts if part.group not in {"postgres", "airflow"}]
+        running = [pool.submit(self._start, part) for part in rest]
+        airflow = [part for part in self.parts if part.group == "airflow"]
+        if first is not None:
+            first.result()
+            if airflow:
+                running.append(pool.submit(self._airflow, airflow))
+            if self.deploy is not None:
+                begin = time.monotonic()
+                self.deploy()
+                self.timings.took("deploy", begin)
+        done, _ = wait(running, return_when=FIRST_EXCEPTION)
+        for future in done:
+            future.result()
+
+    def _postgres(self, part: PostgresPart) -> None:
+        begin = time.monotonic()
+        self._postgres_is_new = not part.server.data.exists()
+        self._launch(part)
+        part.populate()
+        engine.migrate(self.site.home.registry_url_file.read_text().strip(), self.site.home.pgpass)
+        self.timings.took(part.name, begin)
+
+    def _airflow(self, parts: list[Part]) -> None:
+        begin = time.monotonic()
+        installed = version("apache-airflow")
+        if self._postgres_is_new or self.state.airflow_database != installed:
+            airflow_parts.migrate(self.site)
+            self.state.airflow_database = installed
+            self.state.save(self.site.home)
+            self.timings.took("airflow-database", begin)
+        with ThreadPoolExecutor(max_workers=len(parts), thread_name_prefix="airflow") as pool:
+            for future in [pool.submit(self._start, part) for part in parts]:
+                future.result()
+
+    def _start(self, part: Part) -> None:
+        begin = time.monotonic()
+        self._launch(part)
+        self.timings.took(part.name, begin)
+
+    def _launch(self, part: Part) -> None:
+        seen = self.supervisor.observe().get(part.name)
+        if seen is not None and seen.state == "RUNNING":
+            since = seen.started
+        else:
+            part.prepare()
+            since = datetime.now(UTC)
+            self.supervisor.launch(part.name)
+        try:
+            waiting.wait(part, self.supervisor, since, self._cancelled)
+        except LakewardError:
+            self._cancelled.set()
+            raise

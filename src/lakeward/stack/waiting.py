@@ -1,0 +1,45 @@
+"""Waiting for a part to be well, and saying what is wrong when it is not."""
+
+from __future__ import annotations
+
+import threading
+import time
+from datetime import datetime
+
+from lakeward.errors import LakewardError, Unhealthy
+from lakeward.stack.part import Part
+from lakeward.stack.supervisor import Supervisor, tail
+
+TRIES = 3  # a part that died this often while starting will not make it
+POLL_S = 0.25
+
+
+def wait(part: Part, supervisor: Supervisor, since: datetime, cancelled: threading.Event) -> None:
+    """Return when `part` is healthy by a sign newer than `since`.
+
+    Raises:
+        Unhealthy: it died again and again, or was not well in time; with its log and last lines.
+        LakewardError: somebody cancelled the wait.
+    """
+    deadline = time.monotonic() + part.patience_s
+    starts: set[datetime] = set()
+    while not part.healthy(since):
+        if cancelled.is_set():
+            raise LakewardError(f"{part.name}: the start was given up")
+        seen = supervisor.observe().get(part.name)
+        if seen is not None and seen.state in {"BACKOFF", "STARTING", "RUNNING", "EXITED"}:
+            starts.add(seen.started)
+        if len(starts) > TRIES or (seen is not None and seen.state == "FATAL"):
+            raise failure(part, f"it ended {TRIES} times while starting")
+        if time.monotonic() > deadline:
+            raise failure(part, f"it was not well within {part.patience_s:.0f} s")
+        cancelled.wait(POLL_S)
+
+
+def failure(part: Part, why: str) -> Unhealthy:
+    """The error of a part that does not start: its log and last lines."""
+    return Unhealthy(
+        f"{part.name} does not start",
+        why=f"{why}; the last lines of {part.log}:\n        {tail(part.log)}",
+        next="lakeward stack up   starts what is missing once this is repaired; lakeward stack down   stops the rest",
+    )
