@@ -1,0 +1,86 @@
+"""`lakeward quality`: lint suites, check tables, see what is proven and what is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from lakeward.cli.context import state
+
+app = typer.Typer(help="Check landed rows with Great Expectations; see up to where tables are proven.",
+                  no_args_is_help=True)  # fmt: skip
+_SCOPES = ("increment", "window", "table")
+
+
+@app.command()
+def lint() -> None:
+    """Check every suite against Great Expectations' own models, without Spark. Exit code 2 when there is a problem."""
+    from lakeward.quality.lint import lint as find
+
+    problems = find(state().project)
+    errors = sum(problem.severity == "error" for problem in problems)
+    lines = [problem.text() for problem in problems]
+    lines.append("ok" if not errors else f"{errors} problem{'' if errors == 1 else 's'}")
+    data = {"ok": not errors, "problems": [problem.document() for problem in problems]}
+    state().output.either(data, "\n".join(lines))
+    if errors:
+        raise typer.Exit(2)
+
+
+@app.command()
+def run(
+    table: Annotated[str, typer.Argument(help="The table: namespace.table.")],
+    scope: Annotated[str | None, typer.Option(help="increment, window or table, instead of each check's own.")] = None,
+    suite: Annotated[
+        Path | None, typer.Option(help="A suite file for this run only; `verified` then stays where it is.")
+    ] = None,
+) -> None:
+    """Check the rows since the last proof. Exit code 3 when a check holds the table or could not be computed."""
+    from lakeward.cli.quality_text import run_text
+    from lakeward.quality import check
+    from lakeward.runtime import registry_url
+
+    if scope is not None and scope not in _SCOPES:
+        raise typer.BadParameter(f"{scope!r} is none of: {', '.join(_SCOPES)}", param_hint="--scope")
+    here = state()
+    results = check(
+        here.runtime, registry_url(here.home), here.project, [table], scope,  # type: ignore[arg-type]  # checked above
+        suite=suite, tell=lambda level, text, fields: here.output.note(text),
+    )  # fmt: skip
+    result = results[0]
+    here.output.either(result, run_text(result))
+    if result["verdict"] in ("hold", "error"):
+        raise typer.Exit(3)
+
+
+@app.command()
+def show(table: Annotated[str, typer.Argument(help="The table: namespace.table.")]) -> None:
+    """The newest run of a table: its checks, since when they fail, and where readers of `verified` stand."""
+    from lakeward.cli.quality_text import run_text
+    from lakeward.errors import LakewardError
+    from lakeward.quality.records import next_step, shown
+    from lakeward.quality.verdict import Verdict
+    from lakeward.registry import verifications
+
+    with state().registry() as connection:
+        newest = next(iter(verifications.newest(connection, table, limit=1)), None)
+        checks = verifications.checks_of(connection, newest["run"]) if newest else []
+        proof = next(iter(verifications.proofs(connection, table, limit=1)), None)
+    if newest is None:
+        raise LakewardError(f"{table} was never checked", next=f"lakeward quality run {table}")
+    data: dict[str, Any] = {
+        **{key: newest[key] for key in ("table", "run", "suite", "from_snapshot", "to_snapshot", "verdict")},
+        "spark_jobs": newest["spark_jobs"],
+        "duration_s": newest["duration_s"],
+        "checks": [shown(each) for each in checks],
+        "first_bad_snapshot": newest["first_bad_snapshot"],
+        "verified_snapshot": newest["verified_snapshot"],
+        "at": newest["at"],
+        "scope": newest["scope"],
+        "batches": newest["batches"] or [],
+        "proven_at": proof["at"] if proof else None,
+        "next": next_step(Verdict(newest["verdict"]), table),
+    }
+    state().output.either(data, run_text(data))

@@ -1,0 +1,152 @@
+"""Every suite against Great Expectations' own models: no Spark, no data, every problem in one pass with its place.
+
+Imports Great Expectations (seconds of CPU): only for the command line, never for a Dag file or a loop.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+from lakeward.runtime import Project
+from lakeward.spec.document import Path_
+from lakeward.spec.files import Files
+from lakeward.spec.loader import load_project
+from lakeward.spec.messages import Finding
+from lakeward.spec.problems import Problem, nearest
+
+# Fields of GX's models that are not arguments of an expectation; those in `_BESIDE` are keys of our own grammar.
+_NOT_KWARGS = frozenset(
+    (
+        "id",
+        "meta",
+        "notes",
+        "description",
+        "result_format",
+        "catch_exceptions",
+        "rendered_content",
+        "windows",
+        "batch_id",
+    )
+)
+_BESIDE = frozenset(("severity",))
+_SQL = "unexpected_rows_expectation"
+
+
+def lint(project: Project) -> list[Problem]:
+    """Every problem of the project's suites: of their form, and of what they ask Great Expectations for."""
+    files = Files(project.root)
+    formal = [each for each in load_project(project).problems if each.file.startswith("expectations/")]
+    if project.expectations.is_dir():
+        for file in sorted(project.expectations.glob("*.yaml")):
+            lint_file(files, file)
+    found = {**dict.fromkeys(formal), **dict.fromkeys(files.problems)}  # the loader tells faults of YAML too
+    return sorted(found, key=lambda each: (each.file, each.line, each.column, each.path))
+
+
+def lint_file(files: Files, file: Path, today: date | None = None) -> None:
+    """Add the problems of one suite's expectations to `files`."""
+    document = files.document(file)
+    if document is None:
+        return
+    now = today or datetime.now(UTC).date()
+    listed = document.data.get("expectations")
+    for index, each in enumerate(listed if isinstance(listed, list) else ()):
+        if not isinstance(each, dict):
+            continue  # the loader says so
+        at: Path_ = ("expectations", index)
+        for finding in (*_of_type(at, each), *_of_kwargs(at, each), *_of_effect(at, each)):
+            files.found(file, document, finding)
+        waived = _day(each.get("waive_until"))
+        if waived is not None and waived < now:
+            place = document.place((*at, "waive_until"))
+            message = "this waiver is over: failures count again; take it out or renew it"
+            path = (*at, "waive_until")
+            files.add(file, place.line, place.column, path, message, str(waived), warning=True)
+
+
+def known_types() -> tuple[str, ...]:
+    """The names of Great Expectations' expectations."""
+    return tuple(sorted(_registry().list_registered_expectation_implementations()))
+
+
+def _registry() -> Any:
+    os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")  # before the import: it would ask the network
+    import great_expectations.expectations.core  # noqa: F401 - importing it is what fills the registry
+    from great_expectations.expectations import registry
+
+    return registry
+
+
+def _of_type(at: Path_, each: dict[str, Any]) -> Iterator[Finding]:
+    name = each.get("type")
+    if isinstance(name, str) and name not in known_types():
+        close = nearest(name, known_types())
+        valid = (close,) if close else ()
+        yield Finding((*at, "type"), "Great Expectations has no such expectation", name, valid, close)
+
+
+def _of_kwargs(at: Path_, each: dict[str, Any]) -> Iterator[Finding]:
+    name, kwargs = each.get("type"), each.get("kwargs", {})
+    if name not in known_types() or not isinstance(kwargs, dict):
+        return
+    model = _registry().get_expectation_impl(name)
+    fields = tuple(field for field in model.__fields__ if field not in _NOT_KWARGS | _BESIDE)
+    for key in kwargs:
+        if key in _BESIDE:
+            yield Finding((*at, "kwargs", key), f"{key} stands beside kwargs, not in it", key, key=True)
+        elif key not in fields:
+            close = nearest(key, fields)
+            yield Finding((*at, "kwargs", key), f"{name} takes no {key!r}", key, fields, close, key=True)
+    known = {key: value for key, value in kwargs.items() if key in fields}
+    yield from _refused(at, model, known)
+    low, high = known.get("min_value"), known.get("max_value")
+    if isinstance(low, int | float) and isinstance(high, int | float) and low > high:
+        yield Finding((*at, "kwargs", "min_value"), f"min_value is more than max_value ({high}): nothing can pass", low)
+    query = known.get("unexpected_rows_query")
+    if name == _SQL and isinstance(query, str) and "{batch}" not in query:
+        message = "the query does not read {batch}: it would look at other rows than the run does"
+        yield Finding((*at, "kwargs", "unexpected_rows_query"), message, query)
+
+
+def _refused(at: Path_, model: Any, kwargs: dict[str, Any]) -> Iterator[Finding]:
+    """What GX's own model says; of several words about one value the first stays."""
+    from pydantic.v1 import ValidationError
+
+    try:
+        model(**kwargs)
+        return
+    except ValidationError as error:
+        said = error.errors()
+    except Exception as error:  # noqa: BLE001 - GX's validators raise what they like; here each is a problem of the file
+        yield Finding((*at, "kwargs"), f"Great Expectations refuses this: {str(error).strip().splitlines()[0]}")
+        return
+    told: set[str] = set()
+    for each in said:
+        key = str(each["loc"][0])
+        if key in told:
+            continue
+        told.add(key)
+        if each["type"] == "value_error.missing":
+            yield Finding((*at, "kwargs", key), f"{key} is missing")
+        elif key == "__root__":
+            yield Finding((*at, "kwargs"), str(each["msg"]))
+        else:
+            yield Finding((*at, "kwargs", key), str(each["msg"]), kwargs.get(key))
+
+
+def _of_effect(at: Path_, each: dict[str, Any]) -> Iterator[Finding]:
+    if each.get("on_fail") == "quarantine":
+        valid = ("record", "warn", "hold")
+        yield Finding((*at, "on_fail"), "not yet: moving landed rows to quarantine; hold keeps readers from them",
+                      "quarantine", valid)  # fmt: skip
+
+
+def _day(value: object) -> date | None:
+    try:
+        return date.fromisoformat(str(value)) if value is not None else None
+    except ValueError:
+        return None
