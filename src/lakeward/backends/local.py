@@ -2,7 +2,8 @@
 
 A driver gets a session of its own, a clean environment and a file for its output, so that nothing done to the
 starter (the end of an Airflow task, mark-failed, SIGKILL of the scheduler, Ctrl-C) reaches it. Under systemd or in
-a container its cgroup is still the starter's: `lakeward doctor` says so.
+a container its cgroup is still the starter's, and a cgroup is killed whole: `LAKEWARD_DRIVER_WRAPPER` may name a
+program that moves it out and becomes it, e.g. `systemd-run --user --scope --collect --`.
 
 Every launch has a folder `<drivers>/<driver>/<launch>/` with `launch.json` (0600), `process.json` (its identity) and
 what the driver itself writes: `driver.log`, `stdout.log`, `exit.json`. A starter that died before it could write
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -30,6 +32,7 @@ from lakeward.runtime import Launch
 
 INHERITED = ("PATH", "HOME", "LANG", "JAVA_HOME")
 """All a driver inherits. Airflow's environment holds the keys of its database: none of it is passed on."""
+WRAPPER = "LAKEWARD_DRIVER_WRAPPER"
 KEEP_LAUNCHES = 5
 """Folders of dead launches kept for each driver: their logs."""
 _POLL_S = 0.1
@@ -40,12 +43,17 @@ class LocalBackend:
 
     name = "local"
 
-    def __init__(self, drivers: Path, *, command: Sequence[str] | None = None) -> None:
-        """`drivers`: folder of all launches. `command`: what runs a driver; the launch file is appended."""
+    def __init__(self, drivers: Path, *, wrapper: Sequence[str] = ()) -> None:
+        """`drivers`: folder of all launches. `wrapper`: a program that runs another one, put before the driver's."""
         self.drivers = drivers
-        self._command = tuple(command or (sys.executable, "-m", "lakeward.driver"))
+        self._command = (*wrapper, sys.executable, "-m", "lakeward.driver")
         # Kept so that a long-lived starter (the demo, a test) reaps its own dead children.
         self._children: list[subprocess.Popen[bytes]] = []
+
+    @classmethod
+    def of_environment(cls, drivers: Path) -> LocalBackend:
+        """The backend of this process, with the wrapper its environment names."""
+        return cls(drivers, wrapper=shlex.split(os.environ.get(WRAPPER, "")))
 
     def start(self, launch: Launch) -> Job:
         """Write the launch file and start the driver."""

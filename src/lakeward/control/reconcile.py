@@ -98,7 +98,7 @@ def registry_of(runtime: Runtime) -> Connect:
 
 def backend_of(runtime: Runtime) -> Backend:
     """The backend of this deployment."""
-    return LocalBackend(runtime.drivers)
+    return LocalBackend.of_environment(runtime.drivers)
 
 
 def reconcile_once(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import textwrap
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -20,49 +19,7 @@ from lakeward.registry import generations, streams
 from lakeward.registry.engine import connect, engine, migrate
 from lakeward.runtime import Lake, Runtime
 
-DRIVER = """
-import json, os, sys, time
-from datetime import timedelta
-from pathlib import Path
-from lakeward.registry import drivers, leases, observations, streams
-from lakeward.registry.engine import connect
-from lakeward.runtime import Launch
-
-launch = Launch.read(Path(sys.argv[-1]))
-url = launch.runtime.registry_url_file.read_text().strip()
-ttl = timedelta(seconds=15)
-mode = (launch.runtime.drivers / "mode").read_text() if (launch.runtime.drivers / "mode").exists() else ""
-if mode == "config":
-    (launch.folder / "exit.json").write_text(json.dumps(
-        {"exit_code": 2, "failure_class": "config", "error": "no such column: x", "stream": "flights"}
-    ))
-    sys.exit(2)
-if mode == "crash":
-    sys.exit("java.net.ConnectException: Connection refused")
-me, token = launch.driver, launch.token
-batch = 0
-while True:
-    with connect(url, launch.runtime.pgpass) as c:
-        if not drivers.beat(c, me, token, state="running"):
-            sys.exit(75)
-        if leases.take(c, "driver", me, token, me, ttl) is None:
-            sys.exit(75)
-        mine = streams.of_driver(c, me)
-        wanted = [s.id for s in mine if s.desired == "running" and not s.blocked]
-        for s in wanted:
-            leases.take(c, "stream", s, token, me, ttl)
-            batch += 1
-            from sqlalchemy import func
-            observations.record(c, s, query_state="running", batch_id=batch, committed_at=func.now(), lag_records=0, lag_s=0.0)
-        leases.release(c, "stream", [s.id for s in mine if s.id not in wanted], token)
-        if not wanted:
-            drivers.exited(c, me, token, exit_code=0, error=None)
-            leases.release(c, "driver", [me], token)
-            (launch.folder / "exit.json").write_text(json.dumps({"exit_code": 0, "failure_class": None, "error": None}))
-    if not wanted:
-        sys.exit(0)  # after the transaction, or it is rolled back
-    time.sleep(0.2)
-"""
+SMALL_DRIVER = Path(__file__).parents[2] / "support" / "small_driver.py"
 
 
 @pytest.fixture
@@ -94,10 +51,8 @@ def connected(registry_file: Path, postgres) -> Iterator[Connect]:
 
 
 @pytest.fixture
-def backend(runtime: Runtime, tmp_path: Path) -> Iterator[LocalBackend]:
-    script = tmp_path / "small_driver.py"
-    script.write_text(textwrap.dedent(DRIVER))
-    made = LocalBackend(runtime.drivers, command=(sys.executable, str(script)))
+def backend(runtime: Runtime) -> Iterator[LocalBackend]:
+    made = LocalBackend(runtime.drivers, wrapper=(sys.executable, str(SMALL_DRIVER)))
     yield made
     for job in made.find():
         if job.life is not Life.GONE:

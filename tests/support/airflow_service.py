@@ -1,0 +1,258 @@
+"""A real Airflow for tests: the embedded stack's own configuration, its four processes, its REST API.
+
+The streams are real rows of a real registry; only their driver is a small program that keeps the launch contract
+(`small_driver.py`), so that a test of Airflow needs no Spark.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+from sqlalchemy import Connection
+
+from lakeward import jars
+from lakeward.backends.base import Life
+from lakeward.backends.local import LocalBackend
+from lakeward.registry import engine
+from lakeward.runtime import Home, Project, Runtime
+from lakeward.stack import airflow_config, airflow_parts, ports, private
+from lakeward.stack.site import Site
+
+REPOSITORY = Path(__file__).parents[2]
+SMALL_DRIVER = Path(__file__).parent / "small_driver.py"
+PARTS = (
+    airflow_parts.ApiServer,
+    airflow_parts.Scheduler,
+    airflow_parts.DagProcessor,
+    airflow_parts.Triggerer,
+)
+
+STREAM = """
+owner: ops
+source:
+  kafka: {topics: [flights]}
+decode: {json: "year INT"}
+sink:
+  iceberg: {table: nyc.ID}
+trigger: {every: 10s}
+resources: {driver: DRIVER}
+"""
+
+
+@dataclass
+class AirflowService:
+    """A migrated Airflow with Lakeward's Dags; its processes run once `start` was called."""
+
+    site: Site
+    processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    token: str = ""
+
+    @property
+    def home(self) -> Home:
+        return self.site.home
+
+    @property
+    def runtime(self) -> Runtime:
+        return self.site.runtime()
+
+    @property
+    def url(self) -> str:
+        return self.site.airflow
+
+    def environment(self) -> dict[str, str]:
+        return airflow_parts.environment(self.site) | {
+            "PYTHONWARNINGS": "ignore",
+            "LAKEWARD_DRIVER_WRAPPER": f"{sys.executable} {SMALL_DRIVER}",
+        }
+
+    def registry(self) -> Any:
+        """One transaction on the registry."""
+        return engine.connect(self.home.registry_url_file.read_text().strip(), self.home.pgpass)
+
+    def airflow(self, *arguments: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+        """Run the `airflow` program."""
+        return subprocess.run(
+            [airflow_parts.airflow_binary(), *arguments],
+            env=self.environment(),
+            cwd="/",
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+
+    # -- processes ------------------------------------------------------------------------------------------------
+    def start(self, *names: str) -> None:
+        """Start components (all when none is named) and wait until each is well."""
+        since = datetime.now(UTC)
+        parts = [part(self.site) for part in PARTS if not names or part.name in names]
+        for part in parts:
+            log = self.home.logs / f"{part.name}.log"
+            with log.open("ab") as sink:
+                self.processes[part.name] = subprocess.Popen(
+                    part.program().command,
+                    env=self.environment(),
+                    cwd="/",
+                    stdin=subprocess.DEVNULL,
+                    stdout=sink,
+                    stderr=sink,
+                    start_new_session=True,
+                )
+        for part in parts:
+            self.eventually(lambda part=part: part.healthy(since), 150, f"{part.name} to be well")
+
+    def stop(self, *names: str, how: signal.Signals = signal.SIGTERM) -> None:
+        """End components (all when none is named) with all they started in their own session."""
+        chosen = {name: process for name, process in self.processes.items() if not names or name in names}
+        for process in chosen.values():
+            with suppress(ProcessLookupError):
+                process.send_signal(how)
+        for name, process in chosen.items():
+            try:
+                process.wait(25)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            del self.processes[name]
+
+    def sweep(self, session: int) -> None:
+        """Kill what a killed component left in its session; detached drivers have sessions of their own."""
+        for file in Path("/proc").iterdir():
+            if file.name.isdigit():
+                with suppress(ProcessLookupError, PermissionError):
+                    if os.getsid(int(file.name)) == session:
+                        os.kill(int(file.name), signal.SIGKILL)
+
+    def end_drivers(self) -> None:
+        """Kill every driver that was launched; nothing is left behind."""
+        backend = LocalBackend(self.runtime.drivers)
+        for job in backend.find():
+            if job.life is not Life.GONE:
+                backend.kill(job)
+
+    # -- REST -----------------------------------------------------------------------------------------------------
+    def call(self, method: str, path: str, **options: Any) -> httpx.Response:
+        """Call the REST API as the admin."""
+        if not self.token:
+            answer = httpx.post(
+                f"{self.url}/auth/token",
+                json={"username": "admin", "password": self.site.secret("airflow.password")},
+                timeout=30,
+                trust_env=False,
+            )
+            self.token = answer.json()["access_token"]
+        return httpx.request(
+            method,
+            f"{self.url}/api/v2{path}",
+            headers={"Authorization": f"Bearer {self.token}"},
+            timeout=30,
+            trust_env=False,
+            **options,
+        )
+
+    def trigger(self, dag: str, **params: Any) -> str:
+        """Start a run; its id."""
+        answer = self.call("POST", f"/dags/{dag}/dagRuns", json={"logical_date": None, "conf": params})
+        assert answer.status_code == 200, answer.text
+        return str(answer.json()["dag_run_id"])
+
+    def state(self, dag: str, run: str) -> str:
+        return str(self.call("GET", f"/dags/{dag}/dagRuns/{run}").json()["state"])
+
+    def finished(self, dag: str, run: str, within_s: float = 120) -> str:
+        """Wait for a run; `success` or `failed`."""
+        self.eventually(lambda: self.state(dag, run) in ("success", "failed"), within_s, f"{dag} {run} to end")
+        return self.state(dag, run)
+
+    def runs(self, dag: str) -> list[dict[str, Any]]:
+        """The runs of a Dag, newest first."""
+        answer = self.call("GET", f"/dags/{dag}/dagRuns", params={"order_by": "-id", "limit": 50})
+        return list(answer.json()["dag_runs"])
+
+    def log(self, dag: str, run: str, task: str, attempt: int = 1) -> str:
+        """The task's log as people read it: one event a line."""
+        answer = self.call("GET", f"/dags/{dag}/dagRuns/{run}/taskInstances/{task}/logs/{attempt}")
+        lines = answer.json().get("content", [])
+        return "\n".join(str(line.get("event", line)) for line in lines)
+
+    @staticmethod
+    def eventually(so: Callable[[], object], within_s: float = 60, what: str = "it") -> None:
+        """Wait until something is so."""
+        deadline = time.monotonic() + within_s
+        while True:
+            with suppress(httpx.HTTPError):
+                if so():
+                    return
+            assert time.monotonic() < deadline, f"waited {within_s:g} s for {what}"
+            time.sleep(0.2)
+
+
+def stream_file(name: str, driver: str | None = None) -> str:
+    """A small valid stream."""
+    return STREAM.replace("ID", name).replace("DRIVER", driver or name)
+
+
+@contextmanager
+def project(root: Path, *streams: str, driver: str | None = None) -> Iterator[Project]:
+    """A project with these streams and the repository's own Dag files."""
+    (root / "conf" / "streams").mkdir(parents=True)
+    for name in streams:
+        (root / "conf" / "streams" / f"{name}.yaml").write_text(stream_file(name, driver))
+    shutil.copytree(REPOSITORY / "dags", root / "dags", ignore=shutil.ignore_patterns("__pycache__"))
+    yield Project(root)
+
+
+def site(folder: Path, project: Project, *, postgres: int, password: str) -> Site:
+    """The site of a stack whose PostgreSQL somebody else runs; the role `lakeward` has this password."""
+    at = {"postgres": postgres, "airflow": ports.any_free(), "kafka": ports.any_free(), "connect": ports.any_free()}
+    made = Site(project, Home(folder), at, jars.find_java())
+    private.write(private.folder(made.home.secrets) / "lakeward.password", password)
+    made.write()
+    airflow_config.write(made)
+    return made
+
+
+def deploy(connection: Connection, *names: str, driver: str = "small", desired: str = "running") -> None:
+    """What `lakeward deploy` writes for the streams of `project`."""
+    from lakeward.registry import generations, streams
+    from lakeward.spec.stream import StreamSpec
+
+    for name in names:
+        spec = StreamSpec.model_validate(
+            {
+                "id": name,
+                "owner": "ops",
+                "source": {"kafka": {"topics": ["flights"]}},
+                "sink": {"iceberg": {"table": f"nyc.{name}"}},
+            }
+        )
+        streams.accept(connection, name, generation=1, driver=driver, desired=desired)
+        generations.add(
+            connection,
+            stream=name,
+            generation=1,
+            spec=spec.model_dump(mode="json", by_alias=True, exclude_none=True),
+            digest=name,
+            sql=None,
+            code={},
+            versions={},
+            author="test",
+            checkpoint=f"/checkpoints/{name}/1",
+        )
+
+
+def migrate(service: AirflowService) -> None:
+    """Bring Airflow's own database up."""
+    airflow_parts.migrate(service.site)

@@ -1,0 +1,75 @@
+"""A driver without Spark that keeps the launch contract: leases, signs of life, batches, exit codes.
+
+The last argument is the launch file. `<drivers>/mode` may hold `config`, `crash` or `quiet` (no batches).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+from sqlalchemy import func
+
+from lakeward.registry import drivers, leases, observations, streams
+from lakeward.registry.engine import connect
+from lakeward.runtime import Launch
+
+
+def main(launch: Launch) -> int:
+    url = launch.runtime.registry_url_file.read_text().strip()
+    file = launch.runtime.drivers / "mode"
+    mode = file.read_text() if file.exists() else ""
+    if mode == "config":
+        words = {"exit_code": 2, "failure_class": "config", "error": "no such column: x", "stream": "flights"}
+        (launch.folder / "exit.json").write_text(json.dumps(words))
+        return 2
+    if mode == "crash":
+        print("java.net.ConnectException: Connection refused")
+        return 1
+    (launch.folder / "environment.json").write_text(json.dumps(dict(os.environ)))
+    batch = 0
+    while True:
+        batch += 1
+        with connect(url, launch.runtime.pgpass) as connection:
+            wanted = live(connection, launch, batch, quiet=mode == "quiet")
+        if wanted is None:
+            return 75
+        if not wanted:
+            (launch.folder / "exit.json").write_text(json.dumps({"exit_code": 0, "failure_class": None}))
+            return 0
+        time.sleep(0.2)
+
+
+def live(connection, launch: Launch, batch: int, *, quiet: bool) -> list[str] | None:
+    """One turn of the control loop; the streams that run, None when fenced."""
+    me, token, ttl = launch.driver, launch.token, leases.STREAM_TTL
+    if not drivers.beat(connection, me, token, state="running"):
+        return None
+    if leases.take(connection, "driver", me, token, me, ttl) is None:
+        return None
+    mine = streams.of_driver(connection, me)
+    wanted = [item.id for item in mine if item.desired == "running" and not item.blocked]
+    for name in wanted:
+        leases.take(connection, "stream", name, token, me, ttl)
+        if not quiet:
+            observations.record(
+                connection,
+                name,
+                query_state="running",
+                batch_id=batch,
+                committed_at=func.now(),
+                lag_records=0,
+                lag_s=0.0,
+            )
+    leases.release(connection, "stream", [item.id for item in mine if item.id not in wanted], token)
+    if not wanted:
+        drivers.exited(connection, me, token, exit_code=0, error=None)
+        leases.release(connection, "driver", [me], token)
+    return wanted
+
+
+if __name__ == "__main__":
+    sys.exit(main(Launch.read(Path(sys.argv[-1]))))
