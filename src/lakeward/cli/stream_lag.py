@@ -86,7 +86,7 @@ def of_kafka(name: str, source: KafkaSource, position: str, known: Mapping[str, 
     """
     bootstrap = bootstrap_of(source.connection, known)
     landed = parse(position)
-    topics: list[str] = [*source.topics] or [*landed]
+    topics = [str(topic) for topic in source.topics] or list(landed)  # librdkafka takes str alone, no kind of it
     ends = end_offsets(bootstrap, topics)
     partitions = tuple(
         Partition(name, topic, partition, landed.get(topic, {}).get(partition), end)

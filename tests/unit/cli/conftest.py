@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeward.cli.app import main
+from lakeward.connectors.iceberg.catalog import create_schema
+from lakeward.registry import generations, streams
+from lakeward.registry.engine import connect, engine, migrate
+from lakeward.runtime import Lake, Project, Runtime
+from lakeward.spec.loader import load_project
+
+ROOT = Path(__file__).parents[3]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one call of `lakeward` left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@dataclass(frozen=True)
+class Site:
+    """A home with a registry, a catalog and a broker, and the demo's streams deployed."""
+
+    home: Path
+    runtime: Runtime
+    topic: str
+    _capture: pytest.CaptureFixture[str]
+
+    def lakeward(self, *arguments: str) -> Answer:
+        """Run the command as a user would."""
+        self._capture.readouterr()
+        try:
+            main([*arguments, "--home", str(self.home), "--project", str(ROOT)])
+            code = 0
+        except SystemExit as end:
+            code = int(end.code or 0)
+        found = self._capture.readouterr()
+        return Answer(code, found.out, found.err)
+
+    def registry(self) -> Any:
+        return connect(self.runtime.registry_url_file.read_text(), self.runtime.pgpass)
+
+
+@pytest.fixture
+def site(
+    tmp_path: Path,
+    postgres: Any,
+    kafka: Any,
+    database: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Any:
+    monkeypatch.setenv("COLUMNS", "200")
+    home = tmp_path / "home"
+    (home / "secrets").mkdir(parents=True)
+    url = postgres.url(database)
+    (home / "secrets" / "registry.url").write_text(url)
+    shutil.copy2(postgres.pgpass, home / "secrets" / "pgpass")
+    migrate(url, postgres.pgpass)
+    lake = Lake(host=postgres.host, port=postgres.port, database=database, warehouse=str(tmp_path / "warehouse"))
+    create_schema(lake, postgres.pgpass)
+    runtime = Runtime(
+        registry_url_file=home / "secrets" / "registry.url",
+        pgpass=postgres.pgpass,
+        lake=lake,
+        kafka={"lakeward_kafka": kafka.bootstrap},
+        checkpoints=str(home / "checkpoints"),
+        drivers=home / "drivers",
+        jars=home / "jars",
+    )
+    (home / "runtime.json").write_text(runtime.model_dump_json())
+    topic = kafka.create_topic(partitions=2, config={"retention.ms": "86400000"})
+    loaded = load_project(Project(ROOT))
+    with connect(url, postgres.pgpass) as connection:
+        for spec in loaded.specs:
+            document = json.loads(
+                json.dumps(spec.document()).replace('"topics": ["flights"]', f'"topics": ["{topic}"]')
+            )
+            streams.accept(connection, spec.id, generation=1, driver=spec.driver, desired="stopped")
+            generations.add(
+                connection,
+                stream=spec.id,
+                generation=1,
+                spec=document,
+                digest=spec.id,
+                sql=spec.transform.sql,
+                code={},
+                versions={},
+                author="test",
+                checkpoint=str(home / "checkpoints" / spec.id / "1"),
+            )
+    yield Site(home, runtime, topic, capsys)
+    engine(url, postgres.pgpass).dispose()
+
+
+@pytest.fixture
+def landed(site: Site) -> Callable[..., Any]:
+    """Make the table `nyc.flights` say that offsets were landed: `landed({0: 5, 1: 3}, rows=[(0, 0), ...])`."""
+    import pyarrow as pa
+    from pyiceberg.catalog import load_catalog
+
+    from lakeward.connectors.iceberg.catalog import pyiceberg_properties
+    from lakeward.connectors.iceberg.position import Position, Totals, key
+
+    def make(end: dict[int, int], rows: list[tuple[int, int]]) -> Any:
+        catalog = load_catalog("lake", **pyiceberg_properties(site.runtime.lake, site.runtime.pgpass))
+        catalog.create_namespace_if_not_exists("nyc")
+        data = pa.table(
+            {
+                "_kafka_topic": pa.array([site.topic] * len(rows), pa.string()),
+                "_kafka_partition": pa.array([part for part, _ in rows], pa.int32()),
+                "_kafka_offset": pa.array([offset for _, offset in rows], pa.int64()),
+            }
+        )
+        table = catalog.create_table("nyc.flights", data.schema)
+        table.append(data)
+        head = table.refresh().current_snapshot()
+        offsets = json.dumps({site.topic: {str(part): at for part, at in end.items()}})
+        position = Position(
+            seq=3,
+            query_id="q",
+            batch=2,
+            generation=1,
+            begin={"flights": json.dumps({site.topic: dict.fromkeys(map(str, end), 0)})},
+            end={"flights": offsets},
+            snapshot=head.snapshot_id,
+            snapshot_seq=head.sequence_number,
+            totals=Totals(consumed=sum(end.values()), landed=len(rows)),
+        )
+        with table.transaction() as change:
+            change.set_properties({key("flights"): position.to_json()})
+        return table
+
+    return make
