@@ -61,6 +61,20 @@ def renew(connection: Connection, scope: str, names: Sequence[str], token: str, 
     return set(connection.execute(statement).scalars())
 
 
+def renew_all(connection: Connection, token: str, ttl: timedelta) -> set[tuple[str, str]]:
+    """Renew every lease of one token in one statement; returns (scope, name) of those still held.
+
+    Like `renew`, it takes up an expired lease that nobody took meanwhile.
+    """
+    statement = (
+        update(leases)
+        .where(leases.c.token == token)
+        .values(until=func.now() + ttl)
+        .returning(leases.c.scope, leases.c.name)
+    )
+    return {(row.scope, row.name) for row in connection.execute(statement)}
+
+
 def release(connection: Connection, scope: str, names: Sequence[str], token: str) -> None:
     """Give leases back. A lease taken over meanwhile is left alone."""
     connection.execute(

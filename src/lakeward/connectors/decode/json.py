@@ -1,0 +1,184 @@
+"""Declared JSON: every record either has all its values, or a reason why not. Never a silent null.
+
+Spark's `from_json` alone lets much pass: text after the object is ignored, an array is taken for its first element,
+malformed UTF-8 is replaced, a tombstone becomes a row of nulls. So the value is parsed inside an envelope,
+`{"r":[<value>,{"<mark>":true}]}`: whatever does not end where the value should end breaks the envelope or changes its
+length. The parser says in the corrupt-record column when any field, at any depth, had a value of another type.
+
+Accepted, because nothing is lost: any JSON value where STRING is declared (its text is kept), whole numbers where
+DOUBLE is, epoch seconds where TIMESTAMP is, keys that are not declared. Not accepted, unlike Spark's defaults: NaN,
+single quotes, numbers too large for DOUBLE.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
+
+from lakeward.connectors.kafka.source import VALUE
+from lakeward.errors import SpecError
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType, StructType
+
+REASON, ERROR, RAW = "_lw_reason", "_lw_error", "_lw_raw"
+"""Columns a decoded row carries until rows are split: null, null, null for a good one."""
+DECODE = "decode"
+"""The reason in quarantine of a record that could not be decoded; the detail says how."""
+KEPT_BYTES = 1 << 20
+"""A bad record's bytes are kept up to here; its position says where the rest is."""
+
+_CORRUPT = "_lw_corrupt"
+
+
+@dataclass(frozen=True)
+class JsonDecoder:
+    """Decodes `_value` by a declared schema.
+
+    Args:
+        ddl: the columns, e.g. `carrier STRING, dep_delay DOUBLE NOT NULL`.
+    """
+
+    ddl: str
+
+    @cached_property
+    def schema(self) -> StructType:
+        """The declared columns.
+
+        Raises:
+            SpecError: Spark does not know a type, or it is one that JSON numbers would wrap around in silence.
+        """
+        from pyspark.errors import ParseException
+        from pyspark.sql.types import StructType
+
+        try:
+            schema = cast(StructType, StructType.fromDDL(self.ddl))
+        except ParseException as error:
+            raise SpecError("decode: json: is not a list of columns", why=str(error).splitlines()[0]) from None
+        for field in schema.fields:
+            if _holds_byte(field.dataType):
+                raise SpecError(
+                    f"decode: column {field.name} cannot be TINYINT",
+                    why="128 to 255 in JSON would become negative numbers without a word",
+                    next=f"declare it as {field.name} SMALLINT or INT",
+                )
+        return schema
+
+    @cached_property
+    def _mark(self) -> str:
+        # Nobody who writes records can know it, so no record can close the envelope by itself.
+        return "end_" + secrets.token_hex(8)
+
+    def apply(self, raw: DataFrame, keep: list[str]) -> DataFrame:
+        """Decode raw records.
+
+        Args:
+            raw: has `_value` (binary) and the columns of `keep`.
+            keep: columns carried along unchanged, e.g. the position columns.
+
+        Returns:
+            The declared columns, those of `keep`, and REASON, ERROR, RAW. Rows are neither dropped nor added.
+        """
+        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+
+        text = F.col(VALUE).cast("string")
+        wrapped = F.concat(F.lit('{"r":['), text, F.lit(f',{{"{self._mark}":true}}]}}'))
+        parsed = raw.select(*(F.col(f"`{c}`") for c in keep), F.col(VALUE), self._parse(wrapped).alias("_lw_p"))
+        record = F.try_element_at(F.col("_lw_p.r"), F.lit(1))
+        staged = parsed.select(
+            *(F.col(f"`{c}`") for c in keep),
+            F.col(VALUE),
+            record.alias("_lw_record"),
+            F.col(f"_lw_p.{_CORRUPT}").isNotNull().alias("_lw_broken"),
+            F.coalesce(
+                (F.size(F.col("_lw_p.r")) == 2)
+                & F.try_element_at(F.col("_lw_p.r"), F.lit(2))[self._mark].eqNullSafe(F.lit(True)),
+                F.lit(False),
+            ).alias("_lw_whole"),
+        )
+        names = [field.name for field in self.schema.fields]
+        error = self._error()
+        return staged.select(
+            *(F.col("_lw_record")[name].alias(name) for name in names),
+            *(F.col(f"`{c}`") for c in keep),
+            error.alias(ERROR),
+            F.col(VALUE),
+        ).select(
+            *(F.col(f"`{c}`") for c in [*names, *keep]),
+            F.when(F.col(ERROR).isNotNull(), F.lit(DECODE)).alias(REASON),
+            F.col(ERROR),
+            F.when(F.col(ERROR).isNotNull(), F.substring(F.col(VALUE), 1, KEPT_BYTES)).alias(RAW),
+        )
+
+    def _parse(self, wrapped: Column) -> Column:
+        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+        from pyspark.sql.types import ArrayType, BooleanType, StringType, StructField, StructType
+
+        element = StructType([*self.schema.fields, StructField(self._mark, BooleanType())])
+        envelope = StructType([StructField("r", ArrayType(element)), StructField(_CORRUPT, StringType())])
+        options = {
+            "mode": "PERMISSIVE",
+            "columnNameOfCorruptRecord": _CORRUPT,
+            "allowNonNumericNumbers": "false",
+            "allowSingleQuotes": "false",
+        }
+        return F.from_json(wrapped, envelope, options)
+
+    def _error(self) -> Column:
+        """Why a record is bad, null when it is good. Checks stand in the order in which they explain most."""
+        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+
+        text = F.col(VALUE).cast("string")
+        record, broken, whole = F.col("_lw_record"), F.col("_lw_broken"), F.col("_lw_whole")
+        case = F.when(F.col(VALUE).isNull(), F.lit("no value (a tombstone)"))
+        case = case.when(~F.is_valid_utf8(text), F.lit("not UTF-8"))
+        case = case.when(~whole & F.trim(text).startswith("["), F.lit("an array, not one JSON object"))
+        case = case.when(~whole, F.lit("not one JSON object"))
+        case = case.when(~broken & record.isNull(), F.lit("null, not a JSON object"))
+        case = case.when(broken, self._which_field(text))
+        for field in self.schema.fields:
+            value = record[field.name]
+            if field.dataType.typeName() in ("double", "float"):
+                infinite = F.abs(value) == F.lit(float("inf"))
+                case = case.when(infinite, F.lit(f"{field.name}: number too large for {_name(field.dataType)}"))
+            if not field.nullable:
+                case = case.when(value.isNull(), F.lit(f"{field.name}: required, but missing or null"))
+        return case
+
+    def _which_field(self, text: Column) -> Column:
+        """The declared fields that are null although the record has a value for them, with that value."""
+        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+
+        simple, nested = [], []
+        for field in self.schema.fields:
+            found = F.get_json_object(text, "$['" + field.name.replace("'", "") + "']")
+            said = F.concat(F.lit(f"{field.name}: not {_name(field.dataType)}: "), F.substring(found, 1, 80))
+            null = F.col("_lw_record")[field.name].isNull()
+            # A nested value keeps the parts that fit, so it looks like a good one: named only as the last guess.
+            if _nested(field.dataType):
+                nested.append(F.when(found.isNotNull(), said))
+            else:
+                simple.append(F.when(null & found.isNotNull(), said))
+        guesses = [F.nullif(F.concat_ws("; ", *each), F.lit("")) for each in (simple, nested) if each]
+        return F.coalesce(*guesses, F.lit("a value of another type than declared"))
+
+
+def _nested(kind: DataType) -> bool:
+    return kind.typeName() in ("array", "map", "struct")
+
+
+def _name(kind: DataType) -> str:
+    return kind.simpleString().upper() if not _nested(kind) else kind.typeName().upper()
+
+
+def _holds_byte(kind: Any) -> bool:
+    if kind.typeName() == "byte":
+        return True
+    inner = [field.dataType for field in getattr(kind, "fields", [])]
+    inner += [
+        part for name in ("elementType", "keyType", "valueType") if (part := getattr(kind, name, None)) is not None
+    ]
+    return any(_holds_byte(part) for part in inner)

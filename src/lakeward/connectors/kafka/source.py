@@ -1,0 +1,78 @@
+"""Reading topics: as a stream, and one range of offsets again as a batch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from lakeward.connectors.kafka import position
+from lakeward.spec.positions import INGESTED_AT
+from lakeward.spec.sources import KafkaSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+KEY, VALUE, HEADERS = "_key", "_value", "_headers"
+"""What a record holds besides its position, before it is decoded."""
+
+
+def options(source: KafkaSource, bootstrap: str, *, fresh: bool) -> dict[str, str]:
+    """Options of Spark's Kafka source.
+
+    Args:
+        source: the spec.
+        bootstrap: brokers.
+        fresh: the checkpoint is new: only then does a starting offset mean anything.
+    """
+    chosen = {
+        "kafka.bootstrap.servers": bootstrap,
+        "kafka.isolation.level": source.isolation_level,
+        "kafka.default.api.timeout.ms": "30000",
+        "kafka.request.timeout.ms": "20000",
+        "failOnDataLoss": "true",  # a lost range must stop the stream, never be skipped
+        "maxOffsetsPerTrigger": str(source.max_offsets_per_trigger),
+        "includeHeaders": "true",
+    }
+    chosen["subscribePattern" if source.pattern else "subscribe"] = source.pattern or ",".join(source.topics)
+    if fresh:
+        start = source.starting_offsets
+        chosen["startingOffsets"] = start if isinstance(start, str) else json.dumps(start)
+    return chosen
+
+
+def read(session: SparkSession, source: KafkaSource, bootstrap: str, *, fresh: bool) -> DataFrame:
+    """The topics as a stream of raw records: `_key _value _headers` and the position columns."""
+    return _shape(session.readStream.format("kafka").options(**options(source, bootstrap, fresh=fresh)).load())
+
+
+def read_range(session: SparkSession, source: KafkaSource, bootstrap: str, start: str, end: str) -> DataFrame:
+    """The same records once more, as a batch: everything from `start` (inclusive) to `end` (exclusive)."""
+    first, last = position.span(start, end)
+    chosen = options(source, bootstrap, fresh=False)
+    for name in ("subscribe", "subscribePattern", "maxOffsetsPerTrigger"):
+        chosen.pop(name, None)
+    assign = {topic: sorted(parts) for topic, parts in last.items()}
+    chosen |= {
+        "assign": json.dumps(assign),
+        "startingOffsets": position.render(first),
+        "endingOffsets": position.render(last),
+    }
+    return _shape(session.read.format("kafka").options(**chosen).load())
+
+
+def _shape(raw: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+
+    renamed: Mapping[str, str] = {
+        "key": KEY,
+        "value": VALUE,
+        "headers": HEADERS,
+        "topic": "_kafka_topic",
+        "partition": "_kafka_partition",
+        "offset": "_kafka_offset",
+        "timestamp": "_kafka_timestamp",
+    }
+    # In a streaming plan this is the batch's own timestamp: the same for every task, and the same when it is replayed.
+    now = F.current_timestamp().alias(INGESTED_AT)
+    return raw.select(*(F.col(old).alias(new) for old, new in renamed.items()), now)

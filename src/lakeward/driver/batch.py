@@ -1,0 +1,253 @@
+"""One batch of one stream: count, split, transform, land. What Spark calls inside `foreachBatch`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from lakeward.connectors.decode.json import REASON
+from lakeward.connectors.iceberg import offsets, quarantine
+from lakeward.connectors.iceberg.writer import Counted
+from lakeward.driver import flow as flows
+from lakeward.driver import rows
+from lakeward.driver.flow import Flow
+from lakeward.driver.gate import Gate
+from lakeward.driver.landing import Landing, Outcome
+from lakeward.driver.references import References
+from lakeward.errors import DependencyDown, SpecError
+from lakeward.telemetry import failpoints
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_log = structlog.get_logger(__name__)
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 5.0
+
+
+@dataclass(frozen=True)
+class Done:
+    """A batch that is over, for the registry and for people.
+
+    Counts are of this batch; `filtered` is None where records and rows do not correspond. `complete_through` is the
+    event time (RFC 3339) up to which the sink is final.
+    """
+
+    stream: str
+    generation: int
+    batch_id: int
+    outcome: Outcome
+    consumed: int
+    quarantined: int
+    complete_through: str | None
+    committed_at: datetime
+    duration_s: float
+
+
+@dataclass
+class BatchFunction:
+    """Lands the batches of one start of one stream.
+
+    Args:
+        session: the session that starts the query.
+        stream, generation: whose batches they are.
+        flow: the stream's plan.
+        landing: its sink.
+        gate: lets batches in, one at a time.
+        references: of the row-by-row shape: refreshed before a batch.
+        quarantine_table: where bad rows go; None: there is nowhere, and the first one fails the batch.
+        report: takes what became of each batch; must not block.
+    """
+
+    session: SparkSession
+    stream: str
+    generation: int
+    flow: Flow
+    landing: Landing
+    gate: Gate
+    references: References
+    quarantine_table: str | None
+    report: Callable[[Done], None]
+    failure: BaseException | None = field(default=None, init=False)
+    first_commit: float | None = field(default=None, init=False)
+    """When the first batch of this start landed (monotonic): `reset_after` of the restart policy counts from it."""
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        """Land one batch, or raise. Spark commits the batch when this returns."""
+        try:
+            with self.gate.batch(batch_id):
+                failpoints.hit("batch-start")
+                began = time.monotonic()
+                done = self._patiently(frame, batch_id, began)
+                failpoints.hit("before-return")
+        except BaseException as error:
+            self.failure = error  # Spark hands the query's end a text; this is the exception itself
+            raise
+        self.first_commit = self.first_commit or time.monotonic()
+        self.report(done)
+
+    def _patiently(self, frame: DataFrame, batch_id: int, began: float) -> Done:
+        """Wait inside the batch while a dependency is away: commits pause and go on, the query does not fail."""
+        pause, away_since = FIRST_PAUSE_S, None
+        while True:
+            try:
+                done = self._once(frame, batch_id, began)
+            except DependencyDown as error:
+                if away_since is None:
+                    away_since = time.monotonic()
+                    _log.warning("batch waits", stream=self.stream, batch=batch_id, what=error.what, why=error.why)
+                self.gate.pause(pause)
+                pause = min(LONGEST_PAUSE_S, pause * 2)
+                continue
+            if away_since is not None:
+                waited = round(time.monotonic() - away_since, 1)
+                _log.info("batch goes on", stream=self.stream, batch=batch_id, waited_s=waited)
+            return done
+
+    def _once(self, frame: DataFrame, batch_id: int, began: float) -> Done:
+        with ExitStack() as held:
+            shape = self._with_state if self.flow.stateful else self._by_row
+            good, consumed, bad, complete = shape(frame, batch_id, held)
+            quarantined = sum(count for _, count in bad)
+            if quarantined and self.quarantine_table is None:
+                raise self._nowhere(bad)
+
+            def put_aside() -> None:
+                for kept, count in bad:
+                    if count and self.quarantine_table is not None:
+                        quarantine.insert(kept, self.quarantine_table, self.stream, self._identity)
+                        _log.info("rows quarantined", stream=self.stream, batch=batch_id, rows=count)
+
+            exact_count = self.flow.lineage == "rows"
+            outcome = self.landing.land(
+                good,
+                batch_id,
+                Counted(consumed if exact_count else None, quarantined),
+                put_aside if quarantined else None,
+                complete,
+            )
+        return Done(
+            stream=self.stream,
+            generation=self.generation,
+            batch_id=batch_id,
+            outcome=outcome,
+            consumed=consumed,
+            quarantined=quarantined,
+            complete_through=complete,
+            committed_at=datetime.now(UTC),
+            duration_s=time.monotonic() - began,
+        )
+
+    @property
+    def _identity(self) -> tuple[str, ...]:
+        return self.flow.inlets[0].identity
+
+    def _by_row(
+        self, raw: DataFrame, batch_id: int, held: ExitStack
+    ) -> tuple[DataFrame, int, list[tuple[DataFrame, int]], str | None]:
+        """Everything of the batch from one reading of its records."""
+        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+
+        session = raw.sparkSession
+        for name, table in self.references.frames(session).items():
+            table.createOrReplaceTempView(name)
+        consumed, bad = 0, []
+        for inlet in self.flow.inlets:
+            own = raw if len(self.flow.inlets) == 1 else raw.where(F.col(flows.SOURCE) == inlet.name)
+            decoded = self._keep(inlet.decode(own), held)
+            # A query over kept rows, not an accumulator: those count the rows of a repeated task twice.
+            all_rows, bad_rows = _count(decoded)
+            consumed += all_rows
+            bad.append((rows.undecoded(decoded, inlet.name), bad_rows))
+            flows.good(inlet, decoded).createOrReplaceTempView(inlet.name)
+        result = session.sql(flows.sql_of(self.flow.spec))
+        good, broken = self._judge(result, held)
+        if self.flow.lineage == "rows" and self.flow.joins:
+            self._one_to_one(good)
+        return good, consumed, bad + broken, None
+
+    def _with_state(
+        self, result: DataFrame, batch_id: int, held: ExitStack
+    ) -> tuple[DataFrame, int, list[tuple[DataFrame, int]], str | None]:
+        """The result comes from the streaming plan; the records are read again to count them and find the bad ones."""
+        session = result.sparkSession
+        batch = self.landing.running(batch_id)
+        consumed, bad = 0, []
+        for inlet in self.flow.inlets:
+            start, end = batch.start[inlet.name], batch.end[inlet.name]
+            if start == end:
+                continue
+            decoded = inlet.decode(inlet.again(session, start, end))
+            all_rows, bad_rows = _count(decoded)
+            consumed += all_rows
+            bad.append((rows.undecoded(decoded, inlet.name), bad_rows))
+        good, broken = self._judge(result, held)
+        return good, consumed, bad + broken, self._watermark()
+
+    def _judge(self, result: DataFrame, held: ExitStack) -> tuple[DataFrame, list[tuple[DataFrame, int]]]:
+        """Split the transform's rows by the rules. Without rules nothing is kept and nothing is run."""
+        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+
+        rules = {str(name): str(condition) for name, condition in self.flow.spec.rules.items()}
+        if not rules:
+            return result, []
+        judged = self._keep(rows.judged(result, rules), held)
+        _, broken = _count(judged)
+        source = self.flow.inlets[0].name if len(self.flow.inlets) == 1 else "transform"
+        good = judged.where(F.col(REASON).isNull()).drop(REASON)
+        return good, [(rows.broken(judged, rules, source, self._identity), broken)]
+
+    def _one_to_one(self, result: DataFrame) -> None:
+        """A join must not make two rows of one record where each row stands for one.
+
+        Raises:
+            SpecError: it does; names a record.
+        """
+        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+
+        twice = result.groupBy(*self._identity).count().where(F.col("count") > 1).first()
+        if twice is None:
+            return
+        record = ", ".join(f"{name}={twice[name]}" for name in self._identity)
+        raise SpecError(
+            f"The transform of stream {self.stream} makes several rows of one record",
+            why=f"{record} comes out {twice['count']} times: a reference has several rows for one key",
+            next="make the reference unique by its key, or say lineage: none in the stream's file",
+        )
+
+    def _watermark(self) -> str | None:
+        """The watermark this batch runs under: what ends before it is final."""
+        execution: Any = offsets.execution_of(self.session, self.stream)
+        millis = execution.lastExecution().offsetSeqMetadata().batchWatermarkMs()
+        if millis <= 0:
+            return None
+        return datetime.fromtimestamp(millis / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+    def _keep(self, frame: DataFrame, held: ExitStack) -> DataFrame:
+        kept = frame.persist()
+        held.callback(kept.unpersist)
+        return kept
+
+    def _nowhere(self, bad: list[tuple[DataFrame, int]]) -> SpecError:
+        total = sum(count for _, count in bad)
+        first = next(frame for frame, count in bad if count).first()
+        where = {name: value for name, value in first.asDict().items() if name.startswith("_kafka")} if first else {}
+        return SpecError(
+            f"Stream {self.stream} has {total} bad rows and nowhere to put them",
+            why=f"the first: {first['reason'] if first else ''}: {first['error'] if first else ''}, at {where}",
+            next="add quarantine: {table: namespace.table} to the stream's file, then: lakeward deploy",
+        )
+
+
+def _count(frame: DataFrame) -> tuple[int, int]:
+    """All rows, and those with a reason."""
+    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+
+    found = frame.agg(F.count(F.lit(1)), F.count(REASON)).first()
+    return (int(found[0]), int(found[1])) if found is not None else (0, 0)

@@ -1,0 +1,124 @@
+"""What the driver does next. Pure: the registry's picture and the queries' condition in, actions out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lakeward.driver.wanted import Picture, Wanted
+from lakeward.streams.failures import EXIT_FENCED, EXIT_STOPPED
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A started stream, as the driver sees it.
+
+    Attributes:
+        generation: what it runs.
+        active: its query runs.
+        draining: it is being stopped.
+        drained: no batch of it runs, so that it may be stopped now.
+        overdue: its last batch took longer than a stop waits.
+        exact: its sink keeps a position.
+        leased: this driver's lease of it is live.
+        stale: a reference in its plan changed.
+    """
+
+    generation: int
+    active: bool = True
+    draining: bool = False
+    drained: bool = False
+    overdue: bool = False
+    exact: bool = True
+    leased: bool = True
+    stale: bool = False
+
+
+@dataclass(frozen=True)
+class Start:
+    """Start a stream's query."""
+
+    wanted: Wanted
+
+
+@dataclass(frozen=True)
+class Drain:
+    """Let no further batch of a stream begin."""
+
+    stream: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Finish:
+    """Stop a drained (or overdue) query."""
+
+    stream: str
+
+
+@dataclass(frozen=True)
+class Bury:
+    """A query ended by itself: find out why, and when it is tried again."""
+
+    stream: str
+
+
+@dataclass(frozen=True)
+class Exit:
+    """End the driver. With EXIT_FENCED at once, whatever runs."""
+
+    code: int
+    why: str
+
+
+Action = Start | Drain | Finish | Bury | Exit
+
+
+def decide(
+    picture: Picture | None, seen: Mapping[str, Seen], *, ending: bool, waiting: frozenset[str] = frozenset()
+) -> list[Action]:
+    """The next actions.
+
+    Args:
+        picture: of the registry; None while it never answered. An old one stands while the registry is away.
+        seen: the started streams.
+        ending: the process was asked to end.
+        waiting: streams that wait in this driver: for back-off, for their lease, for the registry to take a block.
+    """
+    if picture is not None and picture.fenced:
+        return [Exit(EXIT_FENCED, "a newer launch of this driver exists")]
+    actions: list[Action] = []
+    for stream, each in sorted(seen.items()):
+        action = _of_started(stream, each, picture, ending)
+        if action is not None:
+            actions.append(action)
+    if ending:
+        return actions if seen else [Exit(EXIT_STOPPED, "asked to end")]
+    if picture is None:
+        return actions
+    actions += [Start(w) for name, w in sorted(picture.run.items()) if name not in seen and name not in waiting]
+    if not actions and not seen and not picture.later and not waiting & picture.hosted:
+        return [Exit(EXIT_STOPPED, "nothing is to run")]
+    return actions
+
+
+def _of_started(stream: str, each: Seen, picture: Picture | None, ending: bool) -> Action | None:
+    if not each.active:
+        return Bury(stream)
+    if each.draining:
+        return Finish(stream) if each.drained or each.overdue else None
+    if ending:
+        return Drain(stream, "the driver was asked to end")
+    if not each.exact and not each.leased:
+        # Nothing but the lease keeps a second driver from writing the same rows to such a sink.
+        return Drain(stream, "its lease lapsed and its sink keeps no position")
+    if picture is None:
+        return None
+    wanted = picture.run.get(stream)
+    if wanted is None:
+        return Drain(stream, "it is not to run any more")
+    if wanted.generation != each.generation:
+        return Drain(stream, f"generation {wanted.generation} is to run instead of {each.generation}")
+    if each.stale:
+        return Drain(stream, "a reference changed")
+    return None

@@ -1,0 +1,244 @@
+"""What a stream does to its rows, built from its spec: read, decode, transform, split good rows from bad ones.
+
+Two shapes. *Row by row*: the streaming plan reads raw records only; everything else happens per batch inside
+`foreachBatch`, on records read once and kept until the batch is landed. So every record is counted at decode, bad ones
+are split off before the transform can drop them, and references are as fresh as the batch. *With state* (windows,
+aggregates, deduplication, joins of streams): decode and transform must stand in the streaming plan; the records of a
+batch are then read a second time, as a batch over the same offsets, to count and quarantine them.
+See docs/adr/0010.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lakeward.connectors.decode.json import ERROR, RAW, REASON, JsonDecoder
+from lakeward.connectors.iceberg import offsets
+from lakeward.connectors.kafka import broker, source
+from lakeward.driver import rows
+from lakeward.errors import SpecError
+from lakeward.runtime import Runtime
+from lakeward.spec.positions import IDENTITY_COLUMNS
+from lakeward.spec.sources import Source
+from lakeward.spec.stream import StreamSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SOURCE = "_lw_source"
+"""Which source a raw record is from; needed where several are read into one streaming plan."""
+
+
+@dataclass(frozen=True)
+class Inlet:
+    """One source of a stream: how it is read and decoded."""
+
+    name: str
+    spec: Source
+    bootstrap: str
+
+    @property
+    def decoder(self) -> JsonDecoder | None:
+        """None: the record's bytes are the columns."""
+        decode = self.spec.decode
+        if decode is None:
+            return None
+        if decode.json_ is None:
+            raise SpecError(f"Source {self.name}: only decode: json: is implemented yet")
+        return JsonDecoder(decode.json_)
+
+    @property
+    def kept(self) -> list[str]:
+        """Columns that go along unchanged."""
+        keep = list(self.spec.position_columns)
+        decode = self.spec.decode
+        return [source.KEY, source.HEADERS, *keep] if decode is not None and decode.columns == "all" else keep
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """The columns that identify one record."""
+        return IDENTITY_COLUMNS[self.spec.connector]
+
+    def stream(self, session: SparkSession, *, fresh: bool) -> DataFrame:
+        """Raw records as a stream, recognisable in the plan."""
+        assert self.spec.kafka is not None
+        raw = source.read(session, self.spec.kafka, self.bootstrap, fresh=fresh)
+        return offsets.mark(raw, self.name)
+
+    def again(self, session: SparkSession, start: str, end: str) -> DataFrame:
+        """The same raw records of one batch, as a batch."""
+        assert self.spec.kafka is not None
+        return source.read_range(session, self.spec.kafka, self.bootstrap, start, end)
+
+    def decode(self, raw: DataFrame) -> DataFrame:
+        """Raw records with their columns and REASON, ERROR, RAW."""
+        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+
+        decoder = self.decoder
+        if decoder is not None:
+            return decoder.apply(raw, self.kept)
+        nothing = [F.lit(None).cast(kind).alias(name) for name, kind in ((REASON, "string"), (ERROR, "string"))]
+        columns = [source.KEY, source.VALUE, source.HEADERS, *self.spec.position_columns]
+        return raw.select(*columns, *nothing, F.lit(None).cast("binary").alias(RAW))
+
+
+def inlets(spec: StreamSpec, runtime: Runtime) -> list[Inlet]:
+    """The sources of a stream.
+
+    Raises:
+        SpecError: a connector or decoder that is not built yet, or a connection nobody knows.
+    """
+    found = []
+    for name, each in spec.sources.items():
+        if each.kafka is None:
+            raise SpecError(
+                f"Stream {spec.id} cannot be run yet", why=f"source {name} is {each.connector}; only kafka is built"
+            )
+        inlet = Inlet(str(name), each, broker.bootstrap_of(each.kafka.connection, runtime.kafka))
+        _ = inlet.decoder and inlet.decoder.schema  # raises for what Spark cannot decode
+        found.append(inlet)
+    return found
+
+
+@dataclass(frozen=True)
+class Flow:
+    """A stream, ready to be started.
+
+    Attributes:
+        spec, inlets: what it was built from.
+        query: the streaming DataFrame to start: raw records, or the transformed rows where there is state.
+        stateful: which of the two.
+        columns: the sink's columns as a schema (of the transform's result).
+        lineage: `rows` when each of its rows is one record of the source.
+        joins: whether references are joined: only then can one record become several rows.
+    """
+
+    spec: StreamSpec
+    inlets: list[Inlet]
+    query: DataFrame
+    stateful: bool
+    columns: Any
+    lineage: str
+    joins: bool = False
+
+
+def build(
+    session: SparkSession, spec: StreamSpec, sources: list[Inlet], references: Mapping[str, DataFrame], *, fresh: bool
+) -> Flow:
+    """Build a stream's plan in `session`, whose views it sets.
+
+    Raises:
+        SpecError: the SQL does not fit the columns, or does what a stream cannot.
+    """
+    from pyspark.errors import AnalysisException, ParseException
+
+    for name, table in references.items():
+        table.createOrReplaceTempView(name)
+    for inlet in sources:
+        good(inlet, inlet.decode(inlet.stream(session, fresh=fresh))).createOrReplaceTempView(inlet.name)
+    text = sql_of(spec)
+    try:
+        transformed = session.sql(text)
+        for rule, condition in spec.rules.items():
+            rows.check_rule(transformed, rule, condition)
+    except (AnalysisException, ParseException) as error:
+        raise SpecError(
+            f"The transform of stream {spec.id} does not fit",
+            why=first_line(error),
+            next=f"correct transform: (or rules:) in conf/streams/{spec.id}.yaml, then: lakeward deploy",
+        ) from error
+    if not transformed.isStreaming:
+        raise SpecError(
+            f"The transform of stream {spec.id} reads none of its sources",
+            why=f"sources: {', '.join(inlet.name for inlet in sources)}",
+            next=f"name {sources[0].name} in the transform's FROM",
+        )
+    why_state = needs_state(transformed) or next(
+        (f"deduplicate of {i.name}" for i in sources if i.spec.deduplicate), None
+    )
+    kept = all(set(i.identity) <= set(transformed.columns) for i in sources)
+    lineage = spec.lineage or ("rows" if kept and not why_state and "Generate" not in kinds(transformed) else "none")
+    if why_state:
+        return Flow(spec, sources, transformed, True, transformed.schema, lineage)
+    raw = _raw(session, sources, fresh)
+    return Flow(spec, sources, raw, False, transformed.schema, lineage, "Join" in kinds(transformed))
+
+
+def good(inlet: Inlet, decoded: DataFrame) -> DataFrame:
+    """The rows the transform sees: decoded well, without our own columns, with watermark and deduplication."""
+    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+
+    kept = decoded.where(F.col(REASON).isNull()).drop(REASON, ERROR, RAW)
+    if not kept.isStreaming:
+        return kept
+    if (mark := inlet.spec.watermark) is not None:
+        kept = kept.withWatermark(str(mark.column), mark.delay.spark)
+    if (unique := inlet.spec.deduplicate) is not None:
+        keys = [str(key) for key in unique.keys]
+        kept = kept.dropDuplicatesWithinWatermark(keys) if unique.within_watermark else kept.dropDuplicates(keys)
+    return kept
+
+
+def sql_of(spec: StreamSpec) -> str:
+    """The transform's SQL text."""
+    text = spec.transform.sql
+    if text is None:
+        raise SpecError(f"Stream {spec.id} cannot be run yet", why="only SQL transforms are built")
+    return str(text)
+
+
+def _raw(session: SparkSession, sources: list[Inlet], fresh: bool) -> DataFrame:
+    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+
+    parts = [inlet.stream(session, fresh=fresh).withColumn(SOURCE, F.lit(inlet.name)) for inlet in sources]
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = whole.unionByName(part)
+    return whole
+
+
+_ROW_BY_ROW = frozenset(
+    {"Project", "Filter", "SubqueryAlias", "View", "Generate", "Union", "WithCTE", "CTERelationDef", "CTERelationRef"}
+    | {"EventTimeWatermark", "ResolvedHint", "UnresolvedHint", "StreamingRelationV2", "StreamingRelation"}
+)
+
+
+def needs_state(frame: DataFrame) -> str | None:
+    """The operator for which a streaming query must keep state (or refuse), None when rows go through one by one."""
+    for node in _streaming_nodes(frame._jdf.queryExecution().analyzed()):
+        kind = node.getClass().getSimpleName()
+        children = [child for child in _seq(node.children()) if child.isStreaming()]
+        if kind == "Join" and len(children) == 1:
+            continue
+        if kind not in _ROW_BY_ROW:
+            return str(kind)
+        if any(query.isStreaming() for query in _seq(node.subqueries())):
+            return f"a subquery over a source in {kind}"
+    return None
+
+
+def kinds(frame: DataFrame) -> set[str]:
+    """The operators that streaming rows pass."""
+    return {str(node.getClass().getSimpleName()) for node in _streaming_nodes(frame._jdf.queryExecution().analyzed())}
+
+
+def _streaming_nodes(plan: Any) -> list[Any]:
+    found, pending = [], [plan]
+    while pending:
+        node = pending.pop()
+        if node.isStreaming():
+            found.append(node)
+            pending.extend(_seq(node.children()))
+    return found
+
+
+def _seq(scala: Any) -> list[Any]:
+    return [scala.apply(index) for index in range(scala.size())]
+
+
+def first_line(error: BaseException) -> str:
+    """Spark's own sentence, without the plan it prints below."""
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__

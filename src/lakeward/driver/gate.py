@@ -1,0 +1,92 @@
+"""The gate between batches: a query is stopped only while none of its batches is under way.
+
+Spark's own `stop()` interrupts the running batch. So a stop first closes the gate: the batch that runs finishes and is
+recorded, the next one is turned away at its beginning (it has done nothing yet and runs again after the restart), and
+only then is the query stopped.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+class Draining(Exception):
+    """Turns a batch away at its beginning: the stream is being stopped. Not a failure."""
+
+
+class Gate:
+    """One for each start of a query."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._closed = False
+        self._inside: int | None = None
+        self._since = 0.0
+        self.inside_last: int | None = None
+        """The newest batch that was let in."""
+        self.newest: int | None = None
+        """The newest batch that came out without an error."""
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    @property
+    def running_s(self) -> float | None:
+        """For how long the batch inside has been running; None if there is none."""
+        with self._changed:
+            return None if self._inside is None else time.monotonic() - self._since
+
+    @contextmanager
+    def batch(self, number: int) -> Iterator[None]:
+        """Hold the gate while a batch runs.
+
+        Raises:
+            Draining: the gate is closed.
+        """
+        with self._changed:
+            if self._closed:
+                raise Draining(f"batch {number} waits for the next start of the stream")
+            self._inside, self._since = number, time.monotonic()
+            self.inside_last = number
+        try:
+            yield
+            self.newest = number
+        finally:
+            with self._changed:
+                self._inside = None
+                self._changed.notify_all()
+
+    def close(self) -> None:
+        """Let no further batch in. Returns at once."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def wait_empty(self, timeout_s: float | None) -> bool:
+        """Wait until no batch is inside; False when that took too long."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._inside is None, timeout_s)
+
+    def pause(self, seconds: float) -> None:
+        """Wait inside a batch, e.g. for a dependency; ends early when the gate is closed.
+
+        Raises:
+            Draining: the gate was closed: the batch should not wait on.
+        """
+        with self._changed:
+            if self._changed.wait_for(lambda: self._closed, seconds):
+                raise Draining("the stream is being stopped while its batch waits")
+
+
+def wait_until(done: Callable[[], bool], timeout_s: float, every_s: float = 0.02) -> bool:
+    """Poll until `done`; False when that took too long."""
+    end = time.monotonic() + timeout_s
+    while not done():
+        if time.monotonic() > end:
+            return False
+        time.sleep(every_s)
+    return True

@@ -1,0 +1,193 @@
+"""The driver's thread to the registry: claims and renews its leases, and takes a picture of what is wanted.
+
+The registry may be away for as long as it likes: the last picture stands, exact streams land on, and the leases are
+renewed when it is back.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import structlog
+from sqlalchemy import Connection, func, select
+
+from lakeward.driver.wanted import Picture, Wanted
+from lakeward.errors import DependencyDown
+from lakeward.registry import drivers, engine, generations, leases, streams
+from lakeward.registry.leases import STREAM_TTL
+from lakeward.registry.schema import observations
+from lakeward.runtime import Launch
+
+_log = structlog.get_logger(__name__)
+
+LOOK_S = 1.0
+RENEW_S = 2.0
+
+
+class Link:
+    """One a driver.
+
+    Args:
+        launch: who we are, and the token that proves it.
+        url: the registry.
+        holder: who holds the leases, for people: host and process.
+    """
+
+    def __init__(self, launch: Launch, url: str, holder: str) -> None:
+        self._launch = launch
+        self._url = url
+        self._holder = holder
+        self._stop = threading.Event()
+        self._looked = threading.Condition()
+        self._picture: Picture | None = None
+        self._taken = 0.0
+        self._until: dict[str, float] = {}
+        self._hosted: frozenset[str] = frozenset()
+        self._renewed = 0.0
+        self._away_since: float | None = None
+        self._thread = threading.Thread(target=self._run, name="registry", daemon=True)
+        self.state = "launching"
+        self.spark_ui: str | None = None
+        self.busy: frozenset[str] = frozenset()
+        """Streams whose query was started and not stopped yet; their leases are kept whatever the registry says."""
+
+    @property
+    def pgpass(self) -> Path | None:
+        return self._launch.runtime.pgpass
+
+    def connect(self) -> AbstractContextManager[Connection]:
+        """Opens a transaction."""
+        return engine.connect(self._url, self.pgpass)
+
+    def picture(self) -> tuple[Picture | None, float]:
+        """The newest picture and when it was asked for (monotonic)."""
+        with self._looked:
+            return self._picture, self._taken
+
+    def leased(self, stream: str) -> bool:
+        """Whether our lease of the stream is live; by our own clock it ends before the database says so."""
+        with self._looked:
+            return self._until.get(stream, 0.0) > time.monotonic()
+
+    def claim(self, timeout_s: float) -> bool:
+        """Take the driver's own lease; False when a newer launch exists or somebody else keeps the lease.
+
+        Raises:
+            DependencyDown: the registry cannot be reached.
+        """
+        end = time.monotonic() + timeout_s
+        while True:
+            with engine.connect(self._url, self.pgpass) as connection:
+                if not drivers.beat(connection, self._launch.driver, self._launch.token, state="launching"):
+                    return False
+                if self._take(connection, "driver", self._launch.driver):
+                    return True
+            if time.monotonic() > end:
+                return False
+            time.sleep(0.5)
+
+    def start(self) -> None:
+        """Begin to look and to renew."""
+        self._thread.start()
+
+    def look_now(self, timeout_s: float = 5.0) -> None:
+        """Wait for a picture that was asked for after this call."""
+        asked = time.monotonic()
+        with self._looked:
+            self._looked.wait_for(lambda: self._taken > asked, timeout_s)
+
+    def close(self) -> None:
+        """Stop, and give the leases back."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=15)
+        try:
+            with engine.connect(self._url, self.pgpass) as connection:
+                leases.release(connection, "stream", sorted(self._hosted), self._launch.token)
+                leases.release(connection, "driver", [self._launch.driver], self._launch.token)
+        except DependencyDown:
+            _log.info("leases lapse by themselves: the registry is away")
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            began = time.monotonic()
+            try:
+                with engine.connect(self._url, self.pgpass) as connection:
+                    picture = self._look(connection, began)
+            except DependencyDown as error:
+                self._away(error)
+            except Exception:  # noqa: BLE001  # named boundary: a dead thread would let every lease lapse in silence
+                _log.exception("the registry could not be read")
+            else:
+                self._back()
+                with self._looked:
+                    self._picture, self._taken = picture, began
+                    self._looked.notify_all()
+            self._stop.wait(max(0.05, LOOK_S - (time.monotonic() - began)))
+
+    def _look(self, connection: Connection, began: float) -> Picture:
+        name, token = self._launch.driver, self._launch.token
+        now = connection.execute(select(func.now())).scalar_one()
+        row = drivers.find(connection, name)
+        if row is None or row.token != token:
+            return Picture(now, fenced=True)
+        hosted = {each.id: each for each in streams.of_driver(connection, name)}
+        self._hosted = frozenset(hosted)
+        if began - self._renewed >= RENEW_S:
+            if not drivers.beat(connection, name, token, state=self.state, spark_ui=self.spark_ui):
+                return Picture(now, fenced=True)
+            self._note(leases.renew_all(connection, token, STREAM_TTL), began)
+            self._renewed = began
+        self._give_back(connection)
+        wanted, later = {}, set()
+        for each in hosted.values():
+            if each.desired != "running" or each.blocked is not None or each.removed_at is not None:
+                continue
+            if each.run_after is not None and each.run_after > now:
+                later.add(each.id)
+            else:
+                wanted[each.id] = each.generation
+        for stream in sorted(wanted):
+            if not self.leased(stream) and self._take(connection, "stream", stream):
+                self._note({("stream", stream)}, began)
+        found = generations.of_streams(connection, wanted)
+        seen = select(observations.c.stream, observations.c.query_id).where(observations.c.stream.in_(wanted))
+        known = {row.stream: row.query_id for row in connection.execute(seen)}
+        run = {
+            stream: Wanted(stream, each.generation, each.spec, each.checkpoint, known.get(stream))
+            for stream, each in found.items()
+        }
+        return Picture(now, run, frozenset(later), frozenset(hosted))
+
+    def _give_back(self, connection: Connection) -> None:
+        """Streams that moved to another driver: their leases are in its way."""
+        with self._looked:
+            gone = sorted(set(self._until) - self._hosted - self.busy)
+            for stream in gone:
+                del self._until[stream]
+        if gone:
+            leases.release(connection, "stream", gone, self._launch.token)
+
+    def _take(self, connection: Connection, scope: str, name: str) -> bool:
+        taken = leases.take(connection, scope, name, self._launch.token, self._holder, STREAM_TTL)
+        return taken is not None
+
+    def _note(self, held: set[tuple[str, str]], asked: float) -> None:
+        until = asked + STREAM_TTL.total_seconds()
+        with self._looked:
+            for scope, name in held:
+                if scope == "stream":
+                    self._until[name] = until
+
+    def _away(self, error: DependencyDown) -> None:
+        if self._away_since is None:
+            self._away_since = time.monotonic()
+            _log.warning("the registry is away, streams land on", why=error.why)
+
+    def _back(self) -> None:
+        if self._away_since is not None:
+            _log.info("the registry is back", away_s=round(time.monotonic() - self._away_since, 1))
+            self._away_since = None

@@ -1,0 +1,84 @@
+"""Splitting rows: which rules a row breaks, and the shape in which bad rows are kept aside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from lakeward.connectors.decode.json import ERROR, RAW, REASON
+from lakeward.connectors.iceberg import quarantine
+from lakeward.errors import SpecError
+from lakeward.spec.positions import INGESTED_AT, POSITION_TYPES
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def check_rule(frame: DataFrame, rule: str, condition: str) -> None:
+    """Analyse one rule against the transform's columns.
+
+    Raises:
+        SpecError: it is not a condition on them.
+    """
+    from pyspark.errors import AnalysisException, ParseException
+    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+
+    try:
+        kind = frame.select(F.expr(condition).alias("rule")).schema["rule"].dataType.typeName()
+    except (AnalysisException, ParseException) as error:
+        raise SpecError(f"Rule {rule} does not fit the transform's columns", why=str(error).splitlines()[0]) from error
+    if kind != "boolean":
+        raise SpecError(f"Rule {rule} is no condition", why=f"`{condition}` gives {kind.upper()}, not true or false")
+
+
+def judged(frame: DataFrame, rules: Mapping[str, str]) -> DataFrame:
+    """Rows with REASON: the first rule a row breaks, null if none.
+
+    A rule is broken by `false` alone. One that cannot be known (null) holds, as in SQL's CHECK: `dep_delay BETWEEN ..`
+    says nothing about a cancelled flight; whoever wants the value writes a rule `dep_delay IS NOT NULL`.
+    """
+    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+
+    broken = F.coalesce(
+        *(F.when(F.expr(condition).eqNullSafe(F.lit(False)), F.lit(rule)) for rule, condition in rules.items()),
+        F.lit(None).cast("string"),
+    )
+    return frame.withColumn(REASON, broken)
+
+
+def undecoded(decoded: DataFrame, source: str) -> DataFrame:
+    """The records that could not be decoded, shaped for the quarantine table."""
+    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+
+    kept = [column for column in decoded.columns if column in POSITION_TYPES]
+    return decoded.where(F.col(REASON).isNotNull()).select(
+        F.lit(source).alias(quarantine.SOURCE),
+        *kept,
+        F.col(REASON).alias(quarantine.REASON),
+        F.col(RAW).alias(quarantine.RAW),
+        F.col(ERROR).alias(quarantine.ERROR),
+    )
+
+
+def broken(judgement: DataFrame, rules: Mapping[str, str], source: str, identity: Sequence[str]) -> DataFrame:
+    """The rows that broke a rule, shaped for the quarantine table: `raw` is the row as JSON, `error` the rule's text.
+
+    Rows without a source position (aggregates) are identified by their content: a window is emitted once.
+    """
+    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+
+    own = [column for column in judgement.columns if column != REASON]
+    whole = F.to_json(F.struct(*(F.col(f"`{column}`") for column in own)))
+    text = F.create_map(*(F.lit(part) for pair in rules.items() for part in pair))
+    kept = [F.col(column) for column in own if column in POSITION_TYPES]
+    if not set(identity) <= set(own):
+        kept = [F.lit(None).cast(POSITION_TYPES[c]).alias(c) for c in identity if POSITION_TYPES[c] != "BIGINT"]
+        kept += [F.xxhash64(whole).alias(c) for c in identity if POSITION_TYPES[c] == "BIGINT"]
+        kept += [F.current_timestamp().alias(INGESTED_AT)]
+    return judgement.where(F.col(REASON).isNotNull()).select(
+        F.lit(source).alias(quarantine.SOURCE),
+        *kept,
+        F.col(REASON).alias(quarantine.REASON),
+        whole.cast("binary").alias(quarantine.RAW),
+        F.concat(F.lit("not: "), F.try_element_at(text, F.col(REASON))).alias(quarantine.ERROR),
+    )

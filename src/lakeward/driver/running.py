@@ -1,0 +1,124 @@
+"""A stream whose query was started: how it is doing, how it is stopped, why it failed."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from lakeward.driver.batch import BatchFunction
+from lakeward.driver.gate import Draining, Gate, wait_until
+from lakeward.driver.references import References
+from lakeward.driver.wanted import Wanted
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.listener import StreamingQueryListener
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_log = structlog.get_logger(__name__)
+
+COMMIT_LOG_S = 10.0
+"""Spark writes its commit log right after a batch; a stop waits this long for it."""
+
+
+@dataclass
+class Running:
+    """One start of one stream."""
+
+    wanted: Wanted
+    query: StreamingQuery
+    function: BatchFunction
+    gate: Gate
+    references: References
+    finding: str
+    session: SparkSession
+    listener: StreamingQueryListener
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def stream(self) -> str:
+        return self.wanted.stream
+
+    @property
+    def exact(self) -> bool:
+        return bool(self.function.landing.exact)
+
+    @property
+    def active(self) -> bool:
+        """Whether the query still runs."""
+        return bool(self.query.isActive)
+
+    def drained(self) -> bool:
+        """Whether no batch runs and Spark has recorded the last one: a stop now replays nothing."""
+        if not self.gate.wait_empty(0):
+            return False
+        newest = self.gate.newest
+        if newest is None or not self.active:
+            return True
+        last = self.query.lastProgress
+        return last is not None and last["batchId"] >= newest
+
+    def stop(self, timeout_s: float) -> bool:
+        """Stop at a batch boundary; True when it was one.
+
+        The batch that runs gets `timeout_s` to finish; then it is interrupted and runs again after the next start.
+        """
+        self.gate.close()
+        clean = self.gate.wait_empty(timeout_s)
+        if clean:
+            clean = wait_until(self.drained, COMMIT_LOG_S)
+        self._end()
+        return clean
+
+    def kill(self) -> None:
+        """Stop at once."""
+        self.gate.close()
+        self._end()
+
+    def _end(self) -> None:
+        try:
+            self.query.stop()
+        except Exception as error:  # noqa: BLE001  # the query is over either way; what it said is in the log
+            _log.warning("query did not stop cleanly", stream=self.stream, error=str(error).splitlines()[0])
+        self.release()
+
+    def release(self) -> None:
+        """Give back what the session holds, of a query that is over."""
+        try:
+            self.session.streams.removeListener(self.listener)
+            self.references.release()
+        except Exception as error:  # noqa: BLE001  # a JVM that is going away has nothing left to release
+            _log.debug("release failed", stream=self.stream, error=str(error))
+
+    def failure(self) -> tuple[BaseException, str] | None:
+        """Why the query ended by itself: the exception and all the text there is for classing it; None if it did not.
+
+        A batch turned away at a closed gate is no failure.
+        """
+        if self.active:
+            return None
+        raised = self.function.failure
+        if isinstance(raised, Draining):
+            return None
+        text = _causes(self.query)
+        if raised is not None:
+            return raised, text
+        return RuntimeError(text.splitlines()[0] if text else "the query ended without a reason"), text
+
+
+def _causes(query: Any) -> str:
+    """Class and message of the query's exception and everything that caused it, outermost first."""
+    option = query._jsq.exception()
+    if not option.isDefined():
+        return ""
+    lines, throwable = [], option.get().cause()
+    for _ in range(20):  # causes can point at themselves
+        if throwable is None:
+            break
+        said = str(throwable.getMessage() or "").strip()
+        lines.append(f"{throwable.getClass().getName()}: {said.splitlines()[0] if said else ''}")
+        throwable = throwable.getCause()
+    return "\n".join(lines)

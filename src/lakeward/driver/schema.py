@@ -1,0 +1,43 @@
+"""Do the transform's columns fit the sink's table? Asked before the query starts, so that nobody waits for a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from lakeward.errors import SpecError
+
+
+def check(
+    stream: str, table: str, given: Mapping[str, str], has: Mapping[str, str], fits: Callable[[str], bool]
+) -> None:
+    """Compare columns by name and type.
+
+    Args:
+        stream, table: for the text.
+        given: the transform's columns, name -> type.
+        has: the table's.
+        fits: whether the given type of a column may be written into the table's, asked where they differ.
+
+    Raises:
+        SpecError: names every missing, extra and unfitting column.
+    """
+    extra = [name for name in given if name not in has]
+    missing = [name for name in has if name not in given]
+    unfit = [
+        f"{name} is {given[name].upper()}, the table has {has[name].upper()}"
+        for name in given
+        if name in has and given[name] != has[name] and not fits(name)
+    ]
+    if not (extra or missing or unfit):
+        return
+    parts = []
+    if extra:
+        parts.append(f"not in the table: {', '.join(extra)}")
+    if missing:
+        parts.append(f"only in the table: {', '.join(missing)}")
+    parts += unfit
+    raise SpecError(
+        f"The transform of stream {stream} gives other columns than table {table} has",
+        why="; ".join(parts),
+        next=f"change the transform in conf/streams/{stream}.yaml, or the table: ALTER TABLE lake.{table} ...",
+    )

@@ -1,0 +1,108 @@
+"""The Spark session of one launch, and a session of its own for each stream."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from string import Template
+from typing import TYPE_CHECKING
+
+from lakeward import jars
+from lakeward.connectors.iceberg import catalog
+from lakeward.runtime import Launch
+from lakeward.spec.stream import StreamSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOGGING = Path(__file__).with_name("log4j2.properties")
+SPARK_LOG = "spark.log"
+_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_HDFS = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+# A stream's own conf may not loosen what exactness or secrecy stand on.
+_FIXED = ("spark.sql.catalog.", "spark.sql.extensions", "spark.sql.session.timeZone", "spark.wap.", "spark.redaction.")
+
+
+def conf(launch: Launch) -> dict[str, str]:
+    """The Spark conf of a launch. Holds no secret: it is shown in the Spark UI and on the JVM's command line."""
+    local = launch.conf.get("spark.master", "local[2]").startswith("local")
+    classpath = jars.spark_classpath(launch.runtime.jars)
+    temporary = launch.folder / "tmp"
+    base = {
+        "spark.master": "local[2]",
+        "spark.app.name": f"lakeward {launch.driver}",
+        "spark.driver.memory": "1g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "true",
+        "spark.ui.port": "0",
+        "spark.ui.killEnabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.ui.retainedJobs": "200",
+        "spark.ui.retainedStages": "200",
+        "spark.ui.retainedTasks": "2000",
+        "spark.sql.ui.retainedExecutions": "50",
+        "spark.sql.streaming.ui.retainedQueries": "20",
+        "spark.local.dir": str(temporary),
+        "spark.sql.warehouse.dir": str(temporary / "warehouse"),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.ansi.enabled": "true",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.streaming.stopTimeout": "60000",
+        "spark.sql.streaming.noDataProgressEventInterval": "10000",
+        "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
+        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+        "spark.sql.streaming.stateStore.rocksdb.boundedMemoryUsage": "true",
+        "spark.sql.streaming.stateStore.rocksdb.maxMemoryUsageMB": "128",
+        # A batch's rows are cached between its count and its landing; the default keeps them compressed already.
+        "spark.cleaner.periodicGC.interval": "10min",
+    }
+    found = ",".join(str(jar) for jar in classpath)
+    if local:
+        base["spark.driver.extraClassPath"] = os.pathsep.join(str(jar) for jar in classpath)
+    else:
+        base["spark.jars"] = found
+    base |= catalog.spark_conf(launch.runtime.lake)
+    base |= launch.conf
+    logging = (launch.folder / LOGGING.name).as_uri()
+    options = f"-Dlog4j2.configurationFile={logging} -Dderby.system.home={temporary} -XX:+ExitOnOutOfMemoryError"
+    if local and "-XX:+Use" not in launch.conf.get("spark.driver.extraJavaOptions", ""):
+        options += " -XX:+UseSerialGC"  # a heap of a gigabyte on two cores: a third less memory than G1
+    base["spark.driver.extraJavaOptions"] = f"{options} {launch.conf.get('spark.driver.extraJavaOptions', '')}".strip()
+    return base
+
+
+def start(launch: Launch) -> SparkSession:
+    """Start the JVM and the session. Once a process."""
+    launch.folder.mkdir(parents=True, exist_ok=True)
+    (launch.folder / "tmp").mkdir(exist_ok=True)
+    text = Template(LOGGING.read_text()).substitute(file=launch.folder / SPARK_LOG)
+    (launch.folder / LOGGING.name).write_text(text)
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"  # the UI listens on what this says, else on every address
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    if launch.runtime.pgpass is not None:
+        os.environ.setdefault("PGPASSFILE", str(launch.runtime.pgpass))
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder
+    for name, value in conf(launch).items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def for_stream(session: SparkSession, spec: StreamSpec) -> SparkSession:
+    """A session of the stream's own: its conf and its views are nobody else's."""
+    own = session.newSession()
+    for name, value in stream_conf(spec).items():
+        own.conf.set(name, value)
+    return own
+
+
+def stream_conf(spec: StreamSpec) -> Mapping[str, str]:
+    """The session conf of one stream: its state store and its own `spark:` keys."""
+    provider = _ROCKSDB if spec.state.provider == "rocksdb" else _HDFS
+    wanted = {"spark.sql.streaming.stateStore.providerClass": provider}
+    wanted |= {name: value for name, value in spec.spark.items() if not name.startswith(_FIXED)}
+    return wanted

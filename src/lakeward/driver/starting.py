@@ -1,0 +1,226 @@
+"""Starting one stream: reach its sources, judge its checkpoint, build its plan, prepare its tables, start the query."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from lakeward.connectors.iceberg import java, quarantine, table
+from lakeward.connectors.iceberg.check import TableState, check_table
+from lakeward.connectors.iceberg.writer import ExactAppend
+from lakeward.connectors.kafka import broker
+from lakeward.driver import checkpoint, flow, preflight, schema, session
+from lakeward.driver.batch import BatchFunction, Done
+from lakeward.driver.flow import Flow
+from lakeward.driver.gate import Gate
+from lakeward.driver.landing import IcebergLanding, KafkaLanding, Landing
+from lakeward.driver.references import References
+from lakeward.driver.running import Running
+from lakeward.driver.wanted import Wanted
+from lakeward.errors import SpecError
+from lakeward.runtime import CATALOG, Runtime
+from lakeward.spec.sinks import IcebergSink
+from lakeward.spec.sql import quote_table
+from lakeward.spec.stream import StreamSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.listener import StreamingQueryListener
+
+_log = structlog.get_logger(__name__)
+
+TOPICS_EVERY_S = 30.0
+"""How old a topic's id may be when a batch compares it: a recreated topic is seen at the latest after this."""
+
+
+@dataclass(frozen=True)
+class Starter:
+    """What every start of a stream in this driver needs.
+
+    Args:
+        spark: the driver's session.
+        runtime: addresses.
+        held: (stream) raises unless this driver's lease of it is live.
+        report: takes batches.
+        listener: makes the listener of one stream.
+    """
+
+    spark: SparkSession
+    runtime: Runtime
+    held: Callable[[str], None]
+    report: Callable[[Done], None]
+    listener: Callable[[Wanted], StreamingQueryListener]
+
+    def start(self, wanted: Wanted) -> Running:
+        """Start a stream's query.
+
+        Raises:
+            SpecError: the spec does not fit its sources or its sink.
+            Blocked: checkpoint and table disagree.
+            DependencyDown: broker or catalog cannot be reached.
+        """
+        began = time.monotonic()
+        spec = wanted.spec
+        inlets = flow.inlets(spec, self.runtime)
+        topics = _Topics(inlets)
+        topics.now()  # a broker that is away is said here, in one sentence, and not after Spark's minutes of retries
+        own = session.for_stream(self.spark, spec)
+        landing = self._landing(own, wanted, topics)
+        found = self._judge(own, wanted, landing)
+        references = References(spec.id, spec.reference)
+        built = flow.build(own, spec, inlets, references.frames(own), fresh=found is preflight.Finding.FRESH)
+        if isinstance(landing, IcebergLanding):
+            landing.writer.stateful = built.stateful
+        self._prepare(own, spec, built)
+        gate = Gate()
+        function = BatchFunction(
+            session=own,
+            stream=spec.id,
+            generation=wanted.generation,
+            flow=built,
+            landing=landing,
+            gate=gate,
+            references=references,
+            quarantine_table=str(spec.quarantine.table) if spec.quarantine else None,
+            report=self.report,
+        )
+        listener = self.listener(wanted)
+        own.streams.addListener(listener)
+        query = (
+            built.query.writeStream.queryName(spec.id)
+            .foreachBatch(function)
+            .outputMode("append")
+            .option("checkpointLocation", wanted.checkpoint)
+            .trigger(processingTime=_interval(spec))
+            .start()
+        )
+        _log.info(
+            "stream started",
+            stream=spec.id,
+            generation=wanted.generation,
+            checkpoint=str(found),
+            shape="with state" if built.stateful else "row by row",
+            lineage=built.lineage,
+            query_id=str(query.id),
+            seconds=round(time.monotonic() - began, 2),
+        )
+        return Running(
+            wanted=wanted,
+            query=query,
+            function=function,
+            gate=gate,
+            references=references,
+            finding=str(found),
+            session=own,
+            listener=listener,
+        )
+
+    def _landing(self, own: SparkSession, wanted: Wanted, topics: _Topics) -> Landing:
+        spec = wanted.spec
+        sources = [str(name) for name in spec.sources]
+        if spec.sink.iceberg is not None:
+            sink = spec.sink.iceberg
+            if sink.mode != "append" or sink.commit != "exact":
+                raise SpecError(
+                    f"Stream {spec.id} cannot be run yet", why=f"iceberg mode {sink.mode}, commit {sink.commit}"
+                )
+            return IcebergLanding(
+                ExactAppend(
+                    session=own,
+                    stream=spec.id,
+                    table=str(sink.table),
+                    query_name=spec.id,
+                    sources=sources,
+                    generation=wanted.generation,
+                    topic_ids=topics.now,
+                )
+            )
+        if spec.sink.kafka is not None:
+            broker.bootstrap_of(spec.sink.kafka.connection, self.runtime.kafka)
+            stream = spec.id
+            return KafkaLanding(own, stream, sources, spec.sink.kafka, self.runtime.kafka, lambda: self.held(stream))
+        raise SpecError(f"Stream {spec.id} cannot be run yet", why=f"sink {spec.sink.connector} is not built")
+
+    def _judge(self, own: SparkSession, wanted: Wanted, landing: Landing) -> preflight.Finding:
+        """Compare checkpoint and table before anything runs."""
+        state = self._state(own, wanted.spec)
+        files = checkpoint.files_of(own, wanted.checkpoint)
+        verdict = preflight.classify(
+            wanted.stream,
+            checkpoint.read(files, wanted.checkpoint),
+            state.position if state is not None else None,
+            exact=landing.exact,
+            known_query=wanted.known_query,
+        )
+        finding = verdict.check()
+        halt = check_table(state) if state is not None else None
+        if halt is not None:
+            raise halt.error()
+        return finding
+
+    def _state(self, own: SparkSession, spec: StreamSpec) -> TableState | None:
+        name = spec.sink.table
+        if name is None:
+            return None
+        try:
+            if not own.catalog.tableExists(quote_table(name, CATALOG)):
+                return None
+        except Exception as error:
+            if java.trouble(error) in (java.Trouble.UNREACHABLE, java.Trouble.UNKNOWN):
+                raise java.catalog_down(name, error) from error
+            raise
+        return java.state_of(java.metadata_of(java.load(own, name)), spec.id, name)
+
+    def _prepare(self, own: SparkSession, spec: StreamSpec, built: Flow) -> None:
+        """Create the tables, or check that the sink's fits."""
+        sink = spec.sink.iceberg
+        if sink is not None:
+            self._prepare_sink(own, spec, sink, built)
+        if spec.quarantine is not None:
+            quarantine.create(own, str(spec.quarantine.table))
+
+    def _prepare_sink(self, own: SparkSession, spec: StreamSpec, sink: IcebergSink, built: Flow) -> None:
+        fields = [str(each) for each in sink.partition_by]
+        if table.create(own, str(sink.table), built.columns, fields, sink.properties):
+            _log.info("table created", stream=spec.id, table=str(sink.table), partition_by=fields)
+            return
+        there = own.table(quote_table(sink.table, CATALOG)).schema
+        given = {field.name: field.dataType.simpleString() for field in built.columns.fields}
+        has = {field.name: field.dataType.simpleString() for field in there.fields}
+        schema.check(spec.id, str(sink.table), given, has, lambda name: _fits(own, given[name], has[name]))
+
+
+class _Topics:
+    """The topic ids of a stream's sources, asked again when the last answer is old."""
+
+    def __init__(self, inlets: list[flow.Inlet]) -> None:
+        self._inlets = inlets
+        self._known: dict[str, str] = {}
+        self._until = 0.0
+
+    def now(self) -> dict[str, str]:
+        if time.monotonic() >= self._until:
+            found: dict[str, str] = {}
+            for inlet in self._inlets:
+                if inlet.spec.kafka is not None:
+                    found |= broker.topic_ids(inlet.bootstrap, inlet.spec.kafka)
+            self._known, self._until = found, time.monotonic() + TOPICS_EVERY_S
+        return self._known
+
+
+def _interval(spec: StreamSpec) -> str:
+    every = spec.trigger.every
+    if every is None:
+        raise SpecError(f"Stream {spec.id} cannot be run yet", why=f"trigger {spec.trigger.kind} is not built")
+    return str(every.spark)
+
+
+def _fits(own: SparkSession, given: str, has: str) -> bool:
+    """Whether Spark stores one type in the other without a possible loss."""
+    jvm: Any = own._jvm
+    parse = jvm.org.apache.spark.sql.types.DataType.fromDDL
+    return bool(jvm.org.apache.spark.sql.catalyst.expressions.Cast.canUpCast(parse(given), parse(has)))

@@ -1,0 +1,52 @@
+"""What the registry wants of this driver, and what it saw last. A plain picture, taken about once a second."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from lakeward.spec.stream import StreamSpec
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One stream that should run.
+
+    Attributes:
+        stream, generation: what to run.
+        document: the resolved spec as it stands in the registry.
+        checkpoint: its folder.
+        known_query: the query id last seen for it, None if it never ran.
+    """
+
+    stream: str
+    generation: int
+    document: Mapping[str, Any]
+    checkpoint: str
+    known_query: str | None = None
+
+    @property
+    def spec(self) -> StreamSpec:
+        """The spec as a model."""
+        return StreamSpec.model_validate(dict(self.document))
+
+
+@dataclass(frozen=True)
+class Picture:
+    """The registry at one moment.
+
+    Attributes:
+        now: database time.
+        run: streams to run now, by id.
+        later: streams that are to run, but not before their back-off is over.
+        hosted: every stream this driver hosts, run or not.
+        fenced: a newer launch of this driver exists.
+    """
+
+    now: datetime
+    run: Mapping[str, Wanted] = field(default_factory=dict)
+    later: frozenset[str] = frozenset()
+    hosted: frozenset[str] = frozenset()
+    fenced: bool = False
