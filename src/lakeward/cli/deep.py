@@ -7,12 +7,15 @@ columns. Nothing is read but the headers of reference files, nothing is written,
 from __future__ import annotations
 
 import csv
+import os
 import re
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
+from lakeward.errors import LakewardError
 from lakeward.runtime import Project
 from lakeward.spec.document import read_document
 from lakeward.spec.files import dotted
@@ -47,22 +50,42 @@ def deep_problems(project: Project, loaded: Loaded) -> list[Problem]:
 
 @contextmanager
 def _session() -> Iterator[SparkSession]:
+    from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
 
     from lakeward import jars
 
     jars.find_java()  # says in one sentence what is missing, where Spark would print a shell script's complaint
+    # Spark logs every analysis error with its stack trace; here they come back as problems.
+    PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
     builder = SparkSession.builder.master("local[1]").appName("lakeward config validate")
-    quiet = Path(__file__).with_name("quiet.log4j2.properties")
-    settings = _SETTINGS | {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={quiet.as_uri()}"}
-    for key, value in settings.items():
+    for key, value in _SETTINGS.items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("OFF")
+    with tempfile.TemporaryFile() as chatter:
+        try:
+            with _stderr_to(chatter):
+                spark = builder.getOrCreate()
+        except Exception as error:  # noqa: BLE001 - pyspark raises bare exceptions when its JVM does not come up
+            chatter.seek(0)
+            said = chatter.read().decode(errors="replace").strip().splitlines()[-5:]
+            raise LakewardError("Spark did not start", why="\n        ".join([str(error), *said]),
+                                next="lakeward doctor") from None  # fmt: skip
+        try:
+            yield spark
+        finally:
+            spark.stop()
+
+
+@contextmanager
+def _stderr_to(file: IO[bytes]) -> Iterator[None]:
+    """Give what is started inside another stderr for its whole life: the JVM greets people with a page of text."""
+    before = os.dup(2)
+    os.dup2(file.fileno(), 2)
     try:
-        yield spark
+        yield
     finally:
-        spark.stop()
+        os.dup2(before, 2)
+        os.close(before)
 
 
 class _Deep:
