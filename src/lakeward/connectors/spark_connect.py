@@ -6,6 +6,7 @@ whoever starts one records its session id first, whoever takes over calls `inter
 
 from __future__ import annotations
 
+import logging
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -101,6 +102,8 @@ def _open(runtime: Runtime, session_id: str) -> SparkSession:
         ) from None
     from pyspark.sql.connect.session import SparkSession
 
+    # Errors reach the caller; pyspark's own copy of them on stderr, a page each, helps nobody.
+    logging.getLogger("SQLQueryContextLogger").disabled = True
     token = runtime.connect_token_file.read_text().strip() if runtime.connect_token_file else ""
     parts = [f"session_id={session_id}", f"user_id={USER}", *([f"token={token}"] if token else [])]
     return SparkSession.builder.remote(f"sc://{host}:{port}/;{';'.join(parts)}").create()

@@ -12,7 +12,6 @@ import psutil
 
 from lakeward.connectors.spark_connect import endpoint
 from lakeward.runtime import Runtime
-from lakeward.tables.act.statements import Statement
 
 if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession
@@ -44,9 +43,9 @@ class Statements:
         self._spark = spark
         self._stopped = threading.Event()
 
-    def execute(self, statement: Statement) -> list[dict[str, Any]]:
+    def execute(self, statement: str) -> list[dict[str, Any]]:
         """Run one statement; its rows."""
-        rows = self._spark.sql(statement.text, args=dict(statement.values)).collect()
+        rows = self._spark.sql(statement).collect()
         return [row.asDict(recursive=True) for row in rows]
 
     def stop(self) -> None:
@@ -54,7 +53,7 @@ class Statements:
         self._stopped.set()
         self._spark.interruptAll()
 
-    def run(self, statements: list[Statement], limit_s: float) -> Run:
+    def run(self, statements: list[str], limit_s: float) -> Run:
         """Run statements one after the other; the first that fails ends it. Never raises for what the server says."""
         from grpc import RpcError
         from pyspark.errors import PySparkException

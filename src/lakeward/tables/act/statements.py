@@ -1,29 +1,23 @@
-"""The Iceberg procedures as statements: fixed text, every value bound."""
+"""The Iceberg procedures as statements.
+
+`CALL` takes no bound values once a second SQL extension (Delta) wraps the parser, so every value becomes a literal by
+`literal` and every name is ours.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any
+from datetime import UTC, datetime
 
 from lakeward.runtime import CATALOG
 from lakeward.spec.policy import Policy
-from lakeward.spec.sql import quote
+from lakeward.spec.sql import quote, quote_text
 from lakeward.tables.plan.model import Action, Rewrite
 
 _AT_ONCE = 2  # file groups rewritten at a time: the server is shared
 
 
-@dataclass(frozen=True)
-class Statement:
-    """SQL with named parameters, as `SparkSession.sql` takes it."""
-
-    text: str
-    values: Mapping[str, Any] = field(default_factory=dict)
-
-
-def statements(table: str, action: Action, policy: Policy) -> list[Statement]:
+def statements(table: str, action: Action, policy: Policy) -> list[str]:
     """What has to be run for a planned action, in order."""
     if action.action == "compact":
         return [rewrite(table, each, policy) for each in action.rewrites]
@@ -33,9 +27,9 @@ def statements(table: str, action: Action, policy: Policy) -> list[Statement]:
     return [expire(table, action.older_than, action.retain_last)]
 
 
-def rewrite(table: str, wanted: Rewrite, policy: Policy) -> Statement:
+def rewrite(table: str, wanted: Rewrite, policy: Policy) -> str:
     """Compaction of some partitions, in one commit unless it is more than a group's worth of bytes."""
-    options = {
+    options: dict[str, str | int] = {
         "target-file-size-bytes": wanted.target,
         "min-file-size-bytes": wanted.below,
         "min-input-files": 2,
@@ -52,31 +46,40 @@ def rewrite(table: str, wanted: Rewrite, policy: Policy) -> Statement:
         }
     if wanted.delete_files:
         options |= {"delete-file-threshold": policy.deletes.min_delete_files, "remove-dangling-deletes": "true"}
-    arguments: dict[str, Any] = {}
+    arguments: dict[str, str | int | datetime] = {}
     if wanted.where:
         arguments["where"] = " OR ".join(f"({condition})" for condition in wanted.where)
     return _call("rewrite_data_files", table, arguments, {key: str(value) for key, value in options.items()})
 
 
-def expire(table: str, older_than: datetime, retain_last: int) -> Statement:
+def expire(table: str, older_than: datetime, retain_last: int) -> str:
     """Expiry with both bounds said: never the procedure's own defaults."""
     return _call(
         "expire_snapshots", table, {"older_than": older_than, "retain_last": retain_last, "stream_results": True}
     )
 
 
+def literal(value: str | int | datetime) -> str:
+    """A value as a Spark SQL literal."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, datetime):
+        # Snapshots are stamped in milliseconds; cut, not rounded, so that the edge itself is never crossed.
+        return f"TIMESTAMP {quote_text(value.astimezone(UTC).isoformat(sep=' ', timespec='milliseconds'))}"
+    return quote_text(value)
+
+
 def _call(
     procedure: str,
     table: str,
-    arguments: Mapping[str, Any] | None = None,
+    arguments: Mapping[str, str | int | datetime] | None = None,
     options: Mapping[str, str] | None = None,
-) -> Statement:
-    values: dict[str, Any] = {"table": f"{CATALOG}.{table}", **(arguments or {})}
-    parts = [f"{name} => :{name}" for name in values]
+) -> str:
+    values = {"table": f"{CATALOG}.{table}", **(arguments or {})}
+    parts = [f"{name} => {literal(value)}" for name, value in values.items()]
     if options:
-        pairs = []
-        for number, (key, value) in enumerate(options.items()):
-            values |= {f"key{number}": key, f"value{number}": value}
-            pairs.append(f":key{number}, :value{number}")
-        parts.append(f"options => map({', '.join(pairs)})")
-    return Statement(f"CALL {quote(CATALOG)}.{quote('system')}.{quote(procedure)}({', '.join(parts)})", values)
+        pairs = ", ".join(f"{literal(key)}, {literal(value)}" for key, value in options.items())
+        parts.append(f"options => map({pairs})")
+    return f"CALL {quote(CATALOG)}.{quote('system')}.{quote(procedure)}({', '.join(parts)})"

@@ -1,0 +1,233 @@
+"""A real Spark Connect server, a real registry, and small real tables."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lakeward import jars
+from lakeward.connectors.iceberg import catalog as addresses
+from lakeward.connectors.iceberg.position import Position, key
+from lakeward.connectors.spark_connect import session
+from lakeward.registry import streams
+from lakeward.registry.engine import migrate
+from lakeward.registry.schema import generations
+from lakeward.registry.schema import streams as stream_rows
+from lakeward.runtime import Lake, Project, Runtime
+from lakeward.spec.tables import Tables
+from lakeward.stack import connect as stack_connect
+from lakeward.stack import ports, private
+from lakeward.tables.site import Site
+
+if TYPE_CHECKING:
+    from pyspark.sql.connect.session import SparkSession
+
+TOKEN = "token-of-the-tests"
+
+
+@pytest.fixture(scope="session")
+def connect_server(lake: Lake, postgres: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
+    """A Connect server on loopback with a token, and the runtime that names it."""
+    folder = tmp_path_factory.mktemp("connect")
+    jars.ensure()
+    port = ports.any_free()
+    conf = addresses.spark_conf(lake) | stack_connect.server_conf(port, "1g")
+    conf |= {"spark.sql.warehouse.dir": str(folder / "warehouse"), "spark.local.dir": str(folder / "local")}
+    home = jars.pyspark_jars().parent
+    command = [str(home / "bin" / "spark-submit"), "--jars", ",".join(str(jar) for jar in jars.spark_classpath())]
+    for name, value in conf.items():
+        command += ["--conf", f"{name}={value}"]
+    command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
+    env = {
+        **os.environ, "SPARK_HOME": str(home), "SPARK_CONNECT_AUTHENTICATE_TOKEN": TOKEN,
+        "PGPASSFILE": str(postgres.pgpass), "SPARK_LOCAL_IP": "127.0.0.1",
+    }  # fmt: skip
+    log = folder / "log"
+    with log.open("wb") as sink:
+        server = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink, env=env, cwd=folder, start_new_session=True
+        )
+    try:
+        end = monotonic() + 120
+        while not (ports.answers(port) and stack_connect.answers(f"localhost:{port}", TOKEN)):
+            assert server.poll() is None and monotonic() < end, log.read_text(errors="replace")[-3000:]
+            sleep(0.3)
+        registry = postgres.create_database()
+        migrate(postgres.url(registry), postgres.pgpass)
+        yield Runtime(
+            registry_url_file=private.write(folder / "registry.url", postgres.url(registry)),
+            pgpass=postgres.pgpass,
+            lake=lake,
+            connect=f"127.0.0.1:{port}",
+            connect_token_file=private.write(folder / "token", TOKEN),
+            checkpoints=str(folder / "checkpoints"),
+            drivers=folder / "drivers",
+            jars=jars.spark_folder(),
+        )
+    finally:
+        server.send_signal(signal.SIGTERM)
+        try:
+            server.wait(20)
+        except subprocess.TimeoutExpired:
+            os.killpg(server.pid, signal.SIGKILL)
+            server.wait()
+
+
+@pytest.fixture(scope="session")
+def remote(connect_server: Runtime) -> Iterator[SparkSession]:
+    """A Connect session of the tests' own, to make and change tables with."""
+    with session(connect_server) as spark:
+        spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.maintained")
+        yield spark
+
+
+LOW: dict[str, Any] = {
+    "match": "maintained.*",
+    "why": "tests",
+    "compact": {
+        "min_fragments": 4, "late_min_fragments": 3, "late_after": "1h", "cooldown": "1ms", "cold_after": "10m",
+    },
+    "expire": {"older_than": "1ms", "min_snapshots": 1, "every": "0s"},
+}  # fmt: skip
+
+
+@pytest.fixture
+def site(connect_server: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    """Thresholds low enough for tables of a few rows; and no minute's wait for staged batches."""
+    from datetime import timedelta
+
+    from lakeward.tables.guard import clamps
+
+    monkeypatch.setattr(clamps, "STAGED_FLOOR", timedelta(0))
+    return Site(connect_server, Project(tmp_path), Tables.model_validate({"unsafe": [LOW]}))
+
+
+@dataclass
+class Made:
+    """A table of a test.
+
+    Attributes:
+        name: `namespace.table`.
+        spark: to change it with.
+    """
+
+    name: str
+    spark: SparkSession
+    site: Site
+
+    @property
+    def sql_name(self) -> str:
+        return "lake." + self.name
+
+    def append(self, times: int = 1, rows: int = 6) -> None:
+        """Commit `times` appends of `rows` rows over two origins."""
+        for _ in range(times):
+            self.spark.sql(
+                f"INSERT INTO {self.sql_name} SELECT id, element_at(array('EWR', 'O''Hare'), cast(id % 2 + 1 as int)), "
+                f"timestamp'2013-01-15 10:00:00' FROM range({rows})"
+            ).collect()
+
+    def sql(self, text: str) -> list[Any]:
+        """Run SQL in which `{t}` is the table."""
+        return self.spark.sql(text.format(t=self.sql_name)).collect()
+
+    def rows(self) -> int:
+        return int(self.sql("SELECT count(*) FROM {t}")[0][0])
+
+    def files(self) -> int:
+        return int(self.sql("SELECT count(*) FROM {t}.files")[0][0])
+
+    def head(self) -> Any:
+        """The current snapshot as PyIceberg reads it."""
+        return self.site.load(self.name).current_snapshot()
+
+    def snapshots(self) -> set[int]:
+        return {each.snapshot_id for each in self.site.load(self.name).metadata.snapshots}
+
+    def put_position(self, stream: str, snapshot: Any, seq: int = 1) -> None:
+        """Say that `stream` landed up to `snapshot`, as a driver would."""
+        held = Position(
+            seq=seq, query_id="q", batch=seq - 1, end={"source": "{}"},
+            snapshot=snapshot.snapshot_id, snapshot_seq=snapshot.sequence_number,
+        )  # fmt: skip
+        with self.site.load(self.name).transaction() as change:
+            change.set_properties({key(stream): held.to_json()})
+
+
+@pytest.fixture
+def make_table(remote: SparkSession, site: Site) -> Iterator[Callable[..., Made]]:
+    """Makes partitioned tables; dropped at the end."""
+    made: list[Made] = []
+
+    def make(partitions: str = "months(ts), origin", **properties: str) -> Made:
+        table = Made(f"maintained.t_{uuid.uuid4().hex[:10]}", remote, site)
+        clause = f"PARTITIONED BY ({partitions})" if partitions else ""
+        given = {"format-version": "2", "write.distribution-mode": "hash"} | properties
+        listed = ", ".join(f"'{name}' = '{value}'" for name, value in given.items())
+        table.sql(
+            "CREATE TABLE {t} (id BIGINT, origin STRING, ts TIMESTAMP) "
+            f"USING iceberg {clause} TBLPROPERTIES ({listed})"
+        )
+        made.append(table)
+        return table
+
+    yield make
+    for table in made:
+        table.sql("DROP TABLE {t} PURGE")
+
+
+@pytest.fixture
+def stream(site: Site) -> Iterator[Callable[..., str]]:
+    """Registers streams; removed at the end."""
+    names: list[str] = []
+
+    def register(table: str | None = None, desired: str = "running") -> str:
+        name = f"s-{uuid.uuid4().hex[:8]}"
+        with site.registry() as connection:
+            streams.accept(connection, name, generation=1, driver="d", desired=desired)
+        names.append(name)
+        return name
+
+    yield register
+    with site.registry() as connection:
+        for name in names:
+            connection.execute(generations.delete().where(generations.c.stream == name))
+            connection.execute(stream_rows.delete().where(stream_rows.c.id == name))
+
+
+@contextmanager
+def appending(table: Made, stop_after: int = 1000) -> Iterator[list[int]]:
+    """Append like a stream from another session while the block runs; the list holds rows landed."""
+    import threading
+
+    landed: list[int] = []
+    stop = threading.Event()
+
+    def work() -> None:
+        with session(table.site.runtime) as spark:
+            while not stop.is_set() and len(landed) < stop_after:
+                spark.sql(
+                    f"INSERT INTO {table.sql_name} SELECT id, 'EWR', timestamp'2013-01-15 10:00:00' FROM range(5)"
+                ).collect()
+                landed.append(5)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        while not landed:
+            assert thread.is_alive()
+            sleep(0.05)
+        yield landed
+    finally:
+        stop.set()
+        thread.join()
