@@ -141,6 +141,11 @@ class Runtime(BaseModel):
     drivers: Path
     jars: Path
 
+    def checkpoint_of(self, recorded: str) -> str:
+        """Where a generation's checkpoint stands: below `checkpoints`, unless it was recorded with a place of its own."""
+        whole = recorded.startswith("/") or "://" in recorded
+        return recorded if whole else f"{self.checkpoints.rstrip('/')}/{recorded}"
+
     @classmethod
     def load(cls, file: Path) -> Runtime:
         """Read a runtime file.

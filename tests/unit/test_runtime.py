@@ -60,3 +60,16 @@ def test_places_come_from_the_option_then_the_environment_then_here(tmp_path, mo
     assert Home.locate().root == tmp_path / "h"
     monkeypatch.delenv("LAKEWARD_HOME")
     assert Home.locate(None, Project(tmp_path / "b")).root == tmp_path / "b" / ".lakeward"
+
+
+def test_a_checkpoint_stands_below_the_checkpoints_unless_it_has_a_place_of_its_own(tmp_path):
+    runtime = Runtime(
+        registry_url_file=tmp_path / "url",
+        lake=Lake(warehouse="w"),
+        checkpoints="s3a://bucket/checkpoints/",
+        drivers=tmp_path,
+        jars=tmp_path,
+    )
+    assert runtime.checkpoint_of("flights/2") == "s3a://bucket/checkpoints/flights/2"
+    assert runtime.checkpoint_of("/data/flights") == "/data/flights"
+    assert runtime.checkpoint_of("file:///data/flights") == "file:///data/flights"

@@ -157,7 +157,13 @@ class Link:
         seen = select(observations.c.stream, observations.c.query_id).where(observations.c.stream.in_(wanted))
         known = {row.stream: row.query_id for row in connection.execute(seen)}
         run = {
-            stream: Wanted(stream, each.generation, each.spec, each.checkpoint, known.get(stream))
+            stream: Wanted(
+                stream,
+                each.generation,
+                each.spec,
+                self._launch.runtime.checkpoint_of(each.checkpoint),
+                known.get(stream),
+            )
             for stream, each in found.items()
         }
         return Picture(now, run, frozenset(later), frozenset(hosted))
