@@ -1,0 +1,98 @@
+"""Reading the demo's tables through PyIceberg: positions, windows, and what their metadata says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from lakeward.connectors.iceberg.catalog import pyiceberg_properties
+from lakeward.connectors.iceberg.position import Position as TablePosition
+from lakeward.connectors.iceberg.position import key, parse
+from lakeward.connectors.iceberg.quarantine import STREAM
+from lakeward.demo.broker import Position
+from lakeward.demo.oracle import WindowRow
+from lakeward.runtime import CATALOG, Runtime
+from lakeward.spec.positions import IDENTITY_COLUMNS
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
+
+_WINDOW_COLUMNS = ("hour", "origin", "flights", "departed", "late", "delay_minutes", "worst_delay")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a table's metadata says of its size."""
+
+    files: int
+    rows: int
+    snapshots: int
+
+
+class DemoLake:
+    """The tables of one runtime. Every call loads the table anew."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        from pyiceberg.catalog import load_catalog
+
+        self._catalog: Catalog = load_catalog(CATALOG, **pyiceberg_properties(runtime.lake, runtime.pgpass))
+
+    def _load(self, name: str) -> Table | None:
+        from pyiceberg.exceptions import NoSuchTableError
+
+        try:
+            return self._catalog.load_table(name)
+        except NoSuchTableError:
+            return None
+
+    def position(self, table: str, stream: str) -> TablePosition | None:
+        """What the table says the stream landed; None before its first batch."""
+        found = self._load(table)
+        text = None if found is None else found.properties.get(key(stream))
+        return None if text is None else parse(text, stream, table)
+
+    def shape(self, table: str) -> Shape:
+        """Files, rows and snapshots of the table's head; zeros before it exists."""
+        found = self._load(table)
+        head = None if found is None else found.current_snapshot()
+        if found is None or head is None:
+            return Shape(0, 0, 0)
+        summary = dict(head.summary.additional_properties) if head.summary else {}
+        return Shape(
+            int(summary.get("total-data-files", 0)), int(summary.get("total-records", 0)), len(found.metadata.snapshots)
+        )
+
+    def positions(self, table: str, topic: str, stream: str | None = None) -> list[Position]:
+        """The source positions of all rows of the table that came from `topic`; of one stream's in a quarantine."""
+        found = self._load(table)
+        if found is None or found.current_snapshot() is None:
+            return []
+        rows = self._scan(found, [*IDENTITY_COLUMNS["kafka"], *([STREAM] if stream else [])])
+        return [
+            Position(row["_kafka_partition"], row["_kafka_offset"])
+            for row in rows
+            if row["_kafka_topic"] == topic and (stream is None or row[STREAM] == stream)
+        ]
+
+    def windows(self, table: str) -> list[WindowRow]:
+        """The rows of the windowed table."""
+        found = self._load(table)
+        if found is None or found.current_snapshot() is None:
+            return []
+        return [
+            WindowRow((_ms(row["hour"]), row["origin"]), tuple(row[name] for name in _WINDOW_COLUMNS[2:]))
+            for row in self._scan(found, _WINDOW_COLUMNS)
+        ]
+
+    @staticmethod
+    def _scan(table: Table, columns: Sequence[str]) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = table.scan(selected_fields=tuple(columns)).to_arrow().to_pylist()
+        return rows
+
+
+def _ms(moment: datetime) -> int:
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return round(aware.timestamp() * 1000)

@@ -1,0 +1,259 @@
+"""Proving each stream of the demo: the topic read back, against what the stream's sink holds."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from lakeward.connectors.kafka.position import parse as parse_offsets
+from lakeward.demo import broker
+from lakeward.demo.broker import Message, Position
+from lakeward.demo.lake import DemoLake
+from lakeward.demo.oracle import (
+    BatchRange,
+    WindowVerdict,
+    account,
+    compare_windows,
+    contiguous,
+    decode,
+    events_of,
+    freshness,
+    p99,
+)
+from lakeward.demo.windows import Event, recompute
+from lakeward.spec.sql import ddl_columns
+from lakeward.spec.stream import StreamSpec
+
+WINDOW_MS = 3_600_000
+ALERT_ABOVE_MIN = 120.0
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What the oracle found of one stream; `wrong` names every claim that does not hold."""
+
+    produced: int
+    landed: int
+    quarantined: int
+    late_dropped: int | None
+    missing: int | None
+    duplicates: int | None
+    mismatched_windows: int | None
+    p99_freshness_s: float | None
+    wrong: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic as the broker holds it now, by partition and rising offset."""
+
+    name: str
+    lines: Mapping[int, Sequence[Message]]
+
+    @classmethod
+    def read(cls, bootstrap: str, name: str) -> Topic:
+        """Read all of it."""
+        lines: dict[int, list[Message]] = {}
+        for message in broker.read_topic(bootstrap, name):
+            lines.setdefault(message.position.partition, []).append(message)
+        for line in lines.values():
+            line.sort(key=lambda each: each.position.offset)
+        return cls(name, lines)
+
+    @property
+    def messages(self) -> Iterable[Message]:
+        """All records."""
+        return (message for line in self.lines.values() for message in line)
+
+
+def ranges(recorded: Iterable[Mapping[str, Any]], topic: str) -> list[BatchRange]:
+    """Recorded batches (rows of the registry's `batches`) as ranges of one topic."""
+
+    def offsets(value: Mapping[str, str] | None) -> dict[int, int]:
+        found: dict[int, int] = {}
+        for text in (value or {}).values():
+            found |= parse_offsets(text).get(topic, {})
+        return found
+
+    return [
+        BatchRange(row["batch_id"], offsets(row["start_offsets"]), offsets(row["end_offsets"]), row["committed_at"])
+        for row in recorded
+    ]
+
+
+def planned(checkpoint: Path, topic: str) -> dict[int, Mapping[int, int]]:
+    """Batch number -> its end, from the offset log Spark writes before each batch: a killed driver loses no line of it.
+
+    Spark keeps the newest hundred.
+    """
+    found: dict[int, Mapping[int, int]] = {}
+    for file in (checkpoint / "offsets").glob("[0-9]*"):
+        sources = file.read_text().splitlines()[2:]
+        ends: dict[int, int] = {}
+        for line in sources:
+            ends |= {int(part): int(at) for part, at in json.loads(line).get(topic, {}).items()}
+        found[int(file.name)] = ends
+    return found
+
+
+def complete(
+    recorded: Sequence[BatchRange], log: Mapping[int, Mapping[int, int]], low: Mapping[int, int]
+) -> list[BatchRange]:
+    """All batches in order: those the registry knows, and from the offset log those a killed driver did not record."""
+    known = {batch.batch_id for batch in recorded}
+    result = list(recorded)
+    for number in sorted(set(log) - known):
+        before = next((batch.end for batch in recorded if batch.batch_id == number - 1), log.get(number - 1))
+        if before is not None or number == 0:
+            result.append(BatchRange(number, before if before is not None else low, log[number]))
+    return contiguous(result, low)
+
+
+class Prover:
+    """The oracle applied to the running demo.
+
+    Args:
+        bootstrap: the broker.
+        lake: the tables.
+        source: the flights as the broker holds them.
+    """
+
+    def __init__(self, bootstrap: str, lake: DemoLake, source: Topic) -> None:
+        self._bootstrap = bootstrap
+        self._lake = lake
+        self._source = source
+        self._low = {part: line[0].position.offset for part, line in source.lines.items() if line}
+        self._all = [message.position for message in source.messages]
+
+    def rows(self, spec: StreamSpec, batches: Sequence[BatchRange]) -> Proof:
+        """A stream whose table holds a row for every good record."""
+        kept = self._quarantined(spec)
+        found = account(self._all, self._lake.positions(str(spec.sink.table), self._source.name), kept)
+        wrong = [*self._wrongly_kept(spec, kept)]
+        if found.foreign:
+            wrong.append(f"{spec.id}: {found.foreign} rows have positions the broker does not know")
+        if found.missing:
+            wrong.append(f"{spec.id}: {len(found.missing)} records are missing, the first is {found.missing[0]}")
+        if found.duplicates:
+            wrong.append(f"{spec.id}: {found.duplicates} records are there more than once")
+        return Proof(
+            produced=found.produced,
+            landed=found.landed,
+            quarantined=found.quarantined,
+            late_dropped=None,
+            missing=len(found.missing),
+            duplicates=found.duplicates,
+            mismatched_windows=None,
+            p99_freshness_s=p99(freshness(contiguous_or_recorded(batches), self._source.lines)),
+            wrong=tuple(wrong),
+        )
+
+    def windows(self, spec: StreamSpec, batches: Sequence[BatchRange]) -> Proof:
+        """The windowed stream: its table must equal the windows computed again from the same batches."""
+        columns = _columns(spec)
+        watermark = spec.source.watermark
+        assert watermark is not None  # the demo's own file
+        grouped = events_of(batches, self._source.lines, lambda message: _event(message, columns))
+        expected = recompute(grouped, width_ms=WINDOW_MS, delay_ms=round(watermark.delay.seconds * 1000))
+        kept = self._quarantined(spec)
+        verdict: WindowVerdict = compare_windows(expected, self._lake.windows(str(spec.sink.table)))
+        wrong = [*self._wrongly_kept(spec, kept)]
+        if verdict.mismatched:
+            (start, origin), why = verdict.mismatched[0]
+            when = datetime.fromtimestamp(start / 1000).astimezone().isoformat()
+            wrong.append(
+                f"{spec.id}: {len(verdict.mismatched)} of {verdict.expected} windows differ, the first is "
+                f"{origin} {when}: {why}"
+            )
+        return Proof(
+            produced=len(self._all),
+            landed=verdict.found,
+            quarantined=len(kept),
+            late_dropped=expected.late_dropped,
+            missing=None,
+            duplicates=None,
+            mismatched_windows=len(verdict.mismatched),
+            p99_freshness_s=p99(freshness(batches, self._source.lines)),
+            wrong=tuple(wrong),
+        )
+
+    def alerts(self, spec: StreamSpec) -> Proof:
+        """The Kafka sink: every flight that left very late has an alert; repeats are allowed and counted."""
+        columns = _columns(spec)
+        sent_ms = {message.position: message.timestamp_ms for message in self._source.messages}
+        wanted = {
+            message.position
+            for message in self._source.messages
+            if (row := decode(message.value, columns)) is not None
+            and row["dep_delay"] is not None
+            and row["dep_delay"] > ALERT_ABOVE_MIN
+        }
+        assert spec.sink.kafka is not None  # the demo's own file
+        seen: Counter[Position] = Counter()
+        waits: list[float] = []
+        for alert in broker.read_topic(self._bootstrap, str(spec.sink.kafka.topic)):
+            told = json.loads(alert.value or b"{}")
+            position = Position(told.get("_kafka_partition", -1), told.get("_kafka_offset", -1))
+            seen[position] += 1
+            if position in sent_ms and seen[position] == 1:
+                waits.append(max(0.0, (alert.timestamp_ms - sent_ms[position]) / 1000))
+        missing, foreign = wanted - seen.keys(), seen.keys() - wanted
+        kept = self._quarantined(spec)
+        wrong = [*self._wrongly_kept(spec, kept)]
+        if missing:
+            wrong.append(f"{spec.id}: {len(missing)} alerts are missing")
+        if foreign:
+            wrong.append(f"{spec.id}: {len(foreign)} alerts are about flights that were not that late")
+        return Proof(
+            produced=len(self._all),
+            landed=len(seen),
+            quarantined=len(kept),
+            late_dropped=None,
+            missing=len(missing),
+            duplicates=sum(seen.values()) - len(seen),
+            mismatched_windows=None,
+            p99_freshness_s=p99(waits),
+            wrong=tuple(wrong),
+        )
+
+    def _quarantined(self, spec: StreamSpec) -> list[Position]:
+        if spec.quarantine is None:
+            return []
+        return self._lake.positions(str(spec.quarantine.table), self._source.name, str(spec.id))
+
+    def _wrongly_kept(self, spec: StreamSpec, kept: Sequence[Position]) -> list[str]:
+        """Exactly the records no decoder can read belong into quarantine, each once."""
+        columns = _columns(spec)
+        broken = {message.position for message in self._source.messages if decode(message.value, columns) is None}
+        wrong = []
+        if set(kept) != broken:
+            wrong.append(
+                f"{spec.id}: quarantine holds {len(set(kept) - broken)} good records "
+                f"and lacks {len(broken - set(kept))} broken ones"
+            )
+        if len(kept) != len(set(kept)):
+            wrong.append(f"{spec.id}: quarantine holds {len(kept) - len(set(kept))} records twice")
+        return wrong
+
+
+def contiguous_or_recorded(batches: Sequence[BatchRange]) -> list[BatchRange]:
+    """Batches by number, for measuring; what a killed driver did not record is left out."""
+    return sorted(batches, key=lambda batch: batch.batch_id)
+
+
+def _columns(spec: StreamSpec) -> dict[str, str]:
+    decoder = spec.source.decode
+    assert decoder is not None and decoder.json_ is not None  # the demo's own files
+    return {name: kind.upper() for name, kind in ddl_columns(str(decoder.json_)).items()}
+
+
+def _event(message: Message, columns: Mapping[str, str]) -> Event | None:
+    row = decode(message.value, columns)
+    if row is None or row["time_hour"] is None:
+        return None
+    return Event(round(row["time_hour"].timestamp() * 1000), row["origin"], row["dep_delay"])

@@ -1,0 +1,82 @@
+"""The report of `demo --check`: the figures, and every claim that did not hold."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass
+class StreamReport:
+    """One stream. `missing` and `duplicates` come from source positions; None where rows are many records."""
+
+    id: str
+    sink: str
+    lineage: str
+    state: str
+    produced: int
+    landed: int
+    quarantined: int
+    late_dropped: int | None
+    missing: int | None
+    duplicates: int | None
+    mismatched_windows: int | None
+    restarts: int
+    p99_freshness_s: float | None
+
+
+@dataclass
+class TableReport:
+    """One table around its maintenance."""
+
+    table: str
+    files_before: int | None
+    files_after: int | None
+    rows_before: int | None
+    rows_after: int | None
+    snapshots_before: int | None
+    snapshots_after: int | None
+
+
+@dataclass
+class QualityReport:
+    """One check run."""
+
+    table: str
+    run: str
+    verdict: str
+    failed_checks: list[str]
+    verified_snapshot: int | None
+
+
+@dataclass
+class Report:
+    """Everything of one `demo --check`. `ok` says whether every claim held; `problems` says which did not."""
+
+    seed: int
+    records: int
+    streams: list[StreamReport] = field(default_factory=list)
+    tables: list[TableReport] = field(default_factory=list)
+    quality: list[QualityReport] = field(default_factory=list)
+    dag_runs: dict[str, dict[str, int]] = field(default_factory=dict)
+    timings_s: dict[str, float] = field(default_factory=dict)
+    peak_pss_bytes: int = 0
+    story: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    machine: dict[str, Any] = field(default_factory=dict)
+
+    def claim(self, holds: bool, otherwise: str) -> None:
+        """Note a claim that does not hold."""
+        if not holds:
+            self.problems.append(otherwise)
+
+    @property
+    def ok(self) -> bool:
+        """Whether every claim held."""
+        return not self.problems
+
+    def document(self) -> dict[str, Any]:
+        """The JSON."""
+        data = asdict(self)
+        runs = data.pop("dag_runs")
+        return {"ok": self.ok, **data, "airflow": {"dag_runs": runs}}

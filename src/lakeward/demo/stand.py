@@ -1,0 +1,172 @@
+"""The demo's stage: the stack brought up with its topics and streams, and hands to reach it."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+
+from lakeward.backends.base import Job, Life
+from lakeward.backends.local import LocalBackend
+from lakeward.demo.airflow_api import Airflow
+from lakeward.demo.memory import tree_pss_bytes
+from lakeward.errors import LakewardError
+from lakeward.registry import deploy
+from lakeward.registry.engine import connect
+from lakeward.runtime import Home, Project, Runtime, registry_url
+from lakeward.spec.loader import load_project
+from lakeward.spec.problems import raise_if_any
+from lakeward.spec.stream import StreamSpec
+from lakeward.stack.kafka import create_topic
+from lakeward.stack.stack import Stack
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+PARTITIONS = 3
+AUTHOR = "demo"
+DRIVER_GRACE_S = 60.0
+Say = Callable[[str], None]
+
+
+@dataclass
+class Stand:
+    """One home with the demo's project deployed on it.
+
+    Attributes:
+        project: with the demo's streams.
+        home: where the stack's state is.
+        say: takes one line for the person.
+    """
+
+    project: Project
+    home: Home
+    say: Say
+    _up: dict[str, Any] = field(default_factory=dict, init=False)
+
+    @property
+    def stack(self) -> Stack:
+        """The stack of this home."""
+        return Stack(self.project, self.home)
+
+    def up(self) -> float:
+        """Bring the stack up with topics and streams; returns the seconds it took."""
+        begun = time.monotonic()
+        self._up = self.stack.up(None, self._populate, self.say)
+        return time.monotonic() - begun
+
+    def down(self) -> None:
+        """Stop the streams at a batch boundary, then the stack."""
+        self.stack.down(self._stop_drivers, self.say)
+
+    def _populate(self) -> None:
+        """Runs while Airflow starts: the topics first, then the streams that read them."""
+        bootstrap = self.stack.site().kafka
+        _await_broker(bootstrap)
+        for topic in self.topics:
+            create_topic(bootstrap, topic, PARTITIONS)
+        with self.registry() as connection:
+            deploy.deploy(connection, self.specs, author=AUTHOR)
+
+    @property
+    def specs(self) -> dict[str, StreamSpec]:
+        """The project's streams by id.
+
+        Raises:
+            SpecError: a file of the project is wrong.
+        """
+        loaded = load_project(self.project)
+        raise_if_any(loaded.problems, next="lakeward config validate")
+        return {name: stream.spec for name, stream in loaded.streams.items()}
+
+    @property
+    def topics(self) -> list[str]:
+        """Every topic the streams read or write."""
+        found: set[str] = set()
+        for spec in self.specs.values():
+            found |= {str(topic) for source in spec.sources.values() if source.kafka for topic in source.kafka.topics}
+            if spec.sink.kafka is not None:
+                found.add(str(spec.sink.kafka.topic))
+        return sorted(found)
+
+    @property
+    def runtime(self) -> Runtime:
+        """The addresses of the running stack."""
+        return Runtime.load(self.home.runtime_file)
+
+    @property
+    def bootstrap(self) -> str:
+        """The broker."""
+        return self.runtime.kafka["lakeward_kafka"]
+
+    @contextmanager
+    def registry(self) -> Iterator[Connection]:
+        """One transaction on the registry."""
+        with connect(registry_url(self.home), pgpass=self.home.pgpass) as connection:
+            yield connection
+
+    @property
+    def airflow(self) -> Airflow:
+        """Airflow's API as the admin."""
+        found = self._up["airflow"]
+        return Airflow(found["url"], found["user"], Path(found["password_file"]).read_text().strip())
+
+    def jobs(self) -> list[Job]:
+        """The drivers that live."""
+        return [job for job in LocalBackend(self.home.drivers).find() if job.life in (Life.ALIVE, Life.REMNANT)]
+
+    def pss_bytes(self) -> int:
+        """Memory of the stack and of the drivers."""
+        pids = [int((job.handle or {}).get("pid") or 0) for job in self.jobs()]
+        return self.stack.pss_bytes() + tree_pss_bytes(pid for pid in pids if pid)
+
+    def kill_driver(self, dice: random.Random) -> str:
+        """SIGKILL the driver: its Python process, its JVM, or all of it at once. Returns a sentence.
+
+        Raises:
+            LakewardError: no driver runs.
+        """
+        job = next((each for each in self.jobs() if each.life is Life.ALIVE), None)
+        if job is None or job.handle is None:
+            raise LakewardError("There is no driver to kill", why=f"none lives under {self.home.drivers}")
+        pid = int(job.handle["pid"])
+        what = dice.choice(["the Python process", "the JVM", "the whole process group"])
+        if what == "the whole process group":
+            os.killpg(pid, signal.SIGKILL)
+        else:
+            victims = [pid] if what == "the Python process" else _java(pid)
+            for victim in victims or [pid]:
+                with suppress(ProcessLookupError):
+                    os.kill(victim, signal.SIGKILL)
+        return f"SIGKILL to {what} of driver {job.driver} ({pid})"
+
+    def _stop_drivers(self) -> None:
+        backend = LocalBackend(self.home.drivers)
+        for job in self.jobs():
+            backend.stop(job, grace_s=DRIVER_GRACE_S)
+
+
+def _java(pid: int) -> list[int]:
+    with suppress(psutil.Error):
+        return [child.pid for child in psutil.Process(pid).children(recursive=True) if child.name() == "java"]
+    return []
+
+
+def _await_broker(bootstrap: str, timeout_s: float = 90.0) -> None:
+    """Kafka and PostgreSQL start side by side; the topics have to wait for the broker."""
+    from lakeward.stack.ports import answers
+
+    deadline = time.monotonic() + timeout_s
+    port = int(bootstrap.rsplit(":", 1)[1])
+    while not answers(port):
+        if time.monotonic() > deadline:
+            raise LakewardError("Kafka did not start", why=f"{bootstrap} does not answer", next="lakeward stack status")
+        time.sleep(0.2)
