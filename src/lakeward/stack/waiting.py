@@ -11,7 +11,7 @@ from lakeward.stack.part import Part
 from lakeward.stack.supervisor import Supervisor, tail
 
 TRIES = 3  # a part that died this often while starting will not make it
-POLL_S = 0.25
+POLL_S = 0.5
 
 
 def wait(part: Part, supervisor: Supervisor, since: datetime, cancelled: threading.Event) -> None:
