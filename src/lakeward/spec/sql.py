@@ -115,7 +115,7 @@ def parse_expression(text: str) -> exp.Expr:
         raise _inside(error, prefix, text) from None
     inner = statement.find(exp.Paren)
     shaped = isinstance(statement, exp.Select) and len(statement.expressions) == 1 and not statement.args.get("from_")
-    if not shaped or inner is None or statement.expressions[0] is not inner:
+    if not shaped or inner is None or statement.expressions[0] is not inner or isinstance(inner.this, exp.Alias):
         raise SqlProblem("this is not one SQL expression")
     found: exp.Expr = inner.this
     return found
