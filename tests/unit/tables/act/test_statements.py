@@ -1,0 +1,55 @@
+"""Statements say every bound themselves and quote every value."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import sqlglot
+
+from lakeward.spec.policy import Policy
+from lakeward.tables.act.statements import expire, literal, rewrite, statements
+from lakeward.tables.plan.model import Action, Rewrite
+
+MB = 1 << 20
+WANTED = Rewrite("final", ("o=O'Hare", "o=x"), ("`o` = 'O\\'Hare'", "`o` = 'x'"), 96 * MB, 128 * MB, 6, 2, 60 * MB)
+
+
+def test_partitions_are_joined_and_quoted_once_more():
+    text = rewrite("nyc.flights", WANTED, Policy())
+    assert text.startswith("CALL `lake`.`system`.`rewrite_data_files`(table => 'lake.nyc.flights', where => '")
+    assert "(`o` = \\'O\\\\\\'Hare\\') OR (`o` = \\'x\\')" in text
+    inner = sqlglot.parse_one(text.split("where => ")[1].split(", options")[0], dialect="spark").this
+    assert sqlglot.parse_one(inner, dialect="spark").find(sqlglot.exp.Literal).this == "O'Hare"
+
+
+def test_one_commit_unless_it_is_more_than_a_group():
+    assert "partial-progress" not in rewrite("a.t", WANTED, Policy())
+    big = Rewrite("final", ("",), (), 96 * MB, 128 * MB, 6, 2, 11 << 30)
+    text = rewrite("a.t", big, Policy())
+    assert "'partial-progress.enabled', 'true'" in text
+    assert "'partial-progress.max-failed-commits', '3'" in text
+    assert "where" not in text
+
+
+def test_delete_files_are_applied_by_the_policys_limits():
+    text = rewrite("a.t", Rewrite("final", ("",), (), 96, 128, 6, 2, 60, delete_files=3), Policy())
+    assert "'delete-file-threshold', '5', 'remove-dangling-deletes', 'true'" in text
+
+
+def test_expiry_says_both_bounds():
+    moment = datetime(2026, 3, 1, 12, 0, 0, 123999, tzinfo=timezone(timedelta(hours=1)))
+    assert expire("a.t", moment, 7) == (
+        "CALL `lake`.`system`.`expire_snapshots`(table => 'lake.a.t', "
+        "older_than => TIMESTAMP '2026-03-01 11:00:00.123+00:00', retain_last => 7, stream_results => true)"
+    )
+
+
+def test_every_planned_action_has_its_statements():
+    at = datetime(2026, 3, 1, tzinfo=UTC)
+    assert len(statements("a.t", Action("compact", "", rewrites=(WANTED, WANTED)), Policy())) == 2
+    assert "rewrite_manifests" in statements("a.t", Action("manifests", ""), Policy())[0]
+    assert "expire_snapshots" in statements("a.t", Action("expire", "", older_than=at, retain_last=1), Policy())[0]
+
+
+def test_text_cannot_leave_its_literal():
+    assert literal("it's \\ x") == "'it\\'s \\\\ x'"

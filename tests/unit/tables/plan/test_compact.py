@@ -1,0 +1,212 @@
+"""When partitions are rewritten; and that a rewrite always ends what asked for it."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakeward.spec.policy import Compact
+from lakeward.tables.facts import File, PartitionFacts, Thresholds, summarise
+from lakeward.tables.plan.compact import AT_ONCE, judge, plan_compact
+from lakeward.tables.plan.model import Action, History, NotPlanned
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+MB = 1 << 20
+SIZES = Thresholds(target=128 * MB, small=96 * MB, fragment=16 * MB)
+POLICY = Compact()
+
+
+def part(files: list[File], key: str = "p=1", where: str | None = "`p` = 1") -> PartitionFacts:
+    return summarise(key, where, files, SIZES)
+
+
+def raw(count: int, size: int = MB, age: timedelta = timedelta(minutes=5)) -> list[File]:
+    return [File(size, 10, NOW - age)] * count
+
+
+def output(size: int, age: timedelta) -> File:
+    return File(size, 10, NOW - age, rewritten=True)
+
+
+def verdict(files: list[File], finished: datetime | None = None, now: datetime = NOW) -> tuple[str, str]:
+    due = judge(part(files), POLICY, SIZES, finished, now)
+    return due.mode, due.why
+
+
+def test_a_hot_partition_is_due_at_fifty_fragments():
+    assert verdict(raw(50))[0] == "fragments"
+    assert verdict(raw(49))[0] == ""
+
+
+def test_a_hot_partition_is_due_when_its_fragments_make_more_than_one_good_file():
+    assert verdict(raw(12, 14 * MB))[0] == "fragments"
+    assert verdict(raw(11, 14 * MB))[0] == ""
+
+
+def test_one_fragment_is_never_rewritten_for_its_bytes():
+    big = Thresholds(target=10, small=1000, fragment=1000)
+    assert judge(summarise("p", "x", raw(1, 500), big), POLICY, big, None, NOW).mode == ""
+
+
+def test_few_fragments_wait_an_hour():
+    waiting = [*raw(4), File(MB, 1, NOW - timedelta(minutes=59))]
+    due = judge(part(waiting), POLICY, SIZES, None, NOW)
+    assert (due.mode, due.next_at) == ("", NOW + timedelta(minutes=1))
+    assert judge(part(waiting), POLICY, SIZES, None, NOW + timedelta(minutes=1)).mode == "fragments"
+
+
+def test_a_rewrite_starts_the_wait_of_the_few_anew():
+    files = [*raw(5, age=timedelta(minutes=55)), File(20 * MB, 1, NOW - timedelta(minutes=31), rewritten=True)]
+    due = judge(part(files), POLICY, SIZES, None, NOW + timedelta(minutes=4))
+    assert due.mode == ""
+    assert due.next_at == NOW + timedelta(minutes=5)  # cold comes before late here
+
+
+def test_a_partition_cools_down_unless_it_overflows():
+    recent = output(20 * MB, timedelta(minutes=10))
+    due = judge(part([*raw(60), recent]), POLICY, SIZES, None, NOW)
+    assert (due.mode, due.next_at) == ("", NOW + timedelta(minutes=20))
+    assert judge(part([*raw(200), recent]), POLICY, SIZES, None, NOW).mode == "fragments"
+
+
+def test_a_cold_partition_gets_one_final_pass():
+    quiet = raw(5, 50 * MB, timedelta(minutes=61))
+    assert verdict(quiet)[0] == "final"
+    assert verdict(raw(4, 50 * MB, timedelta(minutes=61)))[0] == ""
+    assert verdict(quiet, finished=NOW - timedelta(minutes=10)) == (
+        "",
+        "nothing was written since its final pass 10 min ago",
+    )
+
+
+def test_a_write_after_the_final_pass_opens_the_partition_again():
+    assert verdict(raw(50), finished=NOW - timedelta(minutes=10))[0] == ""  # all five minutes after it, but cooling
+    assert verdict(raw(50), finished=NOW - timedelta(minutes=40))[0] == "fragments"
+
+
+def test_a_partition_from_before_the_history_is_cold():
+    assert verdict([File(MB, 1, None)] * 5)[0] == "final"
+
+
+def test_what_a_rewrite_gave_is_small_only_below_half_of_the_target():
+    outputs = [output(70 * MB, timedelta(hours=2))] * 10
+    assert part(outputs).small == 0
+    assert part(raw(10, 70 * MB)).small == 10
+
+
+def test_the_fullest_partitions_come_first_and_the_rest_is_told(facts):
+    policy = POLICY.model_copy(update={"max_files": 100})
+    parts = tuple(part(raw(50 + n), f"p={n}", f"`p` = {n}") for n in range(3))
+    action = plan_compact(facts(partitions=parts), policy, History(), NOW)
+    assert isinstance(action, Action)
+    assert action.partitions == ("p=2",)
+    assert "2 partitions left for the next run" in action.why
+
+
+def test_many_partitions_are_several_statements(facts):
+    parts = tuple(part(raw(50), f"p={n}", f"`p` = {n}") for n in range(AT_ONCE + 5))
+    parts = (*parts, part(raw(1), "p=x", "`p` = 'x'"))
+    action = plan_compact(facts(partitions=parts), POLICY, History(), NOW)
+    assert isinstance(action, Action)
+    assert [len(each.where) for each in action.rewrites] == [AT_ONCE, 5]
+
+
+def test_a_partition_sql_cannot_name_means_the_whole_table(facts):
+    action = plan_compact(facts(partitions=(part(raw(50), "p=?", None), part(raw(1)))), POLICY, History(), NOW)
+    assert isinstance(action, Action)
+    assert action.rewrites[0].where == ()
+
+
+def test_nothing_due_says_how_far_the_fullest_partition_is(facts):
+    found = plan_compact(facts(partitions=(part(raw(3)), part(raw(12), "p=2"))), POLICY, History(), NOW)
+    assert isinstance(found, NotPlanned)
+    assert found.why.startswith("p=2: 12 of 50 fragments")
+    assert found.next_at == NOW + timedelta(minutes=55)
+
+
+def test_switched_off_and_empty_tables_say_so(facts):
+    off = POLICY.model_copy(update={"enabled": False})
+    assert plan_compact(facts(), off, History(), NOW).why == "switched off by policy"
+    assert plan_compact(facts(), POLICY, History(), NOW).why == "the table holds no files"
+
+
+class Simulated:
+    """One partition as Iceberg would leave it after each planned rewrite."""
+
+    def __init__(self, files: list[File], shrink: float) -> None:
+        self.files, self.shrink, self.finished = files, shrink, None
+        self.now = NOW
+
+    def step(self) -> bool:
+        """Plan, apply; whether anything was done."""
+        due = judge(part(self.files), POLICY, SIZES, self.finished, self.now)
+        if not due.mode:
+            return False
+        below = SIZES.fragment if due.mode == "fragments" else SIZES.small
+        taken = [each for each in self.files if each.size < below]
+        assert len(taken) >= 2, "a rewrite of one file changes nothing"
+        assert sum(each.records for each in taken) > 0
+        total = sum(each.size for each in taken)
+        outputs = max(1, math.ceil(total / SIZES.target))
+        size = max(1, int(total * self.shrink / outputs))
+        rows = sum(each.records for each in taken)
+        made = [File(size, rows if n == 0 else 0, self.now, rewritten=True) for n in range(outputs)]
+        kept = [each for each in self.files if each.size >= below]
+        assert sum(f.records for f in kept + made) == sum(f.records for f in self.files)
+        self.files = kept + made
+        if due.mode == "final":
+            self.finished = self.now
+        return True
+
+
+FILES = st.lists(
+    st.tuples(st.integers(1, 300 * MB), st.integers(0, 3 * 24 * 60), st.booleans()),
+    min_size=0,
+    max_size=120,
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(FILES, st.floats(0.05, 1.0))
+def test_maintenance_of_a_quiet_partition_ends(files, shrink):
+    simulated = Simulated([File(size, 1, NOW - timedelta(minutes=m), done) for size, m, done in files], shrink)
+    done = 0
+    for _ in range(3 * 24 * 2):  # three days, looked at every half hour
+        done += simulated.step()
+        simulated.now += timedelta(minutes=30)
+    assert done <= 3
+    assert not simulated.step()
+    assert part(simulated.files).small <= max(
+        POLICY.cold_min_files, math.ceil(sum(f.size for f in simulated.files) / SIZES.target)
+    )
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 8), st.integers(1, 4 * MB), st.floats(0.3, 1.0))
+def test_a_busy_partition_stays_flat_and_is_not_rewritten_over_and_over(per_minute, size, shrink):
+    simulated, written, rewritten = Simulated([], shrink), 0, 0
+    for minute in range(6 * 60):
+        simulated.now = NOW + timedelta(minutes=minute)
+        simulated.files = simulated.files + [File(size, 1, simulated.now)] * per_minute
+        written += size * per_minute
+        if minute % 5 == 0:
+            before = {id(each) for each in simulated.files}
+            taken = sum(each.size for each in simulated.files if each.size < SIZES.fragment)
+            if simulated.step() and before:
+                rewritten += taken
+    facts = part(simulated.files)
+    assert facts.fragments <= POLICY.waive_cooldown_at * POLICY.min_fragments + 5 * per_minute
+    if size * 30 * per_minute >= SIZES.fragment:  # what one pass gathers is no fragment any more
+        assert rewritten <= 2 * written
+
+
+@pytest.mark.parametrize("minutes", [0, 29])
+def test_the_wait_after_a_rewrite_is_told_with_its_end(minutes):
+    recent = output(20 * MB, timedelta(minutes=minutes))
+    due = judge(part([*raw(60), recent]), POLICY, SIZES, None, NOW)
+    assert due.next_at == NOW + timedelta(minutes=30 - minutes)
+    assert "but it was rewritten" in due.why
