@@ -10,7 +10,7 @@ import sys
 import typer
 
 from lakeward import __version__
-from lakeward.cli import config, context, deploy, init, quality, sql, stack, streams, tables
+from lakeward.cli import config, context, demo, deploy, init, quality, sql, stack, streams, tables
 from lakeward.errors import LakewardError
 
 EPILOG = (
@@ -30,8 +30,10 @@ app = typer.Typer(
 
 app.command()(init.init)
 app.add_typer(stack.app, name="stack")
+app.command()(doctor.doctor)
 app.add_typer(config.app, name="config")
 app.command()(deploy.deploy)
+app.command()(demo.demo)
 app.add_typer(streams.app, name="streams")
 app.add_typer(tables.app, name="tables")
 app.add_typer(quality.app, name="quality")

@@ -70,7 +70,6 @@ def list_streams(
 def status(stream: Stream) -> None:
     """One stream: what is wrong, how far behind, what landed, what to do. Exit code 3 when it is down."""
     from lakeward.cli import stream_status
-    from lakeward.cli.output import ConsoleOutput
     from lakeward.cli.stream_text import block
     from lakeward.registry import batches, streams
     from lakeward.streams.health import TROUBLE
@@ -87,10 +86,7 @@ def status(stream: Stream) -> None:
     if spec is not None:
         asked = stream_status.ask_sources(state().runtime, spec, (newest or {}).get("end_offsets") or {})
     found = stream_status.status(view, row, asked, newest, totals["late_dropped"] if newest else None)
-    if isinstance(state().output, ConsoleOutput):
-        state().output.text(block(found, view.facts.now))
-    else:
-        state().output.show(found)
+    state().output.either(found, block(found, view.facts.now))
     if view.verdicts[stream].state in TROUBLE:
         raise typer.Exit(3)
 
@@ -268,7 +264,6 @@ def events(stream: Stream, lines: Lines = 30) -> None:
 @app.command()
 def logs(stream: Stream, lines: Lines = 50) -> None:
     """The newest log lines of a stream's driver that concern it."""
-    from lakeward.cli.output import ConsoleOutput
     from lakeward.cli.stream_logs import tail
     from lakeward.cli.stream_text import log_line
     from lakeward.registry import drivers, streams
@@ -285,8 +280,6 @@ def logs(stream: Stream, lines: Lines = 50) -> None:
     file, found = tail(Path(driver.log), stream, lines)
     if file is None:
         raise LakewardError(f"The log of driver {row.driver} is gone", why=f"{driver.log} holds none")
-    if isinstance(state().output, ConsoleOutput):
-        state().output.note(str(file))
-        state().output.text("\n".join(log_line(each) for each in found))
-    else:
-        state().output.show({"stream": stream, "driver": row.driver, "file": file, "lines": found})
+    state().output.note(str(file))
+    data = {"stream": stream, "driver": row.driver, "file": file, "lines": found}
+    state().output.either(data, "\n".join(log_line(each) for each in found))

@@ -18,8 +18,8 @@ from lakeward.backends.base import Job, Life
 from lakeward.backends.local import LocalBackend
 from lakeward.demo.airflow_api import Airflow
 from lakeward.demo.memory import tree_pss_bytes
-from lakeward.errors import LakewardError
-from lakeward.registry import deploy
+from lakeward.errors import DependencyDown, LakewardError
+from lakeward.registry import deploy, generations, streams
 from lakeward.registry.engine import connect
 from lakeward.runtime import Home, Project, Runtime, registry_url
 from lakeward.spec.loader import load_project
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 PARTITIONS = 3
 AUTHOR = "demo"
 DRIVER_GRACE_S = 60.0
+BROKER_S = 120.0
 Say = Callable[[str], None]
 
 
@@ -70,9 +71,8 @@ class Stand:
     def _populate(self) -> None:
         """Runs while Airflow starts: the topics first, then the streams that read them."""
         bootstrap = self.stack.site().kafka
-        _await_broker(bootstrap)
         for topic in self.topics:
-            create_topic(bootstrap, topic, PARTITIONS)
+            _topic(bootstrap, topic)
         with self.registry() as connection:
             deploy.deploy(connection, self.specs, author=AUTHOR)
 
@@ -119,6 +119,14 @@ class Stand:
         found = self._up["airflow"]
         return Airflow(found["url"], found["user"], Path(found["password_file"]).read_text().strip())
 
+    def checkpoint(self, stream: str) -> Path:
+        """The folder of a stream's checkpoint, of the generation that runs."""
+        with self.registry() as connection:
+            row = streams.get(connection, stream)
+            found = generations.get(connection, stream, row.generation)
+        assert found is not None  # a deployed stream has its generation
+        return Path(self.runtime.checkpoint_of(found.checkpoint).removeprefix("file://"))
+
     def jobs(self) -> list[Job]:
         """The drivers that live."""
         return [job for job in LocalBackend(self.home.drivers).find() if job.life in (Life.ALIVE, Life.REMNANT)]
@@ -160,13 +168,14 @@ def _java(pid: int) -> list[int]:
     return []
 
 
-def _await_broker(bootstrap: str, timeout_s: float = 90.0) -> None:
-    """Kafka and PostgreSQL start side by side; the topics have to wait for the broker."""
-    from lakeward.stack.ports import answers
-
+def _topic(bootstrap: str, topic: str, timeout_s: float = BROKER_S) -> None:
+    """Create a topic; the broker may still be starting, for PostgreSQL and Kafka start side by side."""
     deadline = time.monotonic() + timeout_s
-    port = int(bootstrap.rsplit(":", 1)[1])
-    while not answers(port):
-        if time.monotonic() > deadline:
-            raise LakewardError("Kafka did not start", why=f"{bootstrap} does not answer", next="lakeward stack status")
-        time.sleep(0.2)
+    while True:
+        try:
+            create_topic(bootstrap, topic, PARTITIONS)
+            return
+        except DependencyDown:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.5)

@@ -1,0 +1,405 @@
+"""`demo --check`: the whole story once, finite, with the driver killed in the middle, and every claim proved.
+
+The steps: produce, land, kill, land on, check (green), maintain, plant bad rows, check (held), prove. The seed decides
+the records, the moment of the kill and what is killed.
+"""
+
+from __future__ import annotations
+
+import platform
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any
+
+import psutil
+
+from lakeward.control import look
+from lakeward.control.reconcile import backend_of
+from lakeward.demo import broker, flights
+from lakeward.demo.flights import Record
+from lakeward.demo.lake import DemoLake
+from lakeward.demo.memory import Peak
+from lakeward.demo.producer import Sender
+from lakeward.demo.prove import Proof, Prover, Topic, complete, planned, ranges
+from lakeward.demo.report import QualityReport, Report, StreamReport, TableReport
+from lakeward.demo.stand import Stand
+from lakeward.errors import LakewardError, TimedOut
+from lakeward.registry import batches, drivers, maintenance, restarts, verifications
+from lakeward.spec.stream import StreamSpec
+
+FLIGHTS, HOURLY, ALERTS = "flights", "departures_hourly", "delay_alerts"
+TABLE = "nyc.flights"
+TOPIC = "flights"
+KILL_BETWEEN = (0.2, 0.7)
+HELD_BACK = 0.15
+"""Share of the records that is only produced after the kill: the driver never dies with all its work done."""
+PLANTED = 40
+_LOOK_S = 1.0
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What one check is asked: `patience_s` is how long any single wait may take."""
+
+    seed: int = 1
+    records: int = 50_000
+    per_second: float = 800.0
+    patience_s: float = 300.0
+
+
+@dataclass
+class Check:
+    """One run of the story."""
+
+    stand: Stand
+    wanted: Wanted
+    say: Callable[[str], None]
+    report: Report = field(init=False)
+    _killed: threading.Event = field(default_factory=threading.Event, init=False)
+    _begun: float = field(default=0.0, init=False)
+
+    def __post_init__(self) -> None:
+        self.report = Report(self.wanted.seed, self.wanted.records)
+        memory = psutil.virtual_memory().total
+        self.report.machine = {"cpus": psutil.cpu_count(), "memory_bytes": memory, "system": platform.platform()}
+
+    def run(self) -> Report:
+        """The story. Whatever fails is a problem of the report; only a missing tool or a wrong file raises."""
+        self._begun = time.monotonic()
+        dice = random.Random(f"{self.wanted.seed}/check")  # noqa: S311  # repeatable is what is wanted
+        seconds = self.stand.up()
+        self.report.timings_s["stack_up"] = round(seconds, 1)
+        self._tell(f"the stack is up after {seconds:.0f} s")
+        with Peak(self.stand.pss_bytes) as peak:
+            try:
+                self._story(dice)
+            except LakewardError as error:
+                self.report.problems.append(str(error))
+            finally:
+                self.report.peak_pss_bytes = peak.bytes
+        self.report.timings_s["total"] = round(time.monotonic() - self._begun, 1)
+        return self.report
+
+    def _story(self, dice: random.Random) -> None:
+        sender = Sender(self.stand.bootstrap, TOPIC)
+        lake = DemoLake(self.stand.runtime)
+        year = flights.load()
+        with _Producing(self, sender, self._paced(year)) as producing:
+            self._first_row(lake, producing)
+            self._kill(lake, dice, producing)
+        self._tell(f"{sender.total:,} records are in the broker: {_kinds(sender)}")
+        self._all_landed(lake)
+        self._settled(lake)
+        before = self._quality_green(lake)
+        self._maintenance(lake)
+        self._quality_held(lake, sender, flights.planted(year, PLANTED, seed=self.wanted.seed, near=_EARLY), before)
+        self._settled(lake)
+        self._prove_all(lake)
+        self.report.dag_runs = self.stand.airflow.run_counts()
+
+    def _paced(self, year: Any) -> Iterator[Record]:
+        """The records; the last part waits until the driver was killed."""
+        early = round(self.wanted.records * (1 - HELD_BACK))
+        for number, record in enumerate(
+            islice(flights.replay(year, seed=self.wanted.seed, laps=None), self.wanted.records)
+        ):
+            if number == early:
+                self._killed.wait(self.wanted.patience_s)
+            yield record
+
+    def _first_row(self, lake: DemoLake, producing: _Producing) -> None:
+        self._until("the first row is landed", lambda: _consumed(lake) > 0, producing)
+        took = time.monotonic() - self._begun
+        self.report.timings_s["first_landed_row"] = round(took, 1)
+        self._tell(f"the first row is landed after {took:.0f} s")
+
+    def _kill(self, lake: DemoLake, dice: random.Random, producing: _Producing) -> None:
+        share = dice.uniform(*KILL_BETWEEN)
+        goal = round(share * self.wanted.records)
+        self._until(f"{goal:,} records are landed", lambda: _consumed(lake) >= goal, producing)
+        time.sleep(dice.uniform(0.0, 6.0))
+        with self.stand.registry() as connection:
+            token = drivers.all_drivers(connection)[self._driver].token
+        self._tell(f"{self.stand.kill_driver(dice)}, with {_consumed(lake):,} records landed")
+        self._killed.set()
+        killed = time.monotonic()
+        self._until("the driver is back", lambda: self._is_back(token), producing)
+        self._tell(f"the driver is back after {time.monotonic() - killed:.0f} s, by itself")
+
+    @property
+    def _driver(self) -> str:
+        return self.stand.specs[FLIGHTS].driver
+
+    def _is_back(self, token: str) -> bool:
+        with self.stand.registry() as connection:
+            driver = drivers.find(connection, self._driver)
+        return driver is not None and driver.token != token and driver.heartbeat is not None
+
+    def _all_landed(self, lake: DemoLake) -> None:
+        begun = time.monotonic()
+        self._until("every stream has landed all", lambda: not self._behind(lake))
+        self._tell(f"every stream has read the whole topic, {time.monotonic() - begun:.0f} s later")
+
+    def _behind(self, lake: DemoLake) -> dict[str, int]:
+        """Stream -> records it has not read yet; only those that are behind."""
+        high = broker.topic_range(self.stand.bootstrap, TOPIC).high
+        found: dict[str, int] = {}
+        for name, spec in self.stand.specs.items():
+            at: dict[int, int] = {}
+            if spec.sink.table is not None:
+                position = lake.position(str(spec.sink.table), name)
+                ends = position.end if position else {}
+            else:
+                with self.stand.registry() as connection:
+                    newest = next(iter(batches.newest(connection, name, limit=1)), None)
+                ends = (newest or {}).get("end_offsets") or {}
+            for batch in ranges(
+                [{"batch_id": 0, "start_offsets": {}, "end_offsets": ends, "committed_at": None}], TOPIC
+            ):
+                at |= batch.end
+            left = sum(max(0, end - at.get(part, 0)) for part, end in high.items())
+            if left:
+                found[name] = left
+        return found
+
+    def _settled(self, lake: DemoLake) -> None:
+        """Every stream is well, and the windowed one has written what its last batch closed."""
+        self._until("every stream is healthy", lambda: all(word == "healthy" for word in self._states().values()))
+
+        def written() -> bool:
+            proof = self._windows(lake)
+            return not proof.mismatched_windows
+
+        deadline = time.monotonic() + 60
+        while not written() and time.monotonic() < deadline:
+            time.sleep(2 * _LOOK_S)
+
+    def _states(self) -> dict[str, str]:
+        with self.stand.registry() as connection:
+            facts = look.read(connection)
+        seen = look.verdicts(facts, look.ask(backend_of(self.stand.runtime), facts))
+        return {name: verdict.state.value for name, verdict in seen.items()}
+
+    def _quality_green(self, lake: DemoLake) -> int | None:
+        """A check run over everything landed; returns where `verified` stands."""
+        run = self._check_run()
+        self.report.claim(run["verdict"] in ("pass", "warn"), f"the check of good rows ended {run['verdict']}")
+        self.report.claim(
+            run["verified_snapshot"] is not None and run["verified_snapshot"] == run["to_snapshot"],
+            f"verified stands at {run['verified_snapshot']}, not at the checked {run['to_snapshot']}",
+        )
+        self._tell(f"checks: {run['verdict']}, verified up to snapshot {run['verified_snapshot']}")
+        verified: int | None = run["verified_snapshot"]
+        return verified
+
+    def _quality_held(self, lake: DemoLake, sender: Sender, bad: list[Record], verified: int | None) -> None:
+        """Rows that decode and are wrong: they land, and the check holds `verified` where it was."""
+        with self.stand.registry() as connection:
+            newest = next(iter(verifications.newest(connection, TABLE, limit=1)))
+        verified = newest["verified_snapshot"] or verified  # maintenance may have been followed by a run of its own
+        sender.send(bad, per_second=1000.0)
+        self._tell(f"{len(bad)} rows without a carrier are planted")
+        self._until("the planted rows are landed", lambda: not self._behind(lake))
+        run = self._check_run()
+        self.report.claim(run["verdict"] == "hold", f"the check of planted rows ended {run['verdict']}, not hold")
+        self.report.claim(
+            run["verified_snapshot"] == verified, f"verified moved from {verified} to {run['verified_snapshot']}"
+        )
+        self._tell(f"checks: {run['verdict']}, verified stays at snapshot {run['verified_snapshot']}")
+
+    def _check_run(self) -> dict[str, Any]:
+        """Trigger `quality_check` in Airflow and return the newest recorded run of the table.
+
+        Raises:
+            LakewardError: the run left no verdict.
+        """
+        self._run_dag("quality_check", {"table": TABLE}, "demo: check what landed")
+        with self.stand.registry() as connection:
+            newest = next(iter(verifications.newest(connection, TABLE, limit=1)), None)
+            checks = verifications.checks_of(connection, newest["run"]) if newest else []
+        if newest is None:
+            raise LakewardError(f"No check run of {TABLE} was recorded", next=f"lakeward quality run {TABLE}")
+        failed = [f"{each['expectation']}" for each in checks if each["state"] in ("fail", "error")]
+        seen = QualityReport(TABLE, newest["run"], newest["verdict"], failed, newest["verified_snapshot"])
+        self.report.quality.append(seen)
+        return newest
+
+    def _run_dag(self, dag: str, conf: dict[str, Any], note: str) -> str:
+        airflow = self.stand.airflow
+        return airflow.wait(dag, airflow.trigger(dag, conf, note), self.wanted.patience_s)
+
+    def _maintenance(self, lake: DemoLake) -> None:
+        """Trigger `tables_maintain` until a compaction and an expiry are done and verified."""
+        deadline = time.monotonic() + self.wanted.patience_s
+        while {"compact", "expire"} - self._verified_actions().keys():
+            if time.monotonic() > deadline:
+                missing = sorted({"compact", "expire"} - self._verified_actions().keys())
+                self.report.problems.append(f"no verified {' and no verified '.join(missing)} of {TABLE}")
+                break
+            self._run_dag("tables_maintain", {"table": TABLE}, "demo: maintain now")
+            time.sleep(2 * _LOOK_S)
+        done = self._verified_actions()
+        compact, expire = done.get("compact", {}), done.get("expire", {})
+        self.report.tables.append(
+            TableReport(
+                TABLE,
+                *_around(compact, "files"),
+                *_around(compact, "records"),
+                *_around(expire, "snapshots"),
+            )
+        )
+        last = self.report.tables[-1]
+        self.report.claim(last.rows_before == last.rows_after, f"compaction changed rows: {last}")
+        self.report.claim(
+            last.files_before is not None and last.files_after is not None and last.files_after < last.files_before,
+            f"compaction did not lessen the files: {last}",
+        )
+        self._tell(
+            f"compacted {last.files_before} files to {last.files_after}, "
+            f"expired {last.snapshots_before} snapshots to {last.snapshots_after}, rows unchanged"
+        )
+
+    def _verified_actions(self) -> dict[str, dict[str, Any]]:
+        """Action -> its first verified entry in the ledger."""
+        with self.stand.registry() as connection:
+            entries = maintenance.newest_actions(connection, TABLE)
+        return {each["action"]: each for each in entries if each["result"] == "done" and each["verified"]}
+
+    def _prove_all(self, lake: DemoLake) -> None:
+        specs, states = self.stand.specs, self._states()
+        prover = self._prover(lake)
+        with self.stand.registry() as connection:
+            counts = restarts.count_24h(connection)
+        for name, proof in {
+            FLIGHTS: prover.rows(specs[FLIGHTS], self._recorded(FLIGHTS)),
+            HOURLY: self._windows(lake, prover),
+            ALERTS: prover.alerts(specs[ALERTS]),
+        }.items():
+            spec = specs[name]
+            self.report.problems += proof.wrong
+            self.report.claim(states.get(name) == "healthy", f"{name} is {states.get(name)}")
+            restarted = counts.get((spec.driver, name), 0) + counts.get((spec.driver, None), 0)
+            self.report.claim(restarted > 0, f"{name} was never restarted: the kill went unnoticed")
+            self.report.streams.append(_stream(spec, states.get(name, "unknown"), proof, restarted))
+            self._tell(_sentence(self.report.streams[-1]))
+
+    def _prover(self, lake: DemoLake) -> Prover:
+        return Prover(self.stand.bootstrap, lake, Topic.read(self.stand.bootstrap, TOPIC))
+
+    def _windows(self, lake: DemoLake, prover: Prover | None = None) -> Proof:
+        spec = self.stand.specs[HOURLY]
+        low = broker.topic_range(self.stand.bootstrap, TOPIC).low
+        log = planned(self.stand.checkpoint(HOURLY), TOPIC)
+        return (prover or self._prover(lake)).windows(spec, complete(self._recorded(HOURLY), log, low))
+
+    def _recorded(self, stream: str) -> list[Any]:
+        with self.stand.registry() as connection:
+            return ranges(batches.newest(connection, stream, limit=1_000_000), TOPIC)
+
+    def _until(self, what: str, so: Callable[[], bool], producing: _Producing | None = None) -> None:
+        """Wait until something is so.
+
+        Raises:
+            TimedOut: it did not become so in time; says how the streams are.
+        """
+        deadline = time.monotonic() + self.wanted.patience_s
+        while not so():
+            if producing is not None:
+                producing.raise_if_failed()
+            if time.monotonic() > deadline:
+                how = ", ".join(f"{name} is {word}" for name, word in self._states().items())
+                raise TimedOut(
+                    f"Not so after {self.wanted.patience_s:.0f} s: {what}",
+                    why=how or "no stream is deployed",
+                    next=f"lakeward streams list --home {self.stand.home.root}",
+                )
+            time.sleep(_LOOK_S)
+
+    def _tell(self, text: str) -> None:
+        line = f"{time.monotonic() - self._begun:6.0f} s  {text}"
+        self.report.story.append(line.strip())
+        self.say(line)
+
+
+_EARLY = datetime(2013, 1, 20, tzinfo=UTC)
+"""The planted rows belong to a month the stream has written."""
+
+
+class _Producing:
+    """The sender in a thread of its own; what it raises is raised where somebody waits."""
+
+    def __init__(self, check: Check, sender: Sender, records: Iterator[Record]) -> None:
+        self._check = check
+        self._failed: BaseException | None = None
+        self._stop = threading.Event()
+
+        def send() -> None:
+            try:
+                sender.send(records, per_second=check.wanted.per_second, stop=self._stop)
+            except LakewardError as error:
+                self._failed = error
+
+        self._thread = threading.Thread(target=send, name="producer", daemon=True)
+
+    def __enter__(self) -> _Producing:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        if kind is not None:
+            self._stop.set()
+            self._check._killed.set()
+        self._thread.join()
+        if kind is None:
+            self.raise_if_failed()
+
+    def raise_if_failed(self) -> None:
+        """Raise what ended the sender."""
+        if self._failed is not None:
+            raise self._failed
+
+
+def _consumed(lake: DemoLake) -> int:
+    position = lake.position(TABLE, FLIGHTS)
+    return position.totals.consumed if position else 0
+
+
+def _around(entry: dict[str, Any], figure: str) -> tuple[int | None, int | None]:
+    return (entry.get("before") or {}).get(figure), (entry.get("after") or {}).get(figure)
+
+
+def _kinds(sender: Sender) -> str:
+    broken = sum(count for kind, count in sender.sent.items() if kind in flights.BREAKS)
+    return f"{sender.sent['flight']:,} in order, {sender.sent['late']:,} late, {broken:,} broken"
+
+
+def _stream(spec: StreamSpec, state: str, proof: Proof, restarted: int) -> StreamReport:
+    return StreamReport(
+        id=str(spec.id),
+        sink=spec.sink.label,
+        lineage=spec.lineage or "none",
+        state=state,
+        produced=proof.produced,
+        landed=proof.landed,
+        quarantined=proof.quarantined,
+        late_dropped=proof.late_dropped,
+        missing=proof.missing,
+        duplicates=proof.duplicates,
+        mismatched_windows=proof.mismatched_windows,
+        restarts=restarted,
+        p99_freshness_s=None if proof.p99_freshness_s is None else round(proof.p99_freshness_s, 2),
+    )
+
+
+def _sentence(seen: StreamReport) -> str:
+    parts = [f"{seen.id}: {seen.produced:,} produced, {seen.landed:,} landed, {seen.quarantined:,} quarantined"]
+    if seen.missing is not None:
+        parts.append(f"missing {seen.missing}, duplicates {seen.duplicates}")
+    if seen.mismatched_windows is not None:
+        parts.append(f"{seen.late_dropped} late, mismatched windows {seen.mismatched_windows}")
+    return ", ".join(parts)

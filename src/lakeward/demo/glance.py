@@ -1,0 +1,91 @@
+"""One look at the running demo: what the progress view shows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from lakeward.control import look
+from lakeward.control.reconcile import backend_of
+from lakeward.demo.lake import DemoLake, Shape
+from lakeward.demo.stand import Stand
+from lakeward.registry import batches, maintenance, verifications
+
+
+@dataclass(frozen=True)
+class StreamGlance:
+    """One stream: its word, its sentence, and how many rows it landed; None where it keeps no count."""
+
+    id: str
+    sink: str
+    state: str
+    why: str
+    landed: int | None
+    quarantined: int | None
+
+
+@dataclass(frozen=True)
+class TableGlance:
+    """One table: its shape now, its newest maintenance and its newest verdict in words."""
+
+    name: str
+    shape: Shape
+    maintenance: str
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Glance:
+    """Everything at one moment."""
+
+    streams: tuple[StreamGlance, ...]
+    tables: tuple[TableGlance, ...]
+
+
+def glance(stand: Stand, lake: DemoLake) -> Glance:
+    """Look once."""
+    with stand.registry() as connection:
+        facts = look.read(connection)
+        totals = {row.id: batches.totals(connection, row.id) for row in facts.streams}
+        actions = maintenance.newest_actions(connection, limit=50)
+        specs = stand.specs
+        names = sorted({str(spec.sink.table) for spec in specs.values() if spec.sink.table is not None})
+        checked = {name: next(iter(verifications.newest(connection, name, limit=1)), None) for name in names}
+    words = look.verdicts(facts, look.ask(backend_of(stand.runtime), facts))
+    return Glance(
+        tuple(
+            StreamGlance(
+                row.id,
+                specs[row.id].sink.label if row.id in specs else "-",
+                words[row.id].state.value,
+                words[row.id].why,
+                totals[row.id]["landed"],
+                totals[row.id]["quarantined"],
+            )
+            for row in facts.streams
+        ),
+        tuple(
+            TableGlance(
+                name,
+                lake.shape(name),
+                _maintenance(next((each for each in actions if each["table"] == name), None)),
+                _verdict(checked[name]),
+            )
+            for name in names
+        ),
+    )
+
+
+def _maintenance(action: dict[str, Any] | None) -> str:
+    if action is None:
+        return "nothing yet"
+    if action["result"] is None:
+        return f"{action['action']} under way"
+    figure = {"compact": "files", "expire": "snapshots", "manifests": "manifests"}.get(action["action"])
+    before, after = (action["before"] or {}).get(figure), (action["after"] or {}).get(figure)
+    change = f": {before} {figure} to {after}" if before is not None and after is not None else ""
+    return f"{action['action']} {action['result']}{change}"
+
+
+def _verdict(run: dict[str, Any] | None) -> str:
+    return "not checked yet" if run is None else f"{run['verdict']}, {run['at']:%H:%M:%S} UTC"

@@ -1,0 +1,91 @@
+"""`lakeward demo`: everything started, flights produced until Ctrl-C, everything stopped."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+
+from rich.console import Console
+from rich.live import Live
+
+from lakeward.demo import flights
+from lakeward.demo.glance import Glance, glance
+from lakeward.demo.lake import DemoLake
+from lakeward.demo.producer import Sender
+from lakeward.demo.stand import Stand
+from lakeward.demo.view import board, line
+from lakeward.errors import LakewardError
+from lakeward.runtime import Home, Project
+
+PER_SECOND = 300.0
+"""A year of flights in about 19 minutes; then the next year follows."""
+_LOOK_S = 2.0
+_LINE_EVERY = 5  # looks between two lines where there is no terminal
+
+
+def live(
+    project: Project, home: Home, say: Callable[[str], None], *, seed: int = 1, per_second: float | None = None
+) -> None:
+    """Run until Ctrl-C or until the producer fails; then stop everything.
+
+    Raises:
+        LakewardError: a part did not start, or Kafka refused the flights.
+    """
+    stand = Stand(project, home, say)
+    try:
+        say("starting PostgreSQL, Kafka, a warm Spark and Airflow; Ctrl-C stops everything")
+        stand.up()
+        with _producing(stand, seed, per_second or PER_SECOND) as (sender, failed):
+            _watch(stand, sender, failed, say)
+    except KeyboardInterrupt:
+        say("stopping: streams at the end of their batch, then the stack")
+    finally:
+        stand.down()
+
+
+@contextmanager
+def _producing(stand: Stand, seed: int, per_second: float) -> Iterator[tuple[Sender, list[LakewardError]]]:
+    """The flights of a year after the other, sent in a thread; what it fails of stands in the list."""
+    sender, stop = Sender(stand.bootstrap, "flights"), threading.Event()
+    failed: list[LakewardError] = []
+
+    def send() -> None:
+        try:
+            records = flights.replay(flights.load(), seed=seed, laps=None)
+            sender.send(records, per_second=per_second, stop=stop)
+        except LakewardError as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=send, name="producer", daemon=True)
+    thread.start()
+    try:
+        yield sender, failed
+    finally:
+        stop.set()
+        thread.join(timeout=30)
+
+
+def _watch(stand: Stand, sender: Sender, failed: list[LakewardError], say: Callable[[str], None]) -> None:
+    """Show how it goes until somebody stops it."""
+    console = Console(stderr=True)
+    lake, airflow = DemoLake(stand.runtime), stand.airflow
+    pause = threading.Event()
+    screen = Live(console=console, refresh_per_second=2, transient=False) if console.is_terminal else None
+    looks = 0
+    with screen or nullcontext():
+        while not failed:
+            seen: Glance | None = None
+            with suppress(LakewardError):  # the registry may be away for a moment: the next look comes soon
+                seen = glance(stand, lake)
+            if seen is not None and screen is not None:
+                screen.update(
+                    board(seen, sent=sender.total, url=airflow.url, user=airflow.user, password=airflow.password)
+                )
+            elif seen is not None and looks % _LINE_EVERY == 0:
+                say(line(seen, sent=sender.total))
+            if screen is None and looks == 0:
+                say(f"Airflow  {airflow.url}   user  {airflow.user}   password  {airflow.password}")
+            looks += 1
+            pause.wait(_LOOK_S)
+    raise failed[0]
