@@ -10,7 +10,7 @@ import sys
 import typer
 
 from lakeward import __version__
-from lakeward.cli import config, context, demo, deploy, init, quality, sql, stack, streams, tables
+from lakeward.cli import config, context, demo, deploy, doctor, init, quality, sql, stack, streams, tables
 from lakeward.errors import LakewardError
 
 EPILOG = (

@@ -1,0 +1,173 @@
+"""`doctor`: what this machine and this stack lack, and the exact next command for each."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import humanize
+import psutil
+
+from lakeward import jars
+from lakeward.errors import LakewardError
+from lakeward.runtime import Home, Project
+from lakeward.stack import airflow_config, ports, requirements
+from lakeward.stack.site import Site
+from lakeward.stack.stack import Stack
+from lakeward.stack.state import WANTED_PORTS, StackState
+
+PYTHONS = ((3, 11), (3, 12))
+OUR_TAG = "lakeward"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of `doctor`.
+
+    Attributes:
+        found, wanted: what is and what should be, for a person.
+        next: the exact command when it is not ok; a remark may stand here when it is.
+    """
+
+    name: str
+    ok: bool
+    found: str
+    wanted: str
+    next: str = ""
+
+
+def examine(project: Project, home: Home) -> list[Check]:
+    """Every check, in the order a person should repair them."""
+    state = StackState.load(home)
+    checks = [python(), java(), memory(state), disk(home), jar_files(), *port_checks(state)]
+    if state.running:
+        stack = Stack(project, home)
+        checks += part_checks(stack)
+        if "airflow" in state.parts:
+            checks.append(paused_dags(stack.site(state)))
+    else:
+        checks.append(Check("stack", True, "not running", "up when you need it", "lakeward stack up"))
+    checks.append(survival())
+    return checks
+
+
+def python(version: tuple[int, int] = (sys.version_info.major, sys.version_info.minor)) -> Check:
+    """A Python that Airflow, Spark and Great Expectations all support."""
+    found = ".".join(map(str, version))
+    return Check("python", version in PYTHONS, found, "3.11 or 3.12", "uv python install 3.11 && uv sync --all-extras")
+
+
+def java() -> Check:
+    """Java 17 or newer."""
+    try:
+        found = jars.find_java()
+    except LakewardError as error:
+        return Check("java", False, error.why or error.what, "17 or 21", error.next)
+    return Check("java", True, f"{found.major} at {found.home}", "17 or 21")
+
+
+def memory(state: StackState, available: Callable[[], int] = requirements.available_memory_bytes) -> Check:
+    """Room for the stack; a running one has taken its share already."""
+    free = available()
+    wanted = 512 * 1024**2 if state.running else requirements.MEMORY_BYTES
+    return Check(
+        "memory",
+        free >= wanted,
+        f"{_size(free)} available",
+        f"{_size(wanted)}",
+        "close other programs, or start fewer parts: lakeward stack up --only postgres,kafka,connect",
+    )
+
+
+def disk(home: Home, free: Callable[[Path], int] = requirements.free_disk_bytes) -> Check:
+    """Room for tables, logs and checkpoints."""
+    room = free(home.root)
+    return Check(
+        "disk",
+        room >= requirements.DISK_BYTES,
+        f"{_size(room)} free at {home.root}",
+        _size(requirements.DISK_BYTES),
+        "make room, or use another disk: lakeward --home DIR stack up",
+    )
+
+
+def jar_files() -> Check:
+    """Every jar is there and is the reviewed one."""
+    at = jars.folder()
+    try:
+        count = jars.verify(at)
+    except LakewardError as error:
+        return Check("jars", False, error.why or error.what, "the jars of jars.sha256", error.next)
+    return Check("jars", True, f"{count} verified in {at}", "the jars of jars.sha256")
+
+
+def port_checks(state: StackState) -> Iterator[Check]:
+    """The ports of a stack that does not run: `up` would take others, which is worth knowing."""
+    if state.running:
+        return
+    for name, port in {**WANTED_PORTS, **state.ports}.items():
+        free = ports.is_free(port)
+        found = "free" if free else f"in use by {_listener(port)}: the next free one will be taken"
+        yield Check(f"port {name}", True, f"{port} is {found}", "any free port")
+
+
+def part_checks(stack: Stack) -> Iterator[Check]:
+    """Every part of a running stack does its work."""
+    for part in stack.status():
+        yield Check(part.name, part.state == "up", part.state, "up", f"lakeward stack up   (its log: less {part.log})")
+
+
+def paused_dags(site: Site, timeout_s: float = 10) -> Check:
+    """A paused Dag takes runs and never starts them."""
+    wanted = "no paused Lakeward Dag"
+    password = site.secret("airflow.password")
+    try:
+        with httpx.Client(base_url=site.airflow, timeout=timeout_s, trust_env=False) as client:
+            login = client.post("/auth/token", json={"username": airflow_config.ADMIN, "password": password})
+            login.raise_for_status()
+            client.headers["Authorization"] = f"Bearer {login.json()['access_token']}"
+            answer = client.get("/api/v2/dags", params={"paused": True, "tags": [OUR_TAG], "limit": 1000})
+            answer.raise_for_status()
+            paused = sorted(dag["dag_id"] for dag in answer.json()["dags"])
+    except httpx.HTTPError as error:
+        return Check("dags", False, f"Airflow's API does not answer: {error}", wanted, "lakeward stack status")
+    if paused:
+        env = f"AIRFLOW_HOME={site.airflow_home} PGPASSFILE={site.home.pgpass}"
+        return Check("dags", False, f"paused: {', '.join(paused)}", wanted, f"{env} airflow dags unpause {paused[0]}")
+    return Check("dags", True, "none is paused", wanted)
+
+
+def survival(control: Path = Path("/proc/self/cgroup")) -> Check:
+    """Whether detached drivers outlive the session: a control group is ended whole."""
+    wanted = "drivers outlive whoever started them"
+    name = "driver survival"
+    group = control.read_text() if control.exists() else ""
+    if Path("/.dockerenv").exists() or any(word in group for word in ("docker", "kubepods", "containerd", "libpod")):
+        return Check(name, True, "in a container: its end ends the drivers", wanted, "a container of their own")
+    if ".service" in group or "session-" in group:
+        unit = group.strip().rsplit("/", 1)[-1]
+        return Check(
+            name,
+            True,
+            f"inside {unit}: systemd ends the drivers with it",
+            wanted,
+            "systemd-run --user --scope lakeward stack up   (and: loginctl enable-linger $USER)",
+        )
+    return Check(name, True, "no control group ends them", wanted)
+
+
+def _listener(port: int) -> str:
+    try:
+        for link in psutil.net_connections("tcp"):
+            if link.status == psutil.CONN_LISTEN and link.laddr and link.laddr.port == port and link.pid:
+                return f"{psutil.Process(link.pid).name()} (pid {link.pid})"
+    except (psutil.AccessDenied, psutil.NoSuchProcess):
+        pass
+    return "another program"
+
+
+def _size(number: int) -> str:
+    return humanize.naturalsize(number, binary=True)
