@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+RECONCILE = "streams_reconcile"
 STREAM_PREFIX = "stream__"
+OBSERVE = "tables_observe"
+MAINTAIN = "tables_maintain"
+QUALITY = "quality_check"
 
 
 def stream_dag_id(stream: str) -> str:

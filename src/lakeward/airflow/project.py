@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 from lakeward.runtime import Project
@@ -48,3 +49,10 @@ def _id(stem: str) -> str | None:
         return str(StreamId(stem))
     except ValueError:
         return None
+
+
+def observe_every(project: Project) -> timedelta | None:
+    """How often tables are looked at: what the most impatient policy of the project asks for; None if none does."""
+    tables = load_project(project).tables
+    asked = [rule.observe for rule in (tables.defaults, *tables.policies, *tables.unsafe) if rule.observe is not None]
+    return min((span.timedelta for span in asked), default=None)

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
-from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import DAG, AssetOrTimeSchedule, DeltaTriggerTimetable, task
 
 from lakeward.airflow import assets
 from lakeward.airflow.common import options
-from lakeward.airflow.names import stream_dag_id
+from lakeward.airflow.names import RECONCILE, stream_dag_id
+from lakeward.airflow.runs import start_run
+
+if TYPE_CHECKING:
+    from lakeward.runtime import Runtime
 
 log = structlog.get_logger(__name__)
 
-DAG_ID = "streams_reconcile"
 EVERY = timedelta(seconds=60)
 BOX_S = 20.0
 """A run waits this long for what falls due soon, e.g. the next attempt of a driver; later ones are the next run's."""
@@ -46,10 +48,10 @@ because this Dag is red. Look at `lakeward stack status`.
 """
 
 
-def build(known: Sequence[str], every: timedelta = EVERY) -> DAG:
-    """The Dag. `known`: ids of the streams that have a Dag of their own, for the reports."""
+def build(every: timedelta = EVERY) -> DAG:
+    """The Dag."""
     with DAG(
-        DAG_ID,
+        RECONCILE,
         dag_display_name="streams: reconcile",
         description="Keeps every stream running that should run: launches, adopts, restarts.",
         schedule=AssetOrTimeSchedule(timetable=DeltaTriggerTimetable(every), assets=[assets.streams_to_look_at()]),
@@ -57,31 +59,25 @@ def build(known: Sequence[str], every: timedelta = EVERY) -> DAG:
         **options(owner="lakeward", tags=["streams"], doc=DOC),
     ) as dag:
 
-        @task(execution_timeout=timedelta(minutes=2), doc_md="Look at all streams once and do what is due.")
-        def reconcile() -> list[dict[str, Any]]:
+        @task(execution_timeout=timedelta(minutes=2), doc_md="Look at all streams and do what is due.")
+        def reconcile() -> None:
             from lakeward.airflow.connections import runtime
 
-            return look_and_act(runtime(), known)
+            look_and_act(runtime())
 
-        TriggerDagRunOperator.partial(
-            task_id="report",
-            logical_date=None,
-            skip_when_already_exists=True,
-            openlineage_inject_parent_info=False,
-            doc_md="One run of `stream__<id>` for every stream whose trouble began or ended.",
-        ).expand_kwargs(reconcile())
+        reconcile()
     return dag
 
 
 def look_and_act(
-    runtime: Any,
-    known: Sequence[str],
+    runtime: Runtime,
     *,
     box_s: float = BOX_S,
     sleep: Callable[[float], None] = time.sleep,
+    start: Callable[[str, str, dict[str, Any]], str] = start_run,
     **pass_options: Any,
-) -> list[dict[str, Any]]:
-    """Reconcile until nothing falls due within the time box; returns the reports to trigger.
+) -> None:
+    """Reconcile until nothing falls due within the time box, and start the reports that are due.
 
     Raises:
         DependencyDown: the registry cannot be reached.
@@ -91,21 +87,16 @@ def look_and_act(
 
     connect = registry_of(runtime)
     end = time.monotonic() + box_s
-    summary = reconcile_once(connect, runtime, holder="Airflow", **pass_options)
-    log.info(summary.text)
-    while summary.after_s is not None and time.monotonic() + summary.after_s < end:
-        log.info(f"Something falls due in {summary.after_s:.0f} s: waiting for it")
-        sleep(max(0.2, summary.after_s))
+    while True:
         summary = reconcile_once(connect, runtime, holder="Airflow", **pass_options)
         log.info(summary.text)
-    with connect() as connection:
-        due = report.due(connection)
-    return [
-        {
-            "trigger_dag_id": stream_dag_id(item.stream),
-            "trigger_run_id": item.run,
-            "conf": {"op": "report", "comment": "the state of the stream changed"},
-        }
-        for item in due
-        if item.stream in known
-    ]
+        with connect() as connection:
+            due = report.due(connection)
+        for item in due:
+            conf = {"op": "report", "comment": "the state of the stream changed"}
+            became = start(stream_dag_id(item.stream), item.run, conf)
+            log.info(f"Report of stream {item.stream}: {became}", run_id=item.run)
+        if summary.after_s is None or time.monotonic() + summary.after_s > end:
+            return
+        log.info(f"Something falls due in {summary.after_s:.0f} s: waiting for it")
+        sleep(max(0.2, summary.after_s))
