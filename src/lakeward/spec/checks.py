@@ -31,17 +31,19 @@ def secret_findings(data: Any) -> Iterator[Finding]:
 
 
 def name_findings(facts: SqlFacts, sources: Collection[str], reference: Collection[str]) -> Iterator[Finding]:
-    """Names the SQL reads that are not declared, and sources it does not read."""
+    """Names the SQL reads that are not declared; if there is none, sources it does not read."""
     known = {name.lower(): name for name in (*sources, *reference)}
-    for read in facts.reads:
-        if read.name.lower() not in known:
-            words = "the SQL reads it, but it is neither a source nor a reference of this stream"
-            if "." in read.name:
-                words += "; declare the table under reference:"
-            yield Finding(("transform", "sql"), f"{read.name!r}: {words}", read.name, tuple(known.values()),
-                          nearest(read.name, known.values()), at=(read.line, read.column))  # fmt: skip
+    unknown = [read for read in facts.reads if read.name.lower() not in known]
+    for read in unknown:
+        words = "the SQL reads it, but it is neither a source nor a reference of this stream"
+        if "." in read.name:
+            words += "; declare the table under reference:"
+        at, like = (read.line, read.column), nearest(read.name, known.values())
+        yield Finding(
+            ("transform", "sql"), f"{read.name!r}: {words}", read.name, tuple(known.values()), like, at=at
+        )  # fmt: skip
     reads = {read.name.lower() for read in facts.reads}
-    for name in sources:
+    for name in () if unknown else sources:
         if name.lower() not in reads:
             yield Finding(("sources", name), f"source {name} is declared, but the SQL never reads it", name, key=True)
 

@@ -82,6 +82,8 @@ def _finding(error: dict[str, Any], model: type[BaseModel], data: Any) -> Findin
     if kind == "literal_error":
         valid = tuple(re.findall(r"'([^']*)'", str(context.get("expected")))) or (str(context.get("expected")).lower(),)
         return Finding(path, f"{given!r} is not known here", given, valid, nearest(str(given), valid))
+    if loc[-1:] == ("[key]",):  # the key itself is not what a key here must be
+        return Finding(path, str(context.get("error") or error["msg"]), str(path[-1]), key=True)
     if kind == "value_error":
         cause = context.get("error")
         text = str(cause) if cause else error["msg"].removeprefix("Value error, ")

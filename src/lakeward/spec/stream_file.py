@@ -130,10 +130,10 @@ class StreamReader:
         except SqlProblem as error:
             self._found(Finding(("transform", "sql"), str(error), at=(error.line, error.column)))
             return None
-        if spec is not None:
-            for finding in checks.name_findings(facts, spec.sources, spec.reference):
-                self._found(finding)
-        return facts
+        strangers = list(checks.name_findings(facts, spec.sources, spec.reference)) if spec is not None else []
+        for finding in strangers:
+            self._found(finding)
+        return None if strangers else facts  # what else the SQL does is worth a word when it reads the right names
 
     def _resolved(self, spec: StreamSpec, lineage: Lineage) -> StreamSpec:
         update: dict[str, Any] = {"lineage": lineage.value}
