@@ -1,0 +1,61 @@
+"""What a later version does is refused in plain words, all of it in one place."""
+
+from __future__ import annotations
+
+import pytest
+
+HEAD = "owner: x\nsource: {kafka: {topics: [t], max_offsets_per_trigger: 5}}\n"
+SINK = "sink: {iceberg: {table: n.t}}\n"
+GRAMMAR = [
+    ("owner: x\nsource: {kinesis: {stream: s, region: r, max_records_per_trigger: 5}}\n" + SINK, "kinesis as a source"),
+    ("owner: x\nsource: {files: {path: p, format: csv, max_files_per_trigger: 5, after: keep}}\n" + SINK, "files as"),
+    ("owner: x\nsource: {iceberg: {table: a.b}}\n" + SINK, "iceberg as a source"),
+    ("owner: x\nsource: {delta: {table: a.b}}\n" + SINK, "delta as a source"),
+    ("owner: x\nsource: {socket: {host: h, port: 1}}\n" + SINK, "socket as a source"),
+    ("owner: x\nsource: {rate: {rows_per_second: 1}}\n" + SINK, "rate as a source"),
+    ("owner: x\nsource: {format: {name: f, options: {a: b}}}\n" + SINK, "format as a source"),
+    (HEAD + SINK + "decode: {avro: {registry: r, subject: s}}\n", "Avro records"),
+    (HEAD + SINK + 'decode: {json: "a INT", columns: all}\n', "key and headers"),
+    (HEAD + SINK + 'decode: {json: "id INT"}\ndeduplicate: {keys: [id]}\n', "deduplication"),
+    (HEAD + SINK + "reference: {r: {iceberg: a.b}}\n", "iceberg as a reference"),
+    (HEAD + SINK + "reference: {r: {jdbc: {connection: c, table: t}}}\n", "jdbc as a reference"),
+    (HEAD + SINK + "transform: {python: 'a.b:c'}\n", "a transform in Python"),
+    (HEAD + "sink: {delta: {table: n.t}}\n", "delta as a sink"),
+    (HEAD + "sink: {postgres: {connection: c, table: t, mode: upsert, keys: [a]}}\n", "postgres as a sink"),
+    (HEAD + "sink: {files: {path: p, format: parquet, partition_by: [a]}}\n", "files as a sink"),
+    (HEAD + "sink: {python: 'a.b:c'}\n", "python as a sink"),
+    (HEAD + "sink: {console: {}}\n", "console as a sink"),
+    (HEAD + "sink: {memory: {}}\n", "memory as a sink"),
+    (HEAD + "sink: {format: {name: x}}\n", "format as a sink"),
+    (HEAD + "sink: {iceberg: {table: n.t, mode: upsert, keys: [a], order_by: b, delete_when: gone}}\n", "mode upsert"),
+    (HEAD + "sink: {iceberg: {table: n.t, mode: complete}}\n", "mode complete"),
+    (HEAD + "sink: {kafka: {topic: u, mode: update}}\n", "mode update"),
+    (HEAD + "sink: {iceberg: {table: n.t, commit: native}}\n", "commit native"),
+    (HEAD + SINK + "schema: {evolution: additive}\n", "additive schema evolution"),
+    (HEAD + SINK + 'trigger: {available_now: true, schedule: "0 * * * *"}\n', "trigger available_now"),
+    (HEAD + SINK + "trigger: {real_time: 5m}\n", "trigger real_time"),
+    (HEAD + SINK + "trigger: {continuous: 1s}\n", "trigger continuous"),
+    (HEAD + SINK + "state: {provider: hdfs}\n", "a state provider other than rocksdb"),
+    (HEAD + SINK + "state: {max_rows: 5}\n", "a limit on the rows of state"),
+    (HEAD + SINK + "resources: {executors: {min: 0, max: 4, cores: 2, memory: 2g}}\n", "executors"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "words"), GRAMMAR, ids=[words for _, words in GRAMMAR])
+def test_it_is_read_and_refused(stream, text, words):
+    messages = [problem.message for problem in stream(text).problems]
+    assert any(message.startswith("not yet: ") and words in message for message in messages), messages
+
+
+def test_settings_and_policies_too(project):
+    loaded = project(
+        {
+            "conf/lakeward.yaml": "drivers: {d: {backend: yarn, executors: {max: 3}}}",
+            "conf/tables.yaml": "policies: [{match: a.b, engine: submit}]",
+        }
+    )
+    assert [problem.message for problem in loaded.problems] == [
+        "not yet: backend yarn",
+        "not yet: executors (a driver runs in one local process)",
+        "not yet: engine submit",
+    ]

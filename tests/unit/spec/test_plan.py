@@ -1,0 +1,154 @@
+"""What a deploy would do, without doing it."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakeward.spec.plan import Accepted, checkpoint_obstacles, digest, plan
+from lakeward.spec.stream import StreamSpec
+
+KAFKA = {"topics": ["flights"], "max_offsets_per_trigger": 100}
+BASE = {
+    "id": "a",
+    "owner": "x",
+    "sources": {"f": {"kafka": KAFKA, "decode": {"json": "t TIMESTAMP, o STRING"}}},
+    "transform": {"sql": "SELECT * FROM f"},
+    "sink": {"iceberg": {"table": "n.a"}},
+}
+GROUPED = BASE | {
+    "sources": {"f": BASE["sources"]["f"] | {"watermark": {"column": "t", "delay": "2h"}}},
+    "transform": {"sql": "SELECT o, count(*) AS n FROM f GROUP BY o"},
+}
+
+
+def spec(base=BASE, **changes) -> StreamSpec:
+    return StreamSpec.model_validate(base | changes)
+
+
+def known(of: StreamSpec, *, wanted=True, pending=None, newest=1, newest_digest=None, retired=False) -> Accepted:
+    return Accepted(1, of.document(), digest(of), newest, newest_digest or digest(of), pending, wanted, retired)
+
+
+def only(accepted, specs):
+    (change,) = plan(accepted, specs)
+    return change
+
+
+def test_a_new_stream_is_accepted_and_started_if_enabled():
+    change = only({}, {"a": spec()})
+    assert (change.change, change.generation, change.act) == ("new", 1, "accept")
+    assert "will be started" in change.why
+    assert "not started" in only({}, {"a": spec(enabled=False)}).why
+
+
+def test_nothing_differs():
+    change = only({"a": known(spec())}, {"a": spec()})
+    assert (change.change, change.checkpoint_compatible, change.act) == ("same", True, "none")
+    assert change.why == "nothing differs"
+
+
+def test_a_changed_stream_that_runs_is_not_touched():
+    change = only({"a": known(spec())}, {"a": spec(trigger={"every": "1m"})})
+    assert (change.change, change.checkpoint_compatible, change.generation, change.act) == ("changed", True, 2, "pend")
+    assert "changed: trigger" in change.why
+    assert "upgrade pending" in change.why
+
+
+def test_a_changed_stream_that_does_not_run_takes_it():
+    change = only({"a": known(spec(), wanted=False)}, {"a": spec(tags=["x"])})
+    assert (change.change, change.generation, change.act) == ("changed", 2, "accept")
+
+
+def test_a_generation_that_waits_is_not_made_twice_and_is_taken_once_the_stream_is_stopped():
+    new = spec(tags=["x"])
+    waiting = {"newest": 2, "pending": 2, "newest_digest": digest(new)}
+    running = only({"a": known(spec(), **waiting)}, {"a": new})
+    assert (running.change, running.generation, running.act) == ("changed", 2, "none")
+    stopped = only({"a": known(spec(), wanted=False, **waiting)}, {"a": new})
+    assert (stopped.generation, stopped.act) == (2, "adopt")
+
+
+def test_a_file_that_is_again_what_was_accepted_drops_what_waits():
+    change = only({"a": known(spec(), newest=2, pending=2, newest_digest="other")}, {"a": spec()})
+    assert (change.change, change.generation, change.act) == ("same", 1, "drop-pending")
+
+
+def test_a_file_never_stops_a_stream():
+    gone = only({"a": known(spec())}, {})
+    assert (gone.change, gone.act) == ("removed", "none")
+    assert "goes on as deployed" in gone.why
+    disabled = only({"a": known(spec())}, {"a": spec(enabled=False)})
+    assert "enabled: false, but it still runs: lakeward streams stop a" in disabled.why
+
+
+def test_a_retired_stream_comes_back_where_it_stopped():
+    change = only({"a": known(spec(), wanted=False, retired=True)}, {"a": spec()})
+    assert (change.change, change.generation, change.act) == ("new", 1, "adopt")
+    changed = only({"a": known(spec(), wanted=False, retired=True)}, {"a": spec(tags=["x"])})
+    assert (changed.change, changed.generation, changed.act) == ("new", 2, "accept")
+    other = only({"a": known(spec(), wanted=False, retired=True)}, {"a": spec(sink={"iceberg": {"table": "n.b"}})})
+    assert (other.change, other.checkpoint_compatible, other.act) == ("new", False, "none")
+    assert plan({"a": known(spec(), retired=True)}, {}) == []
+
+
+def test_a_spec_of_another_version_is_not_guessed_at():
+    old = Accepted(1, {"id": "a", "grammar": "of long ago"}, "d", 1, "d", None, False)
+    change = only({"a": old}, {"a": spec()})
+    assert (change.checkpoint_compatible, change.act) == (None, "pend")
+
+
+def kafka(**changes):
+    return {"f": BASE["sources"]["f"] | {"kafka": KAFKA | changes}}
+
+
+TWO = {"f": BASE["sources"]["f"], "g": BASE["sources"]["f"]}
+COMPATIBLE = [
+    (BASE, {"owner": "y"}),
+    (BASE, {"trigger": {"every": "1s"}}),
+    (BASE, {"transform": {"sql": "SELECT *, 1 AS one FROM f WHERE o = 'x'"}}),
+    (BASE, {"rules": {"r": "o IS NOT NULL"}}),
+    (BASE, {"sources": kafka(topics=["flights", "more"])}),
+    (BASE, {"sources": kafka(max_offsets_per_trigger=7)}),
+    (BASE, {"spark": {"spark.sql.shuffle.partitions": 7}}),  # no state: nothing remembers it
+    (BASE, {"sink": {"iceberg": {"table": "n.a", "properties": {"x": "y"}}}}),
+    (GROUPED, {"transform": {"sql": "-- a note\nselect o,\n count(*) as n\nfrom f group by o"}}),
+    (GROUPED, {"limits": {"stall": "9m"}}),
+]
+OBSTACLES = [
+    (BASE, {"sink": {"iceberg": {"table": "n.b"}}}, "the sink moves from n.a to n.b"),
+    (BASE, {"sink": {"kafka": {"topic": "t"}}}, "the sink moves from n.a to kafka:t"),
+    (BASE, {"sources": kafka(topics=["other"])}, "no longer reads flights"),
+    (BASE, {"sources": kafka(connection="elsewhere")}, "reads another connection"),
+    (BASE, {"sources": {"g": BASE["sources"]["f"]}, "transform": {"sql": "SELECT * FROM g"}}, "loses f and gets g"),
+    (BASE, {"sources": TWO, "transform": {"sql": "SELECT * FROM f UNION ALL SELECT * FROM g"}}, "gets g"),
+    (BASE, {"transform": GROUPED["transform"]}, "the query gains state"),
+    (GROUPED, {"transform": BASE["transform"]}, "the query loses its state"),
+    (GROUPED, {"transform": {"sql": "SELECT o, sum(1) AS n FROM f GROUP BY o"}}, "its state would not fit"),
+    (GROUPED, {"spark": {"spark.sql.shuffle.partitions": 7}}, "from its default to 7, but the checkpoint keeps"),
+    (GROUPED, {"state": {"provider": "hdfs"}}, "the state provider changes"),
+]
+
+
+@pytest.mark.parametrize(("base", "changes"), COMPATIBLE)
+def test_changes_a_checkpoint_survives(base, changes):
+    assert list(checkpoint_obstacles(spec(base), spec(base, **changes))) == []
+
+
+@pytest.mark.parametrize(("base", "changes", "words"), OBSTACLES)
+def test_changes_a_checkpoint_does_not_survive(base, changes, words):
+    found = "; ".join(checkpoint_obstacles(spec(base), spec(base, **changes)))
+    assert words in found
+    change = only({"a": known(spec(base), wanted=False)}, {"a": spec(base, **changes)})
+    assert (change.checkpoint_compatible, change.act) == (False, "pend")
+
+
+def test_sources_read_in_another_order_are_counted_by_place():
+    before = spec(sources=TWO, transform={"sql": "SELECT * FROM f UNION ALL SELECT * FROM g"})
+    after = spec(sources=TWO, transform={"sql": "SELECT * FROM g UNION ALL SELECT * FROM f"})
+    assert "in another order" in "; ".join(checkpoint_obstacles(before, after))
+
+
+def test_the_digest_is_of_the_meaning_not_of_the_order_of_keys():
+    turned = StreamSpec.model_validate(dict(reversed(list(BASE.items()))))
+    assert digest(turned) == digest(spec())
+    assert digest(spec(), {"job.py": "1"}) != digest(spec())
