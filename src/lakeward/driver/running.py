@@ -104,6 +104,8 @@ class Running:
         if isinstance(raised, Draining):
             return None
         text = _causes(self.query)
+        if raised is None and not text and self.gate.closed:
+            return None
         if raised is not None:
             return raised, text
         return RuntimeError(text.splitlines()[0] if text else "the query ended without a reason"), text

@@ -71,7 +71,7 @@ class Starter:
         own = session.for_stream(self.spark, spec)
         landing = self._landing(own, wanted, topics)
         found = self._judge(own, wanted, landing)
-        references = References(spec.id, spec.reference)
+        references = References(wanted.stream, spec.reference)
         built = flow.build(own, spec, inlets, references.frames(own), fresh=found is preflight.Finding.FRESH)
         if isinstance(landing, IcebergLanding):
             landing.writer.stateful = built.stateful
@@ -79,7 +79,7 @@ class Starter:
         gate = Gate()
         function = BatchFunction(
             session=own,
-            stream=spec.id,
+            stream=wanted.stream,
             generation=wanted.generation,
             flow=built,
             landing=landing,
@@ -91,7 +91,7 @@ class Starter:
         listener = self.listener(wanted)
         own.streams.addListener(listener)
         query = (
-            built.query.writeStream.queryName(spec.id)
+            built.query.writeStream.queryName(wanted.stream)
             .foreachBatch(function)
             .outputMode("append")
             .option("checkpointLocation", wanted.checkpoint)
@@ -100,7 +100,7 @@ class Starter:
         )
         _log.info(
             "stream started",
-            stream=spec.id,
+            stream=wanted.stream,
             generation=wanted.generation,
             checkpoint=str(found),
             shape="with state" if built.stateful else "row by row",
@@ -131,9 +131,9 @@ class Starter:
             return IcebergLanding(
                 ExactAppend(
                     session=own,
-                    stream=spec.id,
+                    stream=wanted.stream,
                     table=str(sink.table),
-                    query_name=spec.id,
+                    query_name=wanted.stream,
                     sources=sources,
                     generation=wanted.generation,
                     topic_ids=topics.now,
@@ -141,7 +141,7 @@ class Starter:
             )
         if spec.sink.kafka is not None:
             broker.bootstrap_of(spec.sink.kafka.connection, self.runtime.kafka)
-            stream = spec.id
+            stream = wanted.stream
             return KafkaLanding(own, stream, sources, spec.sink.kafka, self.runtime.kafka, lambda: self.held(stream))
         raise SpecError(f"Stream {spec.id} cannot be run yet", why=f"sink {spec.sink.connector} is not built")
 
@@ -167,13 +167,13 @@ class Starter:
         if name is None:
             return None
         try:
-            if not own.catalog.tableExists(quote_table(name, CATALOG)):
+            if not own.catalog.tableExists(quote_table(str(name), CATALOG)):
                 return None
         except Exception as error:
             if java.trouble(error) in (java.Trouble.UNREACHABLE, java.Trouble.UNKNOWN):
                 raise java.catalog_down(name, error) from error
             raise
-        return java.state_of(java.metadata_of(java.load(own, name)), spec.id, name)
+        return java.state_of(java.metadata_of(java.load(own, name)), str(spec.id), str(name))
 
     def _prepare(self, own: SparkSession, spec: StreamSpec, built: Flow) -> None:
         """Create the tables, or check that the sink's fits."""
