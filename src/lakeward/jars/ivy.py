@@ -50,8 +50,7 @@ def fetch(target: Path, progress: Callable[[str], None] = lambda line: None) -> 
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as name:
         fresh = Path(name) / "jars"
         retrieve(fresh, progress)
-        check.verify(fresh)
-        _replace(fresh, target)
+        put_in_place(fresh, target)
     return target
 
 
@@ -79,7 +78,13 @@ def retrieve(into: Path, progress: Callable[[str], None]) -> None:
         raise _failure("\n".join(tail))
 
 
-def _replace(fresh: Path, target: Path) -> None:
+def put_in_place(fresh: Path, target: Path) -> None:
+    """Verify `fresh` and make it `target` in one step.
+
+    Raises:
+        Refused: it is not what was reviewed; `target` is as it was.
+    """
+    check.verify(fresh)
     # Another process may have finished the same fetch meanwhile: its folder is as good as ours.
     if target.exists() and not check.missing(target):
         return
