@@ -167,9 +167,10 @@ class BatchFunction:
             bad.append((rows.undecoded(decoded, inlet.name), bad_rows))
             flows.good(inlet, decoded).createOrReplaceTempView(inlet.name)
         result = session.sql(flows.sql_of(self.flow.spec))
-        good, broken = self._judge(result, held)
+        good, broken, came_out = self._judge(result, held)
         if self.flow.lineage == "rows" and self.flow.joins:
-            self._one_to_one(good)
+            went_in = consumed - sum(count for _, count in bad)
+            self._one_to_one(good, went_in, came_out)
         return good, consumed, bad + broken, None
 
     def _with_state(
@@ -187,30 +188,37 @@ class BatchFunction:
             all_rows, bad_rows = _count(decoded)
             consumed += all_rows
             bad.append((rows.undecoded(decoded, inlet.name), bad_rows))
-        good, broken = self._judge(result, held)
+        good, broken, _ = self._judge(result, held)
         return good, consumed, bad + broken, self._watermark()
 
-    def _judge(self, result: DataFrame, held: ExitStack) -> tuple[DataFrame, list[tuple[DataFrame, int]]]:
-        """Split the transform's rows by the rules. Without rules nothing is kept and nothing is run."""
+    def _judge(self, result: DataFrame, held: ExitStack) -> tuple[DataFrame, list[tuple[DataFrame, int]], int | None]:
+        """Split the transform's rows by the rules: good ones, bad ones, how many came out in all.
+
+        Without rules nothing is kept and nothing is run, and how many is not known (None).
+        """
         from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
 
         rules = {str(name): str(condition) for name, condition in self.flow.spec.rules.items()}
         if not rules:
-            return result, []
+            return result, [], None
         judged = self._keep(rows.judged(result, rules), held)
-        _, broken = _count(judged)
+        came_out, broken = _count(judged)
         source = self.flow.inlets[0].name if len(self.flow.inlets) == 1 else "transform"
         good = judged.where(F.col(REASON).isNull()).drop(REASON)
-        return good, [(rows.broken(judged, rules, source, self._identity), broken)]
+        return good, [(rows.broken(judged, rules, source, self._identity), broken)], came_out
 
-    def _one_to_one(self, result: DataFrame) -> None:
+    def _one_to_one(self, result: DataFrame, went_in: int, came_out: int | None) -> None:
         """A join must not make two rows of one record where each row stands for one.
+
+        Where no record can be dropped, as many rows out as in proves it; else the rows of each record are counted.
 
         Raises:
             SpecError: it does; names a record.
         """
         from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
 
+        if self.flow.keeps_all and (result.count() if came_out is None else came_out) == went_in:
+            return
         twice = result.groupBy(*self._identity).count().where(F.col("count") > 1).first()
         if twice is None:
             return

@@ -113,6 +113,7 @@ class Flow:
         columns: the sink's columns as a schema (of the transform's result).
         lineage: `rows` when each of its rows is one record of the source.
         joins: whether references are joined: only then can one record become several rows.
+        keeps_all: no record can be dropped either (left joins, no filter): then equal counts prove one row a record.
     """
 
     spec: StreamSpec
@@ -122,6 +123,7 @@ class Flow:
     columns: Any
     lineage: str
     joins: bool = False
+    keeps_all: bool = False
 
 
 def build(
@@ -163,7 +165,8 @@ def build(
     if why_state:
         return Flow(spec, sources, transformed, True, transformed.schema, lineage)
     raw = _raw(session, sources, fresh)
-    return Flow(spec, sources, raw, False, transformed.schema, lineage, "Join" in kinds(transformed))
+    joined = "Join" in kinds(transformed)
+    return Flow(spec, sources, raw, False, transformed.schema, lineage, joined, keeps_all(transformed, len(sources)))
 
 
 def good(inlet: Inlet, decoded: DataFrame) -> DataFrame:
@@ -222,6 +225,28 @@ def needs_state(frame: DataFrame) -> str | None:
 def kinds(frame: DataFrame) -> set[str]:
     """The operators that streaming rows pass."""
     return {str(node.getClass().getSimpleName()) for node in _streaming_nodes(frame._jdf.queryExecution().analyzed())}
+
+
+def keeps_all(frame: DataFrame, sources: int) -> bool:
+    """Whether every streaming row comes out at least once: one source, no filter, only left outer joins to it.
+
+    The filters of decoding stand below the source's view; they are not the transform's.
+    """
+    pending, joins = [frame._jdf.queryExecution().analyzed()], 0
+    while pending:
+        node = pending.pop()
+        kind = node.getClass().getSimpleName()
+        if kind == "View":
+            continue
+        children = [child for child in _seq(node.children()) if child.isStreaming()]
+        if kind == "Join":
+            joins += 1
+            if str(node.joinType().toString()) != "LeftOuter" or not node.left().isStreaming():
+                return False
+        elif kind not in ("Project", "SubqueryAlias", "ResolvedHint", "UnresolvedHint") or len(children) > 1:
+            return False
+        pending.extend(children)
+    return sources == 1 and joins > 0
 
 
 def _streaming_nodes(plan: Any) -> list[Any]:

@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -65,6 +66,9 @@ def _guarded(launch: Launch) -> End:
 
 
 def _run(launch: Launch) -> End:
+    ending = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ending.set())
     url = launch.runtime.registry_url_file.read_text().strip()
     link = Link(launch, url, f"{socket.gethostname()}:{os.getpid()}")
     if not link.claim(CLAIM_S):
@@ -90,9 +94,7 @@ def _run(launch: Launch) -> End:
             )
 
     starter = Starter(spark, launch.runtime, held, report, lambda wanted: listener_of(wanted.stream, recorder))
-    control = Control(starter, link, recorder, Failures(launch.driver, link.connect))
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: control.ending.set())
+    control = Control(starter, link, recorder, Failures(launch.driver, link.connect), ending)
     lag = LagThread(
         control.watched, lambda stream, records, seconds: recorder.note(stream, lag_records=records, lag_s=seconds)
     )

@@ -25,7 +25,7 @@ _log = structlog.get_logger(__name__)
 
 EVERY_S = 0.5
 AWAY_S = 2.0
-PROGRESS_S = 5.0
+PROGRESS_S = 60.0
 """How long a batch waits for Spark's progress report, which has the rows that came too late."""
 KEPT_BATCHES, KEPT_EVENTS = 5_000, 1_000
 

@@ -1,0 +1,25 @@
+"""Kafka's position form."""
+
+from __future__ import annotations
+
+from lakeward.connectors.kafka import position
+
+
+def test_one_text_whatever_the_order() -> None:
+    first, second = '{"b":{"1":5,"0":3},"a":{"0":1}}', '{"a": {"0": 1}, "b": {"0": 3, "1": 5}}'
+    assert position.canonical(first) == position.canonical(second) == '{"a":{"0":1},"b":{"0":3,"1":5}}'
+
+
+def test_a_partition_that_appeared_starts_at_its_beginning() -> None:
+    start, end = position.span('{"t":{"0":5}}', '{"t":{"0":9,"1":4}}')
+    assert start == {"t": {0: 5, 1: position.EARLIEST}}
+    assert end == {"t": {0: 9, 1: 4}}
+
+
+def test_nothing_read_yet() -> None:
+    assert position.parse("-") == {}
+    assert position.behind("-", {"t": {0: 4}}) == 4
+
+
+def test_a_topic_recreated_shorter_is_not_negative_lag() -> None:
+    assert position.behind('{"t":{"0":50}}', {"t": {0: 4}}) == 0

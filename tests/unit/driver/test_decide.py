@@ -1,0 +1,89 @@
+"""What the control loop does next."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from lakeward.driver.decide import Action, Bury, Drain, Exit, Finish, Seen, Start, decide
+from lakeward.driver.wanted import Picture, Wanted
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def want(*streams: str, generation: int = 1, later: tuple[str, ...] = (), fenced: bool = False) -> Picture:
+    run = {name: Wanted(name, generation, {}, f"/ck/{name}") for name in streams}
+    return Picture(NOW, run, frozenset(later), frozenset([*streams, *later]), fenced)
+
+
+def act(picture: Picture | None, *, ending: bool = False, waiting: tuple[str, ...] = (), **seen: Seen) -> list[Action]:
+    return decide(picture, seen, ending=ending, waiting=frozenset(waiting))
+
+
+def test_wanted_streams_start() -> None:
+    assert [action.wanted.stream for action in act(want("b", "a")) if isinstance(action, Start)] == ["a", "b"]
+
+
+def test_a_running_stream_is_left_alone() -> None:
+    assert act(want("a"), a=Seen(1)) == []
+
+
+def test_a_newer_launch_ends_everything_at_once() -> None:
+    [action] = act(want("a", fenced=True), a=Seen(1))
+    assert isinstance(action, Exit)
+    assert action.code == 75
+
+
+def test_a_stream_no_longer_wanted_drains_before_it_stops() -> None:
+    assert [type(each) for each in act(want("b"), a=Seen(1), b=Seen(1))] == [Drain]
+    assert act(want("b"), a=Seen(1, draining=True), b=Seen(1)) == []
+    assert act(want("b"), a=Seen(1, draining=True, drained=True), b=Seen(1)) == [Finish("a")]
+
+
+def test_a_batch_that_never_ends_is_cut_in_the_end() -> None:
+    assert act(want("b"), a=Seen(1, draining=True, overdue=True), b=Seen(1)) == [Finish("a")]
+
+
+def test_a_new_generation_drains_the_old_one_first() -> None:
+    [action] = act(want("a", generation=2), a=Seen(1))
+    assert isinstance(action, Drain)
+    assert "generation 2" in action.why
+
+
+def test_a_query_that_ended_is_buried_and_not_started_in_the_same_turn() -> None:
+    assert act(want("a"), a=Seen(1, active=False)) == [Bury("a")]
+
+
+def test_streams_in_back_off_keep_the_driver_alive() -> None:
+    assert act(want(later=("a",))) == []
+    assert act(want("a"), waiting=("a",)) == []
+
+
+def test_nothing_to_run_ends_the_driver() -> None:
+    [action] = act(want())
+    assert isinstance(action, Exit)
+    assert action.code == 0
+
+
+def test_without_the_registry_running_streams_land_on() -> None:
+    assert act(None, a=Seen(1)) == []
+    assert act(None) == []
+
+
+def test_without_a_lease_only_sinks_without_a_position_stop() -> None:
+    [action] = act(want("a", "b"), a=Seen(1, exact=False, leased=False), b=Seen(1, exact=True, leased=False))
+    assert isinstance(action, Drain)
+    assert action.stream == "a"
+
+
+def test_a_changed_reference_makes_the_plan_anew() -> None:
+    [action] = act(want("a"), a=Seen(1, stale=True))
+    assert isinstance(action, Drain)
+    assert "reference" in action.why
+
+
+def test_asked_to_end_everything_drains_then_the_driver_ends() -> None:
+    assert [type(each) for each in act(want("a"), ending=True, a=Seen(1))] == [Drain]
+    assert act(want("a"), ending=True, a=Seen(1, draining=True)) == []
+    [action] = act(want("a"), ending=True)
+    assert isinstance(action, Exit)
+    assert action.code == 0
