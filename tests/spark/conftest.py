@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -11,7 +15,10 @@ import pytest
 
 from lakeward import jars
 from lakeward.connectors.iceberg import catalog as addresses
-from lakeward.runtime import CATALOG, Lake
+from lakeward.registry.engine import migrate
+from lakeward.runtime import CATALOG, Lake, Runtime
+from lakeward.stack import connect as stack_connect
+from lakeward.stack import ports, private
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -110,3 +117,51 @@ def namespace(spark: SparkSession) -> Iterator[str]:
     for row in spark.sql(f"SHOW TABLES IN {CATALOG}.{name}").collect():
         spark.sql(f"DROP TABLE {CATALOG}.{name}.`{row['tableName']}` PURGE")
     spark.sql(f"DROP NAMESPACE {CATALOG}.{name}")
+
+
+@pytest.fixture(scope="session")
+def connect_server(lake: Lake, postgres: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
+    """A Connect server on loopback with a token, a migrated registry, and the runtime that names both."""
+    folder = tmp_path_factory.mktemp("connect")
+    jars.ensure()
+    port, token = ports.any_free(), f"token-{uuid4().hex}"
+    conf = addresses.spark_conf(lake) | stack_connect.server_conf(port, "1g")
+    conf |= {"spark.sql.warehouse.dir": str(folder / "warehouse"), "spark.local.dir": str(folder / "local")}
+    home = jars.pyspark_jars().parent
+    command = [str(home / "bin" / "spark-submit"), "--jars", ",".join(str(jar) for jar in jars.spark_classpath())]
+    for name, value in conf.items():
+        command += ["--conf", f"{name}={value}"]
+    command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
+    env = {
+        **os.environ, "SPARK_HOME": str(home), "SPARK_CONNECT_AUTHENTICATE_TOKEN": token,
+        "PGPASSFILE": str(postgres.pgpass), "SPARK_LOCAL_IP": "127.0.0.1",
+    }  # fmt: skip
+    log = folder / "log"
+    with log.open("wb") as sink:
+        server = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink, env=env, cwd=folder, start_new_session=True
+        )
+    try:
+        end = monotonic() + 120
+        while not (ports.answers(port) and stack_connect.answers(f"localhost:{port}", token)):
+            assert server.poll() is None and monotonic() < end, log.read_text(errors="replace")[-3000:]
+            sleep(0.3)
+        registry = postgres.create_database()
+        migrate(postgres.url(registry), postgres.pgpass)
+        yield Runtime(
+            registry_url_file=private.write(folder / "registry.url", postgres.url(registry)),
+            pgpass=postgres.pgpass,
+            lake=lake,
+            connect=f"127.0.0.1:{port}",
+            connect_token_file=private.write(folder / "token", token),
+            checkpoints=str(folder / "checkpoints"),
+            drivers=folder / "drivers",
+            jars=jars.spark_folder(),
+        )
+    finally:
+        server.send_signal(signal.SIGTERM)
+        try:
+            server.wait(20)
+        except subprocess.TimeoutExpired:
+            os.killpg(server.pid, signal.SIGKILL)
+            server.wait()

@@ -1,4 +1,8 @@
-"""The checking process: `python -m lakeward.quality`, a request on stdin, events and one answer as JSON lines."""
+"""The checking process: `python -m lakeward.quality`, requests on stdin, events and answers on stdout, as JSON lines.
+
+Great Expectations and the session stay warm between requests. The process ends with its asker: when stdin closes while
+it works, nobody waits for the answer, and it interrupts its statements on the connect server.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,8 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable
 from contextlib import ExitStack
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TextIO
 
 import structlog
@@ -23,49 +27,71 @@ if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession
 
 
-def main() -> int:
-    """Entry point. Returns 0 when there is an answer; what the checks said stands in it."""
-    answers = _private_stdout()
-    _log_to(answers)
-    request = Request.model_validate_json(sys.stdin.readline())
-    sessions: list[SparkSession] = []
-    threading.Thread(target=_end_with_asker, args=(sessions,), daemon=True).start()
-    with ExitStack() as held:
+class Worker:
+    """Answers requests one after the other until stdin closes."""
+
+    def __init__(self, held: ExitStack) -> None:
+        self._held = held
+        self._requests: SimpleQueue[str | None] = SimpleQueue()
+        self._working = threading.Event()
+        self._sessions: list[SparkSession] = []
+        self._engines: dict[tuple[str, str], Engines] = {}
+
+    def serve(self, answers: TextIO) -> None:
+        """Answer until there is nobody to answer."""
+        threading.Thread(target=self._listen, daemon=True).start()
+        while (line := self._requests.get()) is not None:
+            answer = json.dumps(self._answer(line))
+            self._working.clear()
+            answers.write(answer + "\n")
+            answers.flush()
+
+    def _answer(self, line: str) -> dict[str, Any]:
+        request = Request.model_validate_json(line)
         try:
-            wanted = order(request)
-            engines = Engines(request.runtime, request.registry_url, _session(request, held, sessions))
-            results = run(wanted, engines)
-            for result in results:
-                story(result)
-            answer: dict[str, Any] = {"results": [result.document() for result in results]}
+            results = run(order(request), self._engines_of(request))
         except LakewardError as error:
-            answer = error_line(error)
-    answers.write(json.dumps(answer) + "\n")
-    answers.flush()
-    return 0
+            return error_line(error)
+        for result in results:
+            story(result)
+        return {"results": [result.document() for result in results]}
 
+    def _engines_of(self, request: Request) -> Engines:
+        key = (request.runtime.model_dump_json(), request.registry_url)
+        if key not in self._engines:
+            self._engines[key] = Engines(request.runtime, request.registry_url, lambda: self._session(request))
+        return self._engines[key]
 
-def _session(request: Request, held: ExitStack, sessions: list[SparkSession]) -> Callable[[], SparkSession]:
-    def make() -> SparkSession:
+    def _session(self, request: Request) -> SparkSession:
         from lakeward.connectors.spark_connect import session
 
-        made = held.enter_context(session(request.runtime))
-        sessions.append(made)
+        made = self._held.enter_context(session(request.runtime))
+        self._sessions.append(made)
         return made
 
-    return make
+    def _listen(self) -> None:
+        for line in sys.stdin:
+            self._working.set()
+            self._requests.put(line)
+        if not self._working.is_set():
+            self._requests.put(None)
+            return
+        for session in self._sessions:
+            try:
+                session.interruptAll()
+                session.stop()
+            except Exception:  # noqa: BLE001, S110 - ending: the server drops the session by its own timeout
+                pass
+        os._exit(75)
 
 
-def _end_with_asker(sessions: list[SparkSession]) -> None:
-    """When the asker's end of the pipe closes nobody waits for the answer: stop the server's work, and end."""
-    sys.stdin.read()
-    for session in sessions:
-        try:
-            session.interruptAll()
-            session.stop()
-        except Exception:  # noqa: BLE001, S110 - ending: the server drops the session by its own timeout
-            pass
-    os._exit(75)
+def main() -> int:
+    """Entry point. Returns 0; what the checks said stands in the answers."""
+    answers = _private_stdout()
+    _log_to(answers)
+    with ExitStack() as held:
+        Worker(held).serve(answers)
+    return 0
 
 
 def _private_stdout() -> TextIO:

@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Event, Timer
-from typing import IO, Any
+from typing import IO, Any, Self
 
 import structlog
 
@@ -26,6 +26,7 @@ from lakeward.runtime import Project, Runtime
 log = structlog.get_logger(__name__)
 
 TIMEOUT_S = 1800.0
+_GRACE_S = 20.0
 _TAIL = 2000  # characters of the process's stderr shown when it dies
 Tell = Callable[[str, str, dict[str, Any]], None]
 """Takes level, sentence and fields of one event."""
@@ -71,8 +72,8 @@ def check(
         scope=scope,
         suite=suite.resolve() if suite else None,
     )
-    with tempfile.TemporaryFile("w+", errors="replace") as noise:
-        return _converse(request, noise, timeout_s, tell or _log)
+    with CheckingProcess(runtime) as process:
+        return process.ask(request, timeout_s=timeout_s, tell=tell or _log)
 
 
 def environment(runtime: Runtime) -> dict[str, str]:
@@ -90,73 +91,101 @@ def environment(runtime: Runtime) -> dict[str, str]:
     }
 
 
-def _converse(request: Request, noise: IO[str], timeout_s: float, tell: Tell) -> list[dict[str, Any]]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "lakeward.quality"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=noise,
-        text=True,
-        errors="replace",
-        env=environment(request.runtime),
-        cwd="/",
-    )
-    late = Event()
+class CheckingProcess:
+    """A process that checks; Great Expectations and its session stay warm from one question to the next."""
 
-    def give_up() -> None:
-        late.set()
-        process.terminate()
-
-    timer = Timer(timeout_s, give_up)
-    timer.daemon = True
-    timer.start()
-    answer: dict[str, Any] | None = None
-    try:
-        assert process.stdin is not None and process.stdout is not None
-        with contextlib.suppress(BrokenPipeError):  # it died at once: its exit code and stderr tell why
-            process.stdin.write(request.model_dump_json() + "\n")
-            process.stdin.flush()
-        for line in process.stdout:
-            event = json.loads(line)
-            if "results" in event or "failed" in event:
-                answer = event
-            else:
-                tell(str(event.pop("level", "info")), str(event.pop("event", "")), event)
-        process.wait()
-    finally:
-        timer.cancel()
-        _end(process)
-    if late.is_set() and answer is None:
-        raise TimedOut(
-            "The check run took too long",
-            why=f"it was ended after {timeout_s:g} s; its statements on the connect server were interrupted",
-            next="lakeward stack status   then: lakeward quality run TABLE",
+    def __init__(self, runtime: Runtime) -> None:
+        self._noise: IO[str] = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - closed with the process
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "lakeward.quality"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._noise,
+            text=True,
+            errors="replace",
+            env=environment(runtime),
+            cwd="/",
         )
-    if answer is None:
-        noise.seek(0)
-        tail = noise.read()[-_TAIL:].strip()
-        raise LakewardError(
-            "The checking process ended without an answer",
-            why=f"exit code {process.returncode}: {tail or 'it said nothing'}",
-            next="lakeward doctor",
-        )
-    if "failed" in answer:
-        raise_line(answer["failed"])
-    results: list[dict[str, Any]] = answer["results"]
-    return results
 
+    def __enter__(self) -> Self:
+        return self
 
-def _end(process: subprocess.Popen[str]) -> None:
-    """End the process if it still runs: the closed pipe tells it to."""
-    for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    def ask(self, request: Request, *, timeout_s: float = TIMEOUT_S, tell: Tell) -> list[dict[str, Any]]:
+        """The results of one request, telling events as they come.
+
+        Raises:
+            LakewardError: as `check` says.
+        """
+        late = Event()
+
+        def give_up() -> None:
+            late.set()
+            self._hang_up()
+
+        timer = Timer(timeout_s, give_up)
+        timer.daemon = True
+        timer.start()
+        try:
+            answer = self._answer(request, tell)
+        finally:
+            timer.cancel()
+        if answer is None and late.is_set():
+            raise TimedOut(
+                "The check run took too long",
+                why=f"it was ended after {timeout_s:g} s, its statements on the connect server interrupted",
+                next="lakeward stack status   then: lakeward quality run TABLE",
+            )
+        if answer is None:
+            raise LakewardError("The checking process ended without an answer", why=self._last_words(),
+                                next="lakeward doctor")  # fmt: skip
+        if "failed" in answer:
+            raise_line(answer["failed"])
+        results: list[dict[str, Any]] = answer["results"]
+        return results
+
+    def close(self) -> None:
+        """End the process. It leaves nothing running on the connect server."""
+        self._hang_up()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+        self._noise.close()
+
+    def _hang_up(self) -> None:
+        """Close our end of the pipe, which makes the process interrupt its statements and end; kill it if it hangs."""
+        if self._process.stdin is not None:
             with contextlib.suppress(BrokenPipeError):
-                pipe.close()
-    try:
-        process.wait(20)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+                self._process.stdin.close()
+        try:
+            self._process.wait(_GRACE_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _answer(self, request: Request, tell: Tell) -> dict[str, Any] | None:
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None and stdout is not None
+        with contextlib.suppress(BrokenPipeError):  # it died: the end of its stdout tells the same
+            stdin.write(request.model_dump_json() + "\n")
+            stdin.flush()
+        for line in stdout:
+            event: dict[str, Any] = json.loads(line)
+            if "results" in event or "failed" in event:
+                return event
+            tell(str(event.pop("level", "info")), str(event.pop("event", "")), event)
+        return None
+
+    def _last_words(self) -> str:
+        code = self._process.wait()
+        self._noise.seek(0)
+        return f"exit code {code}: {self._noise.read()[-_TAIL:].strip() or 'it said nothing'}"
 
 
 def _log(level: str, text: str, fields: dict[str, Any]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +19,15 @@ BRANCH = "verified"
 
 
 def catalog(runtime: Runtime) -> Catalog:
-    """The catalog `lake`, as PyIceberg sees it."""
+    """The catalog `lake`, as PyIceberg sees it.
+
+    Raises:
+        DependencyDown: the catalog does not answer.
+    """
     from pyiceberg.catalog import load_catalog
 
-    return load_catalog(CATALOG, **pyiceberg_properties(runtime.lake, runtime.pgpass))
+    with _answering():
+        return load_catalog(CATALOG, **pyiceberg_properties(runtime.lake, runtime.pgpass))
 
 
 def history(lake: Catalog, table: str) -> History:
@@ -31,20 +38,14 @@ def history(lake: Catalog, table: str) -> History:
         DependencyDown: the catalog does not answer.
     """
     from pyiceberg.exceptions import NoSuchTableError
-    from sqlalchemy.exc import OperationalError
 
     try:
-        metadata = lake.load_table(table).metadata
+        with _answering():
+            metadata = lake.load_table(table).metadata
     except NoSuchTableError:
         raise LakewardError(
             f"There is no table {table}", why="the catalog `lake` does not know it", next="lakeward tables health"
         ) from None
-    except OperationalError as error:
-        raise DependencyDown(
-            "The catalog does not answer",
-            why=str(error.orig).strip().splitlines()[0] if error.orig else "no answer",
-            next="lakeward stack status",
-        ) from error
     branch = metadata.refs.get(BRANCH)
     return History(
         table=table,
@@ -52,6 +53,20 @@ def history(lake: Catalog, table: str) -> History:
         verified=branch.snapshot_id if branch is not None else None,
         snapshots={each.snapshot_id: _snapshot(each) for each in metadata.snapshots},
     )
+
+
+@contextmanager
+def _answering() -> Iterator[None]:
+    from sqlalchemy.exc import OperationalError
+
+    try:
+        yield
+    except OperationalError as error:
+        raise DependencyDown(
+            "The catalog does not answer",
+            why=str(error.orig).strip().splitlines()[0] if error.orig else "no answer",
+            next="lakeward stack status",
+        ) from error
 
 
 def _snapshot(found: Any) -> Snapshot:

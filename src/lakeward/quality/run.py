@@ -46,7 +46,6 @@ class Engines:
     runtime: Runtime
     registry_url: str
     session_of: Callable[[], SparkSession]
-    now: datetime = field(default_factory=lambda: datetime.now(UTC))
     _stages: dict[str, set[int]] = field(default_factory=dict)
 
     @contextmanager
@@ -99,6 +98,7 @@ class Order:
         suites: by table.
         tables: these, whether due or not; None for every table with a suite that is due.
         scope: instead of each check's own.
+        now: when the run began, UTC; waivers and windows are judged by it.
         own_suite: False when a suite was handed in for this run: it proves nothing about the project's own, so
             `verified` stays where it is.
     """
@@ -107,6 +107,7 @@ class Order:
     tables: Sequence[str] | None = None
     scope: str | None = None
     own_suite: bool = True
+    now: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
 def run(order: Order, engines: Engines) -> list[Result]:
@@ -132,13 +133,13 @@ def _table(table: str, suite: Suite, order: Order, engines: Engines) -> Result |
     found = decide(history, [Mark(each["to_snapshot"], each["to_sequence"]) for each in proofs])
     history = _repaired(found, history, engines)
     if order.tables is None:
-        wanted = due.decide(found, suite, newest, engines.now.date())
+        wanted = due.decide(found, suite, newest, order.now.date())
         if not wanted.due:
             log.info(f"{table}: not due: {wanted.why}", table=table)
             return None
-    asked = ask(suite, order.scope, engines.now.date())
+    asked = ask(suite, order.scope, order.now.date())
     blank = Result(
-        run=f"{engines.now:%Y%m%dT%H%M%S}-{uuid4().hex[:6]}",
+        run=f"{order.now:%Y%m%dT%H%M%S}-{uuid4().hex[:6]}",
         at=datetime.now(UTC),
         table=table,
         suite=suite.digest,
@@ -161,7 +162,7 @@ def _table(table: str, suite: Suite, order: Order, engines: Engines) -> Result |
             f"the old one: `lakeward quality run {table} --scope table` checks them all",
             table=table,
         )
-    checks = _checks(found, history, asked, engines)
+    checks = _checks(found, history, asked, order, engines)
     judged = verdict(checks)
     with engines.registry() as connection:
         landed = by_stream(batches.of_snapshots(connection, [each.id for each in found.appends]), found.appends)
@@ -190,12 +191,12 @@ def _repaired(found: Range, history: History, engines: Engines) -> History:
     return replace(history, verified=stands)
 
 
-def _checks(found: Range, history: History, asked: Sequence[Asked], engines: Engines) -> list[Check]:
+def _checks(found: Range, history: History, asked: Sequence[Asked], order: Order, engines: Engines) -> list[Check]:
     """Every check's result; checks that read the same rows share one frame."""
     results: dict[str, Check] = {}
     groups: dict[Read, list[Asked]] = {}
     for each in asked:
-        read = reading(found, history, each.scope, engines.now)
+        read = reading(found, history, each.scope, order.now)
         if read is None:
             results[each.id] = each.blank(State.SKIPPED, "no new rows in the range")
         else:
@@ -270,7 +271,7 @@ def _broken(table: str, suite: Suite, order: Order, engines: Engines, error: Exc
     text = sentence(said)
     nothing = Range(table, Kind.EMPTY, None, None, (), text)
     result = Result(
-        run=f"{engines.now:%Y%m%dT%H%M%S}-{uuid4().hex[:6]}",
+        run=f"{order.now:%Y%m%dT%H%M%S}-{uuid4().hex[:6]}",
         at=datetime.now(UTC),
         table=table,
         suite=suite.digest,

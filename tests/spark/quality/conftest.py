@@ -1,0 +1,144 @@
+"""Real tables on a real Connect server, suites in a project, and one warm checking process for the whole folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import pytest
+from sqlalchemy import Connection
+
+from lakeward.connectors.spark_connect import session
+from lakeward.quality import metadata
+from lakeward.quality.ask import CheckingProcess
+from lakeward.quality.lineage import History
+from lakeward.quality.request import Request
+from lakeward.registry import engine
+from lakeward.runtime import Runtime
+
+if TYPE_CHECKING:
+    from pyspark.sql.connect.session import SparkSession
+
+COLUMNS = "id BIGINT, carrier STRING, delay DOUBLE, _kafka_partition INT, _kafka_offset BIGINT"
+NOT_NULL = "{type: expect_column_values_to_not_be_null, kwargs: {column: carrier}, severity: critical, on_fail: hold}"
+SANE = "{type: expect_column_values_to_be_between, kwargs: {column: delay, min_value: 0, max_value: 500}}"
+
+
+@dataclass
+class Checked:
+    """A table, its project, and everything that may be done with them.
+
+    Attributes:
+        name: `namespace.table`.
+        told: the sentences of all runs so far.
+    """
+
+    name: str
+    spark: SparkSession
+    runtime: Runtime
+    project: Path
+    process: CheckingProcess
+    told: list[str] = field(default_factory=list)
+    landed: int = 0
+
+    def sql(self, text: str) -> list[Any]:
+        """Run SQL in which `{t}` is the table."""
+        return self.spark.sql(text.format(t=f"lake.{self.name}")).collect()
+
+    def append(self, rows: int = 10, *, bad: int = 0, slow: int = 0) -> int:
+        """Commit one append, of which `bad` rows have no carrier and `slow` rows an absurd delay; its snapshot."""
+        self.sql(
+            f"INSERT INTO {{t}} SELECT id, if(id < {self.landed + bad}, null, 'AA'), "
+            f"if(id < {self.landed + slow}, 9999D, 1D * (id % 100)), 0, id "
+            f"FROM range({self.landed}, {self.landed + rows})"
+        )
+        self.landed += rows
+        return self.head
+
+    def suite(self, *expectations: str) -> None:
+        """Write the table's suite."""
+        lines = "".join(f"  - {each}\n" for each in expectations or (NOT_NULL, SANE))
+        file = self.project / "expectations" / f"{self.name}.yaml"
+        file.write_text(f"table: {self.name}\nowner: tests\nexpectations:\n{lines}")
+
+    def check(self, *, due: bool = False, scope: Any = None, suite: Path | None = None) -> dict[str, Any]:
+        """Run the checks of this table; of every due table of the project with `due`. Empty when nothing was due."""
+        request = Request(
+            runtime=self.runtime,
+            registry_url=self.url,
+            project=self.project,
+            tables=None if due else (self.name,),
+            scope=scope,
+            suite=suite,
+        )
+        results = self.process.ask(request, timeout_s=240, tell=lambda level, text, fields: self.told.append(text))
+        return results[0] if results else {}
+
+    @property
+    def url(self) -> str:
+        return self.runtime.registry_url_file.read_text()
+
+    @property
+    def history(self) -> History:
+        """The metadata as it is now, read by PyIceberg."""
+        return metadata.history(metadata.catalog(self.runtime), self.name)
+
+    @property
+    def head(self) -> int:
+        head = self.history.head
+        assert head is not None
+        return head
+
+    @property
+    def verified(self) -> int | None:
+        return self.history.verified
+
+    def registry(self) -> AbstractContextManager[Connection]:
+        """One transaction."""
+        return engine.connect(self.url, self.runtime.pgpass)
+
+
+@pytest.fixture(scope="session")
+def remote(connect_server: Runtime) -> Iterator[SparkSession]:
+    """A Connect session of the tests' own, to make and change tables with."""
+    with session(connect_server) as spark:
+        spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.checked").collect()
+        yield spark
+
+
+@pytest.fixture(scope="session")
+def checking(connect_server: Runtime) -> Iterator[CheckingProcess]:
+    """One process with Great Expectations warm: importing it once a test would cost minutes."""
+    with CheckingProcess(connect_server) as process:
+        yield process
+
+
+@pytest.fixture
+def make_table(
+    remote: SparkSession, connect_server: Runtime, checking: CheckingProcess, tmp_path: Path
+) -> Iterator[Callable[[], Checked]]:
+    """Makes empty tables with a suite of two checks (not null: critical; a range: warning); dropped at the end."""
+    (tmp_path / "conf" / "streams").mkdir(parents=True)
+    (tmp_path / "expectations").mkdir()
+    made: list[Checked] = []
+
+    def make() -> Checked:
+        table = Checked(f"checked.t_{uuid4().hex[:10]}", remote, connect_server, tmp_path, checking)
+        table.sql(f"CREATE TABLE {{t}} ({COLUMNS}) USING iceberg TBLPROPERTIES ('format-version' = '2')")
+        table.suite()
+        made.append(table)
+        return table
+
+    yield make
+    for table in made:
+        table.sql("DROP TABLE {t} PURGE")
+
+
+@pytest.fixture
+def table(make_table: Callable[[], Checked]) -> Checked:
+    """One such table."""
+    return make_table()

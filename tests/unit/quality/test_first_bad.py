@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from lakeward.quality.first_bad import MOST_SINGLE, Failed, search
+from lakeward.quality.lineage import Mark
+from lakeward.quality.range import Read, decide
+
+
+class Probes:
+    """Answers from a set of bad snapshots, as a table of appends would."""
+
+    def __init__(self, bad: set[int], broken: bool = False) -> None:
+        self.bad, self.broken, self.asked = bad, broken, 0
+
+    def __call__(self, read: Read, checks) -> bool | None:
+        self.asked += 1
+        return None if self.broken else any((read.start or 0) < each <= read.end for each in self.bad)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_halving_finds_the_first_bad_snapshot_in_few_probes(line, seed: int) -> None:
+    chance = random.Random(seed)
+    operations = ["append", *chance.choices(["append", "replace"], k=200)]
+    history = line(*operations)
+    found = decide(history, [Mark(1, 1)])
+    bad = set(chance.sample([each.id for each in found.appends], 3))
+    probes = Probes(bad)
+    assert search(found, Failed(strict=("a",)), probes) == min(bad)
+    assert probes.asked <= 8
+
+
+def test_tolerant_checks_are_probed_one_by_one(line) -> None:
+    found = decide(line(*["append"] * 10), [Mark(1, 1)])
+    assert search(found, Failed(tolerant=("a",)), Probes({4, 7})) == 4
+    assert search(found, Failed(tolerant=("a",)), Probes(set())) is None, "no single snapshot fails, only all together"
+
+
+def test_many_snapshots_are_not_probed_one_by_one(line) -> None:
+    found = decide(line(*["append"] * (MOST_SINGLE + 3)), [Mark(1, 1)])
+    probes = Probes({4})
+    assert search(found, Failed(tolerant=("a",)), probes) is None
+    assert probes.asked == 0
+
+
+def test_the_earlier_of_both_kinds_counts(line) -> None:
+    found = decide(line(*["append"] * 6), [Mark(1, 1)])
+
+    def probe(read: Read, checks) -> bool:
+        return (read.start or 0) < (3 if "tolerant" in checks else 5) <= read.end
+
+    assert search(found, Failed(("strict",), ("tolerant",)), probe) == 3
+
+
+def test_no_answer_of_the_engine_is_no_answer(line) -> None:
+    found = decide(line(*["append"] * 6), [Mark(1, 1)])
+    assert search(found, Failed(strict=("a",)), Probes({3}, broken=True)) is None
+    assert search(found, Failed(tolerant=("a",)), Probes({3}, broken=True)) is None
+
+
+def test_rewritten_rows_belong_to_no_snapshot(line) -> None:
+    found = decide(line("append", "append", "overwrite", "append"), [Mark(1, 1)])
+    assert search(found, Failed(strict=("a",)), Probes({2})) is None
+
+
+def test_the_first_check_searches_from_the_beginning(line) -> None:
+    found = decide(line(*["append"] * 5), [])
+    assert search(found, Failed(strict=("a",)), Probes({1, 3})) == 1
+
+
+def test_rows_older_than_every_snapshot_left_have_no_first_snapshot(line) -> None:
+    found = decide(line(*["append"] * 5, gone=2), [])
+    assert search(found, Failed(strict=("a",)), Probes({3})) is None
+    assert search(found, Failed(strict=("a",)), Probes({4})) == 4
+
+
+def test_checks_of_aggregates_belong_to_no_snapshot(line) -> None:
+    found = decide(line("append", "append"), [Mark(1, 1)])
+    assert search(found, Failed(), Probes({2})) is None
+
+
+def test_without_rows_there_is_nothing_to_find(line) -> None:
+    found = decide(line("append", "replace"), [Mark(1, 1)])
+    assert search(replace(found), Failed(strict=("a",)), Probes({2})) is None

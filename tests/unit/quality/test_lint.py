@@ -1,0 +1,94 @@
+"""Lint through the command, once for all cases: importing Great Expectations costs seconds."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SUITE = """\
+table: ns.t
+owner: me
+expectations:
+  - {type: expect_column_values_to_not_be_nul, kwargs: {column: carrier}}
+  - type: expect_column_values_to_be_between
+    kwargs: {column: a, min_valu: 1, min_value: 5, max_value: 2, mostly: 3}
+  - type: expect_column_values_to_be_in_set
+    kwargs: {value_set: 3, severity: info}
+    on_fail: quarantine
+    waive_until: 2025-01-01
+  - {type: unexpected_rows_expectation, kwargs: {unexpected_rows_query: "SELECT 1"}, sevrity: info}
+  - {type: expect_column_values_to_be_between, kwargs: {column: a}}
+"""
+GOOD = "table: ns.good\nowner: me\nexpectations:\n  - {type: expect_column_to_exist, kwargs: {column: id}}\n"
+
+
+def lint(project: Path) -> subprocess.CompletedProcess[str]:
+    code = "import sys; from lakeward.cli.app import main; main(sys.argv[1:])"
+    command = [sys.executable, "-c", code, "quality", "lint", "-o", "json", "--project", str(project)]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def problems(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """Problems of `SUITE` by path."""
+    root = tmp_path_factory.mktemp("project")
+    (root / "conf" / "streams").mkdir(parents=True)
+    (root / "expectations").mkdir()
+    (root / "expectations" / "ns.t.yaml").write_text(SUITE)
+    (root / "expectations" / "ns.good.yaml").write_text(GOOD)
+    done = lint(root)
+    assert done.returncode == 2, done.stderr
+    answer = json.loads(done.stdout)
+    assert answer["ok"] is False
+    assert {each["file"] for each in answer["problems"]} == {"expectations/ns.t.yaml"}
+    return {each["path"]: each for each in answer["problems"]}
+
+
+@pytest.mark.parametrize(
+    ("path", "place", "words"),
+    [
+        ("expectations[0].type", (4, 12), "no such expectation"),
+        ("expectations[1].kwargs.min_valu", (6, 25), "takes no 'min_valu'"),
+        ("expectations[1].kwargs.min_value", (6, 49), "more than max_value"),
+        ("expectations[1].kwargs.mostly", (6, 74), "less than or equal to 1"),
+        ("expectations[2].kwargs.column", (8, 5), "column is missing"),
+        ("expectations[2].kwargs.value_set", (8, 25), "not a valid list"),
+        ("expectations[2].kwargs.severity", (8, 28), "beside kwargs"),
+        ("expectations[2].on_fail", (9, 14), "not yet"),
+        ("expectations[2].waive_until", (10, 18), "waiver is over"),
+        ("expectations[3].kwargs.unexpected_rows_query", (11, 73), "{batch}"),
+        ("expectations[3].sevrity", (11, 86), "unknown key 'sevrity'"),
+        ("expectations[4].kwargs", (12, 5), "cannot both be None"),
+    ],
+)
+def test_every_problem_is_told_at_its_place(problems, path: str, place: tuple[int, int], words: str) -> None:
+    found = problems[path]
+    assert (found["line"], words in found["message"]) == (place[0], True), found
+    if path != "expectations[4].kwargs":
+        assert found["column"] == place[1]
+
+
+def test_no_other_problem_is_told(problems) -> None:
+    assert len(problems) == 12
+
+
+def test_the_nearest_name_is_told(problems) -> None:
+    assert problems["expectations[0].type"]["nearest"] == "expect_column_values_to_not_be_null"
+    assert problems["expectations[1].kwargs.min_valu"]["nearest"] == "min_value"
+    assert "min_value" in problems["expectations[1].kwargs.min_valu"]["valid"]
+
+
+def test_a_warning_alone_is_ok(tmp_path: Path) -> None:
+    (tmp_path / "conf" / "streams").mkdir(parents=True)
+    (tmp_path / "expectations").mkdir()
+    (tmp_path / "expectations" / "ns.good.yaml").write_text(
+        GOOD.replace("{column: id}}", "{column: id}, waive_until: 2025-01-01}")
+    )
+    done = lint(tmp_path)
+    answer = json.loads(done.stdout)
+    assert (done.returncode, answer["ok"], [each["severity"] for each in answer["problems"]]) == (0, True, ["warning"])
