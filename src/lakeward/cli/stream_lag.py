@@ -157,8 +157,10 @@ def _arriving(consumer: Consumer, bootstrap: str, ends: Offsets) -> float | None
 def _retention(bootstrap: str, topics: list[str]) -> float | None:
     """The shortest retention by time, in seconds; None when every topic keeps for ever or nobody says."""
     from confluent_kafka import KafkaException
-    from confluent_kafka.admin import AdminClient
-    from confluent_kafka.admin._config import ConfigResource
+    from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, but not marked as exported
+        AdminClient,
+        ConfigResource,
+    )
 
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     asked = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]

@@ -15,6 +15,9 @@ import structlog
 MAX_BYTES = 20 * 1024 * 1024
 BACKUPS = 5
 
+# Without local variables, which the default keeps: they hold tokens and passwords.
+_TRACEBACKS = structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False))
+
 _SHARED: list[structlog.typing.Processor] = [
     structlog.contextvars.merge_contextvars,
     structlog.stdlib.add_log_level,
@@ -33,7 +36,7 @@ def to_file(file: Path, level: int = logging.INFO) -> None:
             foreign_pre_chain=_SHARED,
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                structlog.processors.dict_tracebacks,
+                _TRACEBACKS,
                 structlog.processors.JSONRenderer(),
             ],
         )

@@ -13,6 +13,7 @@ logs.to_file(Path(sys.argv[1]))
 structlog.get_logger("lakeward.x").info("batch landed", stream="flights", rows=3)
 logging.getLogger("py4j.java_gateway").info("noise")
 logging.getLogger("other").warning("careful")
+password = "hunter2-in-a-local-variable"
 try:
     1 / 0
 except ZeroDivisionError:
@@ -23,6 +24,7 @@ except ZeroDivisionError:
 def test_every_log_is_a_json_line_with_its_fields(tmp_path):
     file = tmp_path / "driver.log"
     subprocess.run([sys.executable, "-c", WRITE, str(file)], check=True)
+    assert "hunter2" not in file.read_text()
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     assert [line["event"] for line in lines] == ["batch landed", "careful", "it broke"]
     assert (lines[0]["stream"], lines[0]["rows"], lines[0]["level"]) == ("flights", 3, "info")

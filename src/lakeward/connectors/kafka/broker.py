@@ -59,14 +59,14 @@ def end_offsets(bootstrap: str, topics: Sequence[str], timeout_s: float = TIMEOU
         DependencyDown: the broker does not answer.
     """
     from confluent_kafka import KafkaException, TopicPartition
-    from confluent_kafka.admin._offset import OffsetSpec  # the public name is not typed as exported
+    from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # public, but not marked as exported
 
     admin = _admin(bootstrap)
     ends: Offsets = {}
     try:
         known = admin.list_topics(timeout=timeout_s).topics
         wanted = {
-            TopicPartition(topic, partition): OffsetSpec.latest()
+            TopicPartition(topic, partition): OffsetSpec.latest()  # type: ignore[no-untyped-call]  # the library types it not
             for topic in topics
             if topic in known
             for partition in known[topic].partitions
