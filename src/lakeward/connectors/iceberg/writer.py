@@ -19,7 +19,7 @@ import structlog
 from lakeward.connectors.iceberg import java, offsets, publish, stage
 from lakeward.connectors.iceberg.check import AlreadyLanded, Halt, Land, RunningBatch, TableState, decide
 from lakeward.connectors.iceberg.position import Position, Totals
-from lakeward.errors import Blocked, Fenced, Transient
+from lakeward.errors import Blocked, DependencyDown, Fenced, Transient
 from lakeward.telemetry import failpoints
 
 if TYPE_CHECKING:
@@ -95,6 +95,8 @@ class ExactAppend:
         topic_ids: topic -> id in the broker, asked at every batch; the caller decides how fresh it is.
         stateful: whether the query keeps state. None: not known, treated as stateful.
         mode: `append` only so far; the check that other modes need is in place.
+        patience_s: how long an outage of the catalog is waited out before `DependencyDown` is raised.
+        stopping: asked while waiting; True ends the wait.
     """
 
     session: SparkSession
@@ -107,6 +109,8 @@ class ExactAppend:
     topic_ids: Callable[[], Mapping[str, str]] = dict
     stateful: bool | None = None
     mode: str = "append"
+    patience_s: float = 300.0
+    stopping: Callable[[], bool] = lambda: False
     _ours: deque[str] = field(default_factory=lambda: deque(maxlen=4 * ATTEMPTS), init=False, repr=False)
     _seen: str | None = field(default=None, init=False, repr=False)
     _began: bool = field(default=False, init=False, repr=False)
@@ -141,13 +145,8 @@ class ExactAppend:
         """
         batch = self.running(batch_id)
         tried: dict[str, Totals] = {}
-        why = ""
-        for attempt in range(ATTEMPTS):
-            if attempt:
-                pause = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**attempt)
-                time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  # spreads writers, guards nothing
-                _log.info("trying the batch again", stream=self.stream, batch=batch_id, attempt=attempt, why=why)
-            state = self._read()
+        for attempt in range(1, ATTEMPTS + 1):
+            state = self._read_when_it_answers()
             decision = decide(state, batch)
             if isinstance(decision, Halt):
                 raise decision.error()
@@ -157,8 +156,12 @@ class ExactAppend:
                 return self._write(
                     rows, batch, state, decision, tried, counted or Counted(), before_publish, complete_through
                 )
+            except DependencyDown as down:
+                why = down.why  # the next reading waits until the catalog is back
             except _Redo as redo:
                 why = str(redo)
+            _log.info("trying the batch again", stream=self.stream, batch=batch_id, attempt=attempt, why=why)
+            _pause(attempt)
         raise self._contention(batch_id, why)
 
     def _contention(self, batch: int, why: str) -> Transient:
@@ -167,6 +170,25 @@ class ExactAppend:
             why=f"{ATTEMPTS} attempts met a table that had changed; last: {why}",
             next=f"lakeward tables history {self.table}   shows who writes it",
         )
+
+    def _read_when_it_answers(self) -> TableState:
+        """Step 1's reading; an outage of the catalog is waited out: nothing is lost by it, no stream restarts for it.
+
+        Raises:
+            DependencyDown: it did not answer for `patience_s`, or the driver is stopping.
+        """
+        began = time.monotonic()
+        told = False
+        while True:
+            try:
+                return self._read()
+            except DependencyDown as down:
+                if time.monotonic() - began > self.patience_s or self.stopping():
+                    raise
+                if not told:
+                    _log.warning("the catalog does not answer; waiting", stream=self.stream, why=down.why)
+                told = True
+            time.sleep(0.5)
 
     def _read(self) -> TableState:
         """Step 1's reading, and the fence: between our own batches nobody else may move the position."""
@@ -307,7 +329,7 @@ class ExactAppend:
         """Step 3, again and again while only the table's metadata changed under it."""
         for attempt in range(ATTEMPTS):
             if attempt:
-                time.sleep(random.uniform(0.2, 1.0) * min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**attempt))  # noqa: S311  # spreads writers, guards nothing
+                _pause(attempt)
             try:
                 done = publish.publish(session, state, staged, build, head_must_be_parent=self.mode != "append")
                 return done.position
@@ -329,6 +351,11 @@ def _counts(counted: Counted, landed: int) -> Totals:
         return Totals(consumed=landed + counted.quarantined, landed=landed, quarantined=counted.quarantined)
     filtered = counted.consumed - landed - counted.quarantined
     return Totals(consumed=counted.consumed, landed=landed, quarantined=counted.quarantined, filtered=max(0, filtered))
+
+
+def _pause(attempt: int) -> None:
+    """Full jitter: writers that collided once should not collide again."""
+    time.sleep(random.uniform(0.2, 1.0) * min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**attempt))  # noqa: S311  # no secret
 
 
 def _ms_since(began: float) -> float:

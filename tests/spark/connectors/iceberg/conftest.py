@@ -43,6 +43,7 @@ class Rig:
     starting: str = "earliest"
     topic_ids: dict[str, str] = field(default_factory=lambda: {"t": "id-1"})
     stateful: bool | None = False
+    patience_s: float = 60
     shape: Callable[[DataFrame], DataFrame] = lambda rows: rows
     before_batch: Callable[[DataFrame, int], None] = lambda rows, batch: None
     land: dict[str, Any] = field(default_factory=dict)
@@ -87,6 +88,7 @@ class Rig:
             generation=3,
             topic_ids=lambda: self.topic_ids,
             stateful=self.stateful,
+            patience_s=self.patience_s,
         )
 
     def run(self, checkpoint: Path | None = None, rows: DataFrame | None = None) -> list[Landed]:

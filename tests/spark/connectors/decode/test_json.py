@@ -1,0 +1,103 @@
+"""Declared JSON: every record has all its values or a reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lakeward.connectors.decode.json import JsonDecoder
+from lakeward.errors import SpecError
+
+DDL = (
+    "i INT, l BIGINT, s STRING, d DOUBLE, f FLOAT, b BOOLEAN, dec DECIMAL(6,2), dt DATE, t TIMESTAMP, "
+    "arr ARRAY<INT>, o STRUCT<x: INT>"
+)
+GOOD = [
+    '{"i":1,"l":5,"s":"x","d":1.5,"f":2.5,"b":true,"dec":12.34,"dt":"2013-01-02","t":"2013-01-01T05:00:00Z",'
+    '"arr":[1,2],"o":{"x":1}}',
+    "{}", '{"i":null}', '{"unknown":{"deep":[1,{"y":2}]}}', ' {"i":1} ', '{"d":5}', '{"s":12}', '{"s":{"a":1}}',
+    '{"t":"2013-01-01 05:00:00"}', '{"t":1357034400}', '{"s":"} ] , {"}', '{"s":"\\u00e4 \\" \\\\"}',
+]  # fmt: skip
+BAD = {
+    None: "no value (a tombstone)",
+    "": "not one JSON object",
+    "   ": "not one JSON object",
+    "junk": "not one JSON object",
+    "5": "not one JSON object",
+    '"x"': "not one JSON object",
+    "null": "null, not a JSON object",
+    "[]": "an array, not one JSON object",
+    '[{"i":1}]': "an array, not one JSON object",
+    '{"i":1': "not one JSON object",
+    '{"i":1} xyz': "not one JSON object",
+    '{"i":1}{"i":2}': "not one JSON object",
+    '{"i":1},{"i":2}': "not one JSON object",
+    '{"i":1}] xyz': "not one JSON object",
+    '{"i":1},"z":{}': "not one JSON object",
+    "{'i':1}": "not one JSON object",
+    '{"d":NaN}': "not one JSON object",
+    '{"i":007}': "not one JSON object",
+    '{"o":' * 1500 + "1" + "}" * 1500: "not one JSON object",
+    b'{"s":"\xff"}': "not UTF-8",
+    '{"i":"12"}': "i: not INT: 12",
+    '{"i":12.5}': "i: not INT: 12.5",
+    '{"i":1e2}': "i: not INT: 100.0",
+    '{"i":3000000000}': "i: not INT: 3000000000",
+    '{"i":true}': "i: not INT: true",
+    '{"i":""}': "i: not INT: ",
+    '{"l":99999999999999999999}': "l: not BIGINT: 99999999999999999999",
+    '{"d":"1.5"}': "d: not DOUBLE: 1.5",
+    '{"d":"NaN"}': "d: not DOUBLE: NaN",
+    '{"d":1e400}': "d: number too large for DOUBLE",
+    '{"f":1e300}': "f: number too large for FLOAT",
+    '{"b":"true"}': "b: not BOOLEAN: true",
+    '{"dec":123456.1}': "dec: not DECIMAL(6,2): 123456.1",
+    '{"dt":"2013-02-30"}': "dt: not DATE: 2013-02-30",
+    '{"t":"soon"}': "t: not TIMESTAMP: soon",
+    '{"t":""}': "t: not TIMESTAMP: ",
+    '{"arr":5}': "arr: not ARRAY: 5",
+    '{"arr":[1,"x"]}': 'arr: not ARRAY: [1,"x"]',
+    '{"o":{"x":"y"}}': 'o: not STRUCT: {"x":"y"}',
+    '{"i":"a","b":2,"arr":[1]}': "i: not INT: a; b: not BOOLEAN: 2",
+}
+
+
+def _decode(spark: Any, values: list[Any], ddl: str = DDL) -> list[Any]:
+    raw = [(value.encode() if isinstance(value, str) else value, index) for index, value in enumerate(values)]
+    frame = spark.createDataFrame(raw, "_value BINARY, _kafka_offset BIGINT")
+    decoded = JsonDecoder(ddl).apply(frame, ["_kafka_offset"])
+    return sorted(decoded.collect(), key=lambda row: row["_kafka_offset"])
+
+
+def test_every_kind_of_record(spark: Any) -> None:
+    found = _decode(spark, [*GOOD, *BAD])
+    good, bad = found[: len(GOOD)], found[len(GOOD) :]
+    assert [row["_lw_error"] for row in good] == [None] * len(GOOD)
+    assert {key: row["_lw_error"] for key, row in zip(BAD, bad, strict=True)} == BAD
+    assert {row["_lw_reason"] for row in bad} == {"decode"}
+    assert (good[0]["i"], good[0]["arr"], good[0]["o"]["x"], str(good[0]["dec"])) == (1, [1, 2], 1, "12.34")
+    assert good[6]["s"] == "12", "whatever JSON stands where STRING is declared keeps its text"
+    assert good[10]["s"] == "} ] , {"
+
+
+def test_a_required_column_must_have_a_value(spark: Any) -> None:
+    found = _decode(spark, ['{"i":1}', "{}", '{"i":null}'], "i INT NOT NULL")
+    assert [row["_lw_error"] for row in found] == [None, *["i: required, but missing or null"] * 2]
+
+
+def test_a_record_cannot_close_the_envelope_by_itself(spark: Any) -> None:
+    decoder = JsonDecoder("i INT")
+    forged = '{"i":1},{"end_0":true}],"r":[{"i":2}'
+    frame = spark.createDataFrame([(forged.encode(),)], "_value BINARY")
+    assert decoder.apply(frame, []).collect()[0]["_lw_error"] == "not one JSON object"
+
+
+def test_a_type_that_would_wrap_around_is_refused(spark: Any) -> None:
+    with pytest.raises(SpecError, match="cannot be TINYINT"):
+        _ = JsonDecoder("a ARRAY<TINYINT>").schema
+
+
+def test_names_that_need_quoting(spark: Any) -> None:
+    [row] = _decode(spark, ['{"a b":1,"c.d":"x"}'], "`a b` INT, `c.d` STRING")
+    assert (row["a b"], row["c.d"], row["_lw_error"]) == (1, "x", None)

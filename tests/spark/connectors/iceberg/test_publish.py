@@ -1,0 +1,223 @@
+"""Publication by exact compare-and-set: zombies, outages of the catalog, the position written without data."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lakeward.connectors.iceberg import publish
+from lakeward.connectors.iceberg.check import RunningBatch
+from lakeward.connectors.iceberg.position import Position, key
+from lakeward.connectors.iceberg.writer import ExactAppend, Landed
+from lakeward.errors import DependencyDown, Fenced
+from lakeward.telemetry import failpoints
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SEQS = 25
+ROWS = 4
+
+
+@dataclass
+class Planned(ExactAppend):
+    """A writer whose batch is planned by the test: two of them can hold the very same batch."""
+
+    def running(self, batch_id: int) -> RunningBatch:
+        return RunningBatch("q", batch_id, {"source": str(ROWS * batch_id)}, {"source": str(ROWS * (batch_id + 1))})
+
+
+def _land(session: SparkSession, table: str, batch: int, writer: ExactAppend | None = None) -> Landed:
+    rows = [("t", 0, value, str(value), "k") for value in range(ROWS * batch, ROWS * (batch + 1))]
+    names = ["_kafka_topic", "_kafka_partition", "_kafka_offset", "value", "kind"]
+    schema = "_kafka_topic STRING, _kafka_partition INT, _kafka_offset BIGINT, value STRING, kind STRING"
+    frame = session.createDataFrame(rows, schema).select(*names)
+    return (writer or Planned(session, "flights", table, "none", stateful=False)).land(frame, batch)
+
+
+@pytest.mark.timeout(600)
+def test_two_writers_land_each_batch_once_while_the_table_is_maintained(rig: Any) -> None:
+    """A driver and its zombie hold the same batches; sleeps fall between check, staging and publication."""
+    seed = random.SystemRandom().randrange(10**6)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    ended, outcomes, failures = threading.Event(), Counter[str](), list[BaseException]()
+
+    def pause() -> None:
+        time.sleep(chance.uniform(0, 0.25))
+
+    def land_all(barrier: threading.Barrier) -> None:
+        session = rig.spark.newSession()
+        for batch in range(SEQS):
+            barrier.wait(120)
+            try:
+                landed = _land(session, rig.table, batch)
+                outcomes["already" if landed.already else "landed"] += 1
+            except Fenced:
+                outcomes["fenced"] += 1
+
+    def guarded(work: Callable[[], None]) -> Callable[[], None]:
+        def run() -> None:
+            try:
+                work()
+            except BaseException as error:  # noqa: BLE001  # shown by the test, which joins the threads
+                failures.append(error)
+                barrier.abort()
+
+        return run
+
+    def maintain() -> None:
+        while not ended.is_set():
+            with suppress(Exception):  # losing a race against the writers is part of it
+                rig.call("rewrite_data_files", options="map('rewrite-all','true')")
+            with suppress(Exception):
+                rig.call("expire_snapshots", older_than="TIMESTAMP '2100-01-01 00:00:00'", retain_last="1")
+
+    barrier = threading.Barrier(2)
+    writers = [threading.Thread(target=guarded(lambda: land_all(barrier))) for _ in range(2)]
+    keeper = threading.Thread(target=maintain)
+    with failpoints.on("after-check", pause), failpoints.on("after-stage", pause):
+        keeper.start()
+        for writer in writers:
+            writer.start()
+        for writer in writers:
+            writer.join()
+        ended.set()
+        keeper.join()
+
+    assert not failures, failures
+    assert rig.values() == list(range(ROWS * SEQS)), outcomes
+    assert outcomes["landed"] == SEQS, "each seq is published by exactly one of the two"
+    assert sum(outcomes.values()) == 2 * SEQS
+    assert rig.position().seq == SEQS
+    assert rig.position().totals.landed == ROWS * SEQS
+
+
+def test_a_driver_whose_position_was_moved_is_fenced(rig: Any) -> None:
+    """Between its batches too: it has landed seq 1, somebody else lands seq 2, its next batch must not go on."""
+    ours = Planned(rig.spark.newSession(), "flights", rig.table, "none", stateful=False)
+    _land(ours.session, rig.table, 0, ours)
+    _land(rig.spark.newSession(), rig.table, 1)
+
+    with pytest.raises(Fenced) as fenced:
+        _land(ours.session, rig.table, 1, ours)
+
+    assert fenced.value.exit_code == 75
+    assert rig.values() == list(range(2 * ROWS))
+
+
+def test_a_position_written_while_a_batch_is_staged_fences_its_driver(rig: Any) -> None:
+    """Reset and import: a driver that is cut off from the registry is stopped by the table itself."""
+    _land(rig.spark, rig.table, 0)
+    raw = rig.metadata().properties().get(key("flights"))
+
+    def reset() -> None:
+        new = rig.position().model_copy(update={"seq": 2, "query_id": "", "batch": -1, "attempt": "reset/1"})
+        publish.write_position(rig.spark, rig.table, "flights", new, raw)
+
+    with failpoints.on("after-stage", reset), pytest.raises(Fenced, match="landed by somebody else"):
+        _land(rig.spark.newSession(), rig.table, 1)
+
+    assert rig.values() == list(range(ROWS))
+    assert rig.position().seq == 2
+
+
+def test_a_position_is_written_only_over_the_one_that_was_read(rig: Any) -> None:
+    first = Position(seq=1, query_id="", batch=-1, end={"source": "0"}, attempt="import/1")
+
+    moved = publish.write_position(rig.spark, rig.table, "flights", first, None)
+
+    assert rig.position() == moved
+    with pytest.raises(publish.PositionMoved):
+        publish.write_position(rig.spark, rig.table, "flights", first, None)
+    assert [each.seq for each in [_land(rig.spark.newSession(), rig.table, 0)]] == [2]
+
+
+def test_a_mode_that_depends_on_what_it_read_redoes_the_batch_when_the_head_moved(rig: Any) -> None:
+    """Its operation does not tell: an insert-only MERGE is an append, and would double a key."""
+    _land(rig.spark, rig.table, 0)
+    moves = [1]
+
+    def compact() -> None:
+        if moves:
+            moves.pop()
+            rig.call("rewrite_data_files", options="map('rewrite-all','true')")
+
+    staged: list[int] = []
+    writer = Planned(rig.spark.newSession(), "flights", rig.table, "none", stateful=False, mode="upsert")
+
+    def after_stage() -> None:
+        staged.append(1)
+        compact()
+
+    with failpoints.on("after-stage", after_stage):
+        _land(writer.session, rig.table, 1, writer)
+
+    assert len(staged) == 2
+    assert rig.values() == list(range(2 * ROWS))
+
+
+@contextmanager
+def _no_connections(postgres: Any, lake: Any) -> Iterator[None]:
+    """PostgreSQL lets nobody into the catalog's database and ends who is in."""
+    from psycopg2 import sql
+
+    def say(statement: Any, *values: str) -> None:
+        link = postgres._server.connect("postgres", "postgres", password=postgres.admin_password)
+        with closing(link), link.cursor() as cursor:
+            link.autocommit = True
+            cursor.execute(statement, values)
+
+    name = sql.Identifier(lake.database)
+    say(sql.SQL("ALTER DATABASE {} WITH ALLOW_CONNECTIONS false").format(name))
+    say("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", lake.database)
+    try:
+        yield
+    finally:
+        say(sql.SQL("ALTER DATABASE {} WITH ALLOW_CONNECTIONS true").format(name))
+
+
+@pytest.mark.parametrize("step", ["after-check", "after-stage", "before-publish", "after-publish"])
+def test_an_outage_of_the_catalog_is_waited_out(rig: Any, postgres: Any, lake: Any, step: str) -> None:
+    """Whatever step it hits: no query fails, nothing is lost, nothing lands twice."""
+    rig.produce(4)
+    rig.run()
+    rig.produce(4)
+    held = ExitStack()
+    back = threading.Timer(2, held.close)
+
+    def outage() -> None:
+        if not back.ident:
+            held.enter_context(_no_connections(postgres, lake))
+            back.start()
+
+    with failpoints.on(step, outage):
+        landed = rig.run()
+    back.join()
+
+    assert [(each.seq, each.already) for each in landed] == [(2, False)]
+    assert rig.values() == rig.expected()
+
+
+def test_an_outage_longer_than_our_patience_is_a_dependency_that_is_down(rig: Any, postgres: Any, lake: Any) -> None:
+    rig.produce(4)
+    rig.patience_s = 0
+    held = ExitStack()
+
+    def outage() -> None:
+        held.enter_context(_no_connections(postgres, lake))
+
+    with held, failpoints.on("after-check", outage), pytest.raises(DependencyDown, match="catalog does not answer"):
+        rig.run()
+    rig.patience_s = 60
+
+    rig.run()
+    assert rig.values() == rig.expected()
