@@ -95,7 +95,8 @@ class ExactAppend:
         topic_ids: topic -> id in the broker, asked at every batch; the caller decides how fresh it is.
         stateful: whether the query keeps state. None: not known, treated as stateful.
         mode: `append` only so far; the check that other modes need is in place.
-        patience_s: how long an outage of the catalog is waited out before `DependencyDown` is raised.
+        patience_s: how long an outage of the catalog is waited out here before `DependencyDown` is raised; 0 where
+            the caller waits itself and calls `land` again with the same batch.
         stopping: asked while waiting; True ends the wait.
     """
 
@@ -109,11 +110,13 @@ class ExactAppend:
     topic_ids: Callable[[], Mapping[str, str]] = dict
     stateful: bool | None = None
     mode: str = "append"
-    patience_s: float = 300.0
+    patience_s: float = 0.0
     stopping: Callable[[], bool] = lambda: False
     _ours: deque[str] = field(default_factory=lambda: deque(maxlen=4 * ATTEMPTS), init=False, repr=False)
     _seen: str | None = field(default=None, init=False, repr=False)
     _began: bool = field(default=False, init=False, repr=False)
+    _batch: int = field(default=-1, init=False, repr=False)
+    _tried: dict[str, Totals] = field(default_factory=dict, init=False, repr=False)
 
     def running(self, batch_id: int) -> RunningBatch:
         """The batch the query is running; call it from inside `foreachBatch`."""
@@ -144,18 +147,17 @@ class ExactAppend:
             Transient: the table kept changing (`contention`), or the catalog does not answer (`DependencyDown`).
         """
         batch = self.running(batch_id)
-        tried: dict[str, Totals] = {}
+        if batch_id != self._batch:
+            self._batch, self._tried = batch_id, {}
         for attempt in range(1, ATTEMPTS + 1):
             state = self._read_when_it_answers()
             decision = decide(state, batch)
             if isinstance(decision, Halt):
                 raise decision.error()
             if isinstance(decision, AlreadyLanded):
-                return self._already(rows, batch, decision.position, tried)
+                return self._already(rows, batch, decision.position)
             try:
-                return self._write(
-                    rows, batch, state, decision, tried, counted or Counted(), before_publish, complete_through
-                )
+                return self._write(rows, batch, state, decision, counted or Counted(), before_publish, complete_through)
             except DependencyDown as down:
                 why = down.why  # the next reading waits until the catalog is back
             except _Redo as redo:
@@ -207,10 +209,10 @@ class ExactAppend:
             next=f"lakeward streams status {self.stream}   shows the driver that holds it",
         )
 
-    def _already(self, rows: DataFrame, batch: RunningBatch, position: Position, tried: Mapping[str, Totals]) -> Landed:
-        """The table has it: from an earlier run, or from this very call, whose answer was lost."""
-        now = tried.get(position.attempt)
-        if now is None and not tried and self.stateful is not False:
+    def _already(self, rows: DataFrame, batch: RunningBatch, position: Position) -> Landed:
+        """The table has it: from an earlier run, or from this very one, whose answer was lost."""
+        now = self._tried.get(position.attempt)
+        if not self._tried and self.stateful is not False:
             # The state store commits by being executed: skipping the rows would fail the query at every restart.
             rows.write.format("noop").mode("overwrite").save()
         _log.info("the table has this batch already", stream=self.stream, batch=batch.batch, seq=position.seq)
@@ -231,7 +233,6 @@ class ExactAppend:
         batch: RunningBatch,
         state: TableState,
         land: Land,
-        tried: dict[str, Totals],
         counted: Counted,
         before_publish: Callable[[], None] | None,
         complete_through: str | None,
@@ -243,7 +244,7 @@ class ExactAppend:
         failpoints.hit("after-stage")
         before = state.position.totals if state.position else Totals()
         counts = _counts(counted, staged.rows)
-        tried[staged.attempt] = counts
+        self._tried[staged.attempt] = counts
         if staged.rows == 0 and not batch.advances and state.position is not None and not counts.quarantined:
             # The empty staged snapshot stays behind unreferenced; expiry takes it.
             return Landed(
