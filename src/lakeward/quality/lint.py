@@ -6,7 +6,9 @@ Imports Great Expectations (seconds of CPU): only for the command line, never fo
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -117,7 +119,8 @@ def _refused(at: Path_, model: Any, kwargs: dict[str, Any]) -> Iterator[Finding]
     from pydantic.v1 import ValidationError
 
     try:
-        model(**kwargs)
+        with redirect_stdout(sys.stderr):  # some of GX's validators print, and stdout is for our JSON
+            model(**kwargs)
         return
     except ValidationError as error:
         said = error.errors()
