@@ -13,7 +13,10 @@ from lakeward.cli.context import state
 from lakeward.errors import LakewardError, Refused
 
 _PLACES: Final[dict[str, str]] = {"gitignore": ".gitignore", "ci/lakeward.yml": ".github/workflows/lakeward.yml"}
-"""Templates that stand elsewhere in a project: package data under a leading dot is easily lost."""
+"""Templates that stand elsewhere in a project: package data under a leading dot is easily lost.
+
+Python files end in `.txt` here: they belong to the new project, not to this package.
+"""
 
 _SCHEMAS = Path("conf/.schemas")
 
@@ -67,10 +70,8 @@ def _templates(folder: Traversable, prefix: str = "") -> dict[str, str]:
     found: dict[str, str] = {}
     for item in folder.iterdir():
         name = f"{prefix}{item.name}"
-        if item.name in ("__init__.py", "__pycache__"):
-            continue
         if item.is_dir():
             found |= _templates(item, f"{name}/")
         else:
-            found[_PLACES.get(name, name)] = item.read_text(encoding="utf-8")
+            found[_PLACES.get(name, name).removesuffix(".txt")] = item.read_text(encoding="utf-8")
     return found

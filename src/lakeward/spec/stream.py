@@ -109,7 +109,8 @@ class StreamSpec(SpecModel):
     reference: dict[Name, Reference] = Field(default_factory=dict)
     transform: Transform = Transform(sql="SELECT * FROM source")
     rules: dict[Name, Expression] = Field(default_factory=dict)
-    """Name -> condition on the transform's columns; a row for which it does not hold goes to quarantine."""
+    """Name -> condition on the transform's columns. A row for which it is false goes to quarantine; as in a CHECK,
+    unknown (NULL) is not false."""
     sink: Sink
     """Where the rows go."""
     quarantine: Quarantine | None = None

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lakeward.cli.app import main
+
+ROOT = Path(__file__).parents[3]
+GOOD = """\
+owner: x
+source: {kafka: {topics: [t], max_offsets_per_trigger: 10}}
+decode: {json: "year INT, ts TIMESTAMP"}
+sink: {iceberg: {table: a.good, partition_by: ["days(ts)"]}}
+"""
+
+
+@pytest.fixture
+def lakeward(tmp_path, capsys, monkeypatch):
+    """Run a command on the project in `tmp_path`: (exit code, stdout, stderr)."""
+    monkeypatch.setenv("COLUMNS", "500")
+    (tmp_path / "conf" / "streams").mkdir(parents=True)
+
+    def run(*arguments: str, project: Path = tmp_path) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as end:
+            main([*arguments, "--project", str(project)])
+        found = capsys.readouterr()
+        return int(end.value.code or 0), found.out, found.err
+
+    return run
+
+
+def write(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / "conf" / "streams" / name).write_text(text)
+
+
+def test_validate_in_order(lakeward, tmp_path):
+    write(tmp_path, "good.yaml", GOOD)
+    assert lakeward("config", "validate")[:2] == (0, "ok: 1 stream, 0 suites\n")
+    code, out, _ = lakeward("config", "validate", "-o", "json")
+    assert (code, json.loads(out)) == (0, {"ok": True, "problems": []})
+
+
+def test_validate_with_problems(lakeward, tmp_path):
+    write(tmp_path, "bad.yaml", GOOD.replace("owner:", "ovner:").replace("10}", "0}"))
+    code, out, _ = lakeward("config", "validate")
+    assert code == 2
+    assert "conf/streams/bad.yaml:1:1  owner: this is missing: who is asked when it fails" in out.splitlines()
+    assert out.splitlines()[-1] == "3 problems"
+    code, out, _ = lakeward("config", "validate", "-o", "json")
+    said = json.loads(out)
+    assert code == 2
+    assert said["ok"] is False
+    assert set(said["problems"][0]) >= {"file", "line", "column", "path", "message", "value", "valid"}
+    unknown = next(problem for problem in said["problems"] if problem["path"] == "ovner")
+    assert unknown["nearest"] == "owner"
+    assert "sink" in unknown["valid"]
+
+
+def test_show_tells_where_each_value_came_from(lakeward):
+    code, out, _ = lakeward("config", "show", "flights", project=ROOT)
+    lines = dict(line.split(None, 1) for line in out.splitlines())
+    assert code == 0
+    assert lines["owner"].startswith("data-platform   # conf/lakeward.yaml:")
+    assert lines["sink.iceberg.table"].startswith("nyc.flights   # conf/streams/flights.yaml:")
+    assert "# default: " in lines["sink.iceberg.commit"]
+    code, out, _ = lakeward("config", "show", "flights", "-o", "json", project=ROOT)
+    said = json.loads(out)
+    assert said["spec"]["sink"]["iceberg"]["mode"] == "append"
+    assert set(said) == {"stream", "file", "spec", "origins"}
+
+
+def test_show_of_a_stream_nobody_declared(lakeward, tmp_path):
+    write(tmp_path, "good.yaml", GOOD)
+    code, _, err = lakeward("config", "show", "goood")
+    assert code == 2
+    assert "did you mean good?" in err
+
+
+def test_show_of_a_stream_with_a_problem_says_the_problem(lakeward, tmp_path):
+    write(tmp_path, "bad.yaml", "owner: [")
+    code, _, err = lakeward("config", "show", "bad")
+    assert code == 2
+    assert "conf/streams/bad.yaml" in err
+
+
+def test_deploy_of_a_project_with_problems_reaches_nothing(lakeward, tmp_path):
+    write(tmp_path, "bad.yaml", GOOD.replace("10}", "0}"))
+    code, _, err = lakeward("deploy", "--home", str(tmp_path / "no-home"))
+    assert code == 2
+    assert "The specs have 1 problem" in err
+    assert "this must be more than 0" in err
+
+
+def test_deploy_without_a_stack_says_how_to_get_one(lakeward, tmp_path):
+    write(tmp_path, "good.yaml", GOOD)
+    code, _, err = lakeward("deploy", "--plan", "--home", str(tmp_path / "no-home"))
+    assert code == 1
+    assert "lakeward stack up" in err

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from lakeward.cli.app import main
+from lakeward.cli.init import create
+from lakeward.errors import Refused
+
+
+def test_a_folder_with_something_in_it_is_left_alone(tmp_path):
+    (tmp_path / "mine").write_text("precious")
+    with pytest.raises(Refused, match="not empty; nothing was touched"):
+        create(tmp_path)
+    assert [file.name for file in tmp_path.iterdir()] == ["mine"]
+    with pytest.raises(Refused, match="is a file"):
+        create(tmp_path / "mine")
+
+
+def test_it_says_the_next_three_commands(tmp_path, capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["init", str(tmp_path / "mylake"), "-o", "json"])
+    assert end.value.code == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["next"] == [f"cd {tmp_path / 'mylake'}", "lakeward config validate", "lakeward stack up"]
+    assert ".gitignore" in said["files"]
+    assert ".github/workflows/lakeward.yml" in said["files"]
+
+
+def test_the_new_projects_own_test_passes(tmp_path):
+    create(tmp_path / "mylake")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"],
+        cwd=tmp_path / "mylake",
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    assert "1 passed" in done.stdout
