@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,11 @@ from sqlalchemy import Connection
 
 from lakeward import jars
 from lakeward.connectors.iceberg import catalog as addresses
-from lakeward.registry import drivers, engine, generations, streams
+from lakeward.registry import drivers, engine, generations, leases, streams
 from lakeward.registry.observations import latest
 from lakeward.runtime import CATALOG, Lake, Launch, Runtime
+from lakeward.stack import ports, private
+from lakeward.stack.postgres import Postgres, environment, pgpass
 
 PATIENCE_S = 240.0
 
@@ -75,8 +77,11 @@ class DriverProcess:
 
     def said(self) -> str:
         """Everything a failing test wants to see."""
-        parts = [f"--- {name} ---\n{(self.launch.folder / name).read_text()[-6000:]}"
-                 for name in ("stdout.log", "driver.log", "spark.log") if (self.launch.folder / name).exists()]
+        parts = [
+            f"--- {name} ---\n{(self.launch.folder / name).read_text()[-6000:]}"
+            for name in ("stdout.log", "driver.log", "spark.log")
+            if (self.launch.folder / name).exists()
+        ]
         return "\n".join(parts)
 
 
@@ -91,6 +96,8 @@ class World:
     kafka: Any
     name: str = "main"
     started: list[DriverProcess] = field(default_factory=list)
+
+    wait_for = staticmethod(wait_for)
 
     def connect(self) -> AbstractContextManager[Connection]:
         return engine.connect(self.url, self.pgpass)
@@ -111,7 +118,7 @@ class World:
 
     def launch(
         self, *, env: Mapping[str, str] | None = None, conf: Mapping[str, str] | None = None, token: str | None = None,
-        intend: bool = True, runtime: Runtime | None = None,
+        intend: bool = True, folder: str | None = None,
     ) -> DriverProcess:  # fmt: skip
         """Start a driver exactly as the local backend does."""
         fresh = token or uuid4().hex
@@ -120,21 +127,29 @@ class World:
                 row = drivers.find(connection, self.name)
                 previous = row.token if row else None
                 assert drivers.intend(connection, self.name, token=fresh, previous=previous, backend="local")
-        folder = self.folder / "drivers" / self.name / fresh[:8]
-        folder.mkdir(parents=True, exist_ok=True)
+        place = self.folder / "drivers" / self.name / (folder or fresh[:8])
+        place.mkdir(parents=True, exist_ok=True)
         settings = {"spark.driver.memory": "1g", "spark.ui.enabled": "false", **(conf or {})}
-        launch = Launch(driver=self.name, token=fresh, folder=folder, runtime=runtime or self.runtime, conf=settings)
-        launch.write(folder / "launch.json")
+        launch = Launch(driver=self.name, token=fresh, folder=place, runtime=self.runtime, conf=settings)
+        launch.write(place / "launch.json")
         clean = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "JAVA_HOME") if name in os.environ}
         clean |= {"PGPASSFILE": str(self.pgpass), **(env or {})}
-        with (folder / "stdout.log").open("ab") as sink:
+        with (place / "stdout.log").open("ab") as sink:
             process = subprocess.Popen(
-                [sys.executable, "-W", "error", "-m", "lakeward.driver", str(folder / "launch.json")],
+                [sys.executable, "-W", "error", "-m", "lakeward.driver", str(place / "launch.json")],
                 stdin=subprocess.DEVNULL, stdout=sink, stderr=sink, start_new_session=True, env=clean, cwd="/",
             )  # fmt: skip
         found = DriverProcess(process, launch)
         self.started.append(found)
         return found
+
+    def forget_leases(self) -> None:
+        """Nobody waits for the leases of a driver that was killed."""
+        with self.connect() as connection:
+            row = drivers.find(connection, self.name)
+            assert row is not None
+            for scope in ("driver", "stream"):
+                leases.release(connection, scope, sorted(leases.current(connection, scope)), row.token)
 
     def produce(self, topic: str, values: Sequence[bytes | str | None], partition: int = -1) -> None:
         """Send records and wait for the broker's word on each."""
@@ -204,6 +219,10 @@ class World:
                 error.add_note(each.said())
             raise
 
+    def wait_landed_or(self, table: str, stream: str, rows: int, other: Callable[[], bool]) -> None:
+        """Wait for rows, or for something else to happen first."""
+        wait_for(f"{rows} rows", lambda: other() or self.landed(table, stream) >= rows)
+
     def end(self) -> None:
         for each in self.started:
             if each.process.poll() is None:
@@ -211,38 +230,96 @@ class World:
                 each.process.wait(30)
 
 
-@pytest.fixture(scope="session")
-def deployment(postgres: Any, kafka: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    """Databases and folders all worlds of this run share."""
-    jars.ensure()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PGPASSFILE", str(postgres.pgpass))
-        folder = tmp_path_factory.mktemp("deployment")
-        registry, catalog = postgres.create_database(), postgres.create_database()
-        url = postgres.url(registry)
-        engine.migrate(url, postgres.pgpass)
-        lake = Lake(host=postgres.host, port=postgres.port, database=catalog, user=postgres.user,
-                    warehouse=str(folder / "warehouse"))  # fmt: skip
-        addresses.create_schema(lake, postgres.pgpass)
-        yield {"folder": folder, "url": url, "lake": lake}
+@pytest.fixture
+def world(postgres: Any, kafka: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    """A deployment and a driver's name of this test's own; whatever was started ends with the test."""
+    monkeypatch.setenv("PGPASSFILE", str(postgres.pgpass))
+    registry, catalog = postgres.create_database(), postgres.create_database()
+    made = _world(postgres, postgres.pgpass, postgres.url(registry), catalog, kafka, tmp_path)
+    yield made
+    made.end()
+    for database in (registry, catalog):
+        postgres.drop_database(database)
+
+
+@dataclass
+class PrivatePostgres:
+    """A PostgreSQL of one test's own, which it may stop and start."""
+
+    server: Postgres
+    folder: Path
+    pgpass: Path
+    user: str = "lakeward"
+    host: str = ports.HOST
+    _held: ExitStack = field(default_factory=ExitStack)
+
+    @property
+    def port(self) -> int:
+        return self.server.port
+
+    def start(self) -> None:
+        self._held.enter_context(running(self.server, self.folder / "log"))
+        self.server.wait("admin")
+
+    def stop(self) -> None:
+        self._held.close()
+
+
+@contextmanager
+def running(server: Postgres, log: Path) -> Iterator[None]:
+    """The server in the foreground of its own process group."""
+    with log.open("ab") as sink:
+        process = subprocess.Popen(
+            server.command(bound=True), stdin=subprocess.DEVNULL, stdout=sink, stderr=sink, start_new_session=True,
+            env=environment(), cwd="/",
+        )  # fmt: skip
+    try:
+        yield
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(30)
 
 
 @pytest.fixture
-def world(deployment: dict[str, Any], postgres: Any, kafka: Any) -> Iterator[World]:
-    """A driver's name of this test's own, in the deployment of this run; whatever was started ends with the test."""
-    name = f"d{uuid4().hex[:8]}"
-    folder = deployment["folder"] / name
-    folder.mkdir()
-    url_file = folder / "registry.url"
-    url_file.write_text(deployment["url"])
-    runtime = Runtime(
-        registry_url_file=url_file, pgpass=postgres.pgpass, lake=deployment["lake"],
-        kafka={"lakeward_kafka": kafka.bootstrap}, checkpoints=str(folder / "checkpoints"),
-        drivers=folder / "drivers", jars=jars.spark_folder(),
-    )  # fmt: skip
-    made = World(folder, deployment["url"], postgres.pgpass, runtime, kafka, name=name)
+def private_postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivatePostgres]:
+    """PostgreSQL with the databases `registry` and `catalog`."""
+    folder = tmp_path_factory.mktemp("private")
+    server = Postgres(folder / "pg", ports.any_free(), {"fsync": "off", "full_page_writes": "off"})
+    server.initialise("admin")
+    made = PrivatePostgres(
+        server, folder, private.write(folder / "pgpass", pgpass(server.port, {"lakeward": "secret"}))
+    )
+    made.start()
+    server.prepare("admin", {"lakeward": "secret"}, {"registry": "lakeward", "catalog": "lakeward"})
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def private_world(
+    private_postgres: PrivatePostgres, kafka: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[World]:
+    """A world on `private_postgres`."""
+    monkeypatch.setenv("PGPASSFILE", str(private_postgres.pgpass))
+    url = f"postgresql://lakeward@{ports.HOST}:{private_postgres.port}/registry"
+    made = _world(private_postgres, private_postgres.pgpass, url, "catalog", kafka, tmp_path)
     yield made
     made.end()
+
+
+def _world(server: Any, passwords: Path, url: str, catalog: str, kafka: Any, folder: Path) -> World:
+    jars.ensure()
+    engine.migrate(url, passwords)
+    lake = Lake(host=server.host, port=server.port, database=catalog, user=server.user,
+                warehouse=str(folder / "warehouse"))  # fmt: skip
+    addresses.create_schema(lake, passwords)
+    url_file = folder / "registry.url"
+    url_file.write_text(url)
+    runtime = Runtime(
+        registry_url_file=url_file, pgpass=passwords, lake=lake, kafka={"lakeward_kafka": kafka.bootstrap},
+        checkpoints=str(folder / "checkpoints"), drivers=folder / "drivers", jars=jars.spark_folder(),
+    )  # fmt: skip
+    return World(folder, url, passwords, runtime, kafka, name=f"d{uuid4().hex[:8]}")
 
 
 @pytest.fixture

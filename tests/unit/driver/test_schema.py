@@ -17,5 +17,7 @@ def test_everything_that_does_not_fit_is_said_at_once() -> None:
     has = {"a": "string", "carrier": "string", "n": "int", "m": "bigint"}
     with pytest.raises(SpecError) as raised:
         check("flights", "nyc.flights", given, has, lambda name: name == "m")
-    assert raised.value.why == "not in the table: carrier_name; only in the table: carrier; n is BIGINT, the table has INT"
+    assert (
+        raised.value.why == "not in the table: carrier_name; only in the table: carrier; n is BIGINT, the table has INT"
+    )
     assert "nyc.flights" in raised.value.what

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from confluent_kafka.admin import AdminClient
@@ -29,11 +30,9 @@ def test_a_topic_created_again_has_another_id(kafka: Any) -> None:
     topic = kafka.create_topic()
     source = KafkaSource(topics=(topic,), max_offsets_per_trigger=1)
     before = broker.topic_ids(kafka.bootstrap, source)
-    AdminClient({"bootstrap.servers": kafka.bootstrap}).delete_topics([topic])[topic].result(30)
-    for _ in range(100):
-        try:
-            kafka.create_topic(topic)
-            break
-        except Exception:  # the broker is still deleting it
-            continue
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    admin.delete_topics([topic], operation_timeout=30)[topic].result(30)
+    while topic in admin.list_topics(timeout=10).topics:
+        time.sleep(0.05)
+    kafka.create_topic(topic)
     assert broker.topic_ids(kafka.bootstrap, source)[topic] != before[topic]

@@ -1,0 +1,142 @@
+"""Streams started in this process, as the driver starts them, on a real broker and a real catalog."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from lakeward import jars
+from lakeward.driver.batch import Done
+from lakeward.driver.starting import Starter
+from lakeward.driver.wanted import Wanted
+from lakeward.runtime import Lake, Runtime
+
+PATIENCE_S = 240.0
+
+
+@dataclass
+class Lab:
+    """Starts streams and remembers their batches."""
+
+    spark: Any
+    runtime: Runtime
+    kafka: Any
+    namespace: str
+    folder: Path
+    done: list[Done] = field(default_factory=list)
+    progress: list[dict[str, Any]] = field(default_factory=list)
+    started: list[Any] = field(default_factory=list)
+    leased: Callable[[str], None] = lambda stream: None
+
+    def topic(self, partitions: int = 1, **config: str) -> str:
+        return str(self.kafka.create_topic(partitions=partitions, config=config))
+
+    def produce(self, topic: str, values: Sequence[Any]) -> None:
+        """Send records: bytes and text as they are, None as a tombstone, anything else as JSON."""
+        from confluent_kafka import Producer
+
+        producer = Producer({"bootstrap.servers": self.kafka.bootstrap, "message.max.bytes": 20_000_000})
+        for value in values:
+            raw = value if value is None or isinstance(value, str | bytes) else json.dumps(value)
+            producer.produce(topic, raw, partition=0)
+            producer.poll(0)
+        assert producer.flush(60) == 0
+
+    def spec(self, topic: str, **more: Any) -> dict[str, Any]:
+        """A stream that lands `{"n", "s"}` records; its table is `<namespace>.t`."""
+        return {
+            "id": f"s_{self.namespace}",
+            "owner": "tests",
+            "source": {"kafka": {"topics": [topic], "max_offsets_per_trigger": 1000}},
+            "decode": {"json": "n INT, s STRING"},
+            "transform": {"sql": "SELECT * FROM source"},
+            "sink": {"iceberg": {"table": f"{self.namespace}.t"}},
+            "quarantine": {"table": f"{self.namespace}.q"},
+            "trigger": {"every": "200ms"},
+            **more,
+        }
+
+    def wanted(self, document: dict[str, Any], **more: Any) -> Wanted:
+        stream = document["id"]
+        return Wanted(stream, 1, document, f"{self.folder}/checkpoints/{stream}/1", **more)
+
+    def starter(self) -> Starter:
+        from pyspark.sql.streaming.listener import StreamingQueryListener
+
+        progress = self.progress
+
+        class Keep(StreamingQueryListener):
+            def onQueryStarted(self, event: Any) -> None: ...
+            def onQueryProgress(self, event: Any) -> None:
+                progress.append(json.loads(event.progress.json))
+
+            def onQueryIdle(self, event: Any) -> None: ...
+            def onQueryTerminated(self, event: Any) -> None: ...
+
+        return Starter(self.spark, self.runtime, lambda s: self.leased(s), self.done.append, lambda wanted: Keep())
+
+    def start(self, document: dict[str, Any], **more: Any) -> Any:
+        running = self.starter().start(self.wanted(document, **more))
+        self.started.append(running)
+        return running
+
+    def until(self, what: str, done: Callable[[], Any]) -> None:
+        """Wait for something; a query that failed meanwhile is the answer to why it did not come."""
+        end = time.monotonic() + PATIENCE_S
+        while not done():
+            for each in self.started:
+                failure = each.failure()
+                assert failure is None, f"{what} did not come: {failure}"
+            assert time.monotonic() < end, f"{what} did not come within {PATIENCE_S:.0f} s"
+            time.sleep(0.05)
+
+    def run(self, document: dict[str, Any], records: int) -> Any:
+        """Start a stream, wait until it consumed that many records, stop it between two batches."""
+        before = len(self.done)
+        running = self.start(document)
+        self.until(f"{records} records", lambda: sum(d.consumed for d in self.done[before:]) >= records)
+        assert running.stop(60)
+        return running
+
+    def fail(self, document: dict[str, Any]) -> BaseException:
+        """Start a stream and wait for its failure."""
+        running = self.starter().start(self.wanted(document))
+        self.started.append(running)
+        end = time.monotonic() + PATIENCE_S
+        while running.active:
+            assert time.monotonic() < end, "the query did not fail"
+            time.sleep(0.05)
+        failure = running.failure()
+        assert failure is not None
+        return failure[0]
+
+    def rows(self, table: str = "t", columns: str = "*") -> list[dict[str, Any]]:
+        return [
+            row.asDict() for row in self.spark.sql(f"SELECT {columns} FROM lake.{self.namespace}.{table}").collect()
+        ]
+
+
+@pytest.fixture
+def lab(spark: Any, lake: Lake, kafka: Any, namespace: str, tmp_path: Path) -> Iterator[Lab]:
+    runtime = Runtime(
+        registry_url_file=tmp_path / "none", lake=lake, kafka={"lakeward_kafka": kafka.bootstrap},
+        checkpoints=str(tmp_path / "checkpoints"), drivers=tmp_path, jars=jars.spark_folder(),
+    )  # fmt: skip
+    made = Lab(spark, runtime, kafka, namespace, tmp_path)
+    yield made
+    for each in made.started:
+        with suppress(Exception):
+            each.kill()
+
+
+@pytest.fixture
+def suffix() -> str:
+    return uuid4().hex[:6]

@@ -1,0 +1,161 @@
+"""Streams end to end: what lands, what is kept aside, what is counted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from lakeward.telemetry import failpoints
+
+
+def test_good_rows_land_and_each_kind_of_bad_record_is_kept_with_its_reason(lab: Any) -> None:
+    topic = lab.topic(**{"max.message.bytes": "12000000"})
+    large = "x" * 5_000_000
+    lab.produce(
+        topic,
+        [
+            {"n": 1, "s": "good"}, "not json", {"n": "1"}, {"n": 2.5}, {"n": 3_000_000_000}, '{"n": 4} and more',
+            None, [{"n": 5}], b'{"s": "\xff"}', {"n": 6, "s": large}, "y" * 5_000_000, {"n": 7, "s": "filtered"},
+            {"n": 901, "s": "breaks a rule"}, {"s": "n is unknown"},
+        ],
+    )  # fmt: skip
+    document = lab.spec(
+        topic,
+        transform={"sql": "SELECT * FROM source WHERE s IS DISTINCT FROM 'filtered'"},
+        rules={"small": "n < 900"},
+    )
+    lab.run(document, 14)
+
+    landed = {row["_kafka_offset"]: row for row in lab.rows()}
+    assert {offset: row["n"] for offset, row in landed.items()} == {0: 1, 9: 6, 13: None}
+    assert len(landed[9]["s"]) == 5_000_000
+    kept = {row["_kafka_offset"]: row for row in lab.rows("q")}
+    assert {offset: row["error"] for offset, row in kept.items()} == {
+        1: "not one JSON object",
+        2: "n: not INT: 1",
+        3: "n: not INT: 2.5",
+        4: "n: not INT: 3000000000",
+        5: "not one JSON object",
+        6: "no value (a tombstone)",
+        7: "an array, not one JSON object",
+        8: "not UTF-8",
+        10: "not one JSON object",
+        12: "not: n < 900",
+    }
+    assert {row["reason"] for row in kept.values()} == {"decode", "small"}
+    assert bytes(kept[2]["raw"]) == b'{"n": "1"}'
+    assert len(kept[10]["raw"]) <= 1 << 20, "what is kept of a bad record is bounded"
+    assert json.loads(bytes(kept[12]["raw"]))["n"] == 901
+
+    position = json.loads(_position(lab, document))
+    assert position["totals"] == {"consumed": 14, "landed": 3, "quarantined": 10, "filtered": 1}
+
+
+def test_a_batch_that_runs_twice_lands_and_quarantines_once(lab: Any) -> None:
+    topic = lab.topic()
+    lab.produce(topic, [{"n": 1}, "junk", {"n": 2}])
+    document = lab.spec(topic)
+
+    class Died(RuntimeError):
+        pass
+
+    def die() -> None:
+        raise Died
+
+    for step in ("after-quarantine", "after-publish", "before-return"):
+        with failpoints.on(step, die):
+            lab.fail(document)
+        lab.started.clear()
+    lab.run(document, 3)
+    assert sorted(row["n"] for row in lab.rows()) == [1, 2]
+    assert len(lab.rows("q")) == 1
+    assert lab.done[-1].outcome.already
+
+
+def test_a_stop_replays_nothing(lab: Any) -> None:
+    topic = lab.topic()
+    document = lab.spec(topic)
+    for round_ in range(2):
+        lab.produce(topic, [{"n": round_ * 10 + each} for each in range(10)])
+        lab.run(document, 10)
+    assert [done.outcome.already for done in lab.done] == [False] * len(lab.done)
+    assert sorted(row["n"] for row in lab.rows()) == list(range(20))
+    seqs = [done.outcome.seq for done in lab.done]
+    assert seqs == sorted(set(seqs))
+
+
+def test_a_reference_is_read_again_without_a_restart(lab: Any) -> None:
+    topic, file = lab.topic(), Path(lab.folder) / "names.csv"
+    file.write_text("n,name\n1,one\n")
+    document = lab.spec(
+        topic,
+        reference={"names": {"csv": str(file), "columns": "n INT, name STRING", "refresh": "100ms"}},
+        transform={"sql": "SELECT source.*, names.name FROM source LEFT JOIN names ON names.n = source.n"},
+    )
+    lab.start(document)
+    lab.produce(topic, [{"n": 1}])
+    lab.until("the first row", lambda: sum(d.consumed for d in lab.done) == 1)
+    file.write_text("n,name\n1,ONE\n2,TWO\n")
+    lab.produce(topic, [{"n": 1}, {"n": 2}, {"n": 3}])
+    lab.until("the other rows", lambda: sum(d.consumed for d in lab.done) == 4)
+    assert sorted((row["_kafka_offset"], row["name"]) for row in lab.rows()) == [
+        (0, "one"), (1, "ONE"), (2, "TWO"), (3, None),
+    ]  # fmt: skip
+
+
+def test_windows_land_once_final_late_rows_are_counted_and_bad_ones_kept(lab: Any) -> None:
+    topic = lab.topic()
+    document = lab.spec(
+        topic,
+        decode={"json": "origin STRING, t TIMESTAMP"},
+        watermark={"column": "t", "delay": "2h"},
+        transform={"sql": "SELECT window(t, '1 hour').start AS hour, origin, count(*) AS n FROM source "
+                          "GROUP BY window(t, '1 hour'), origin"},
+        spark={"spark.sql.shuffle.partitions": 2},
+    )  # fmt: skip
+
+    def at(hour: int) -> dict[str, str]:
+        return {"origin": "JFK", "t": f"2013-01-01T{hour:02d}:30:00Z"}
+
+    lab.produce(topic, [*(at(hour) for hour in range(6) for _ in range(hour + 1)), "junk"])
+    running = lab.start(document)
+    lab.until("the first windows", lambda: sum(d.outcome.landed for d in lab.done) == 3)
+    lab.produce(topic, [at(0), at(12)])
+    lab.until("the other windows", lambda: sum(d.outcome.landed for d in lab.done) == 6)
+    assert running.stop(60)
+    rows = sorted((row["hour"].hour, row["n"]) for row in lab.rows())
+    assert rows == [(hour, hour + 1) for hour in range(6)], "the late row of hour 0 must not have reopened its window"
+    assert [(row["_kafka_offset"], row["error"]) for row in lab.rows("q")] == [(21, "not one JSON object")]
+    lab.until("the last report", lambda: lab.progress and lab.progress[-1]["batchId"] >= lab.done[-1].batch_id)
+    late = sum(int(op["numRowsDroppedByWatermark"]) for each in lab.progress for op in each["stateOperators"])
+    assert late == 1
+    assert lab.done[-1].complete_through == "2013-01-01T10:30:00.000Z"
+    assert sum(done.consumed for done in lab.done) == 24
+
+
+def test_alerts_reach_kafka_with_key_and_position(lab: Any) -> None:
+    from confluent_kafka import Consumer, TopicPartition
+
+    topic, alerts = lab.topic(), lab.topic()
+    lab.produce(topic, [{"n": n, "s": f"row {n}"} for n in range(10)])
+    document = lab.spec(
+        topic,
+        transform={"sql": "SELECT * FROM source WHERE n >= 7"},
+        sink={"kafka": {"topic": alerts, "key": "concat('k', n)"}},
+    )
+    lab.run(document, 10)
+    consumer = Consumer({"bootstrap.servers": lab.kafka.bootstrap, "group.id": alerts})
+    consumer.assign([TopicPartition(alerts, 0, 0)])
+    try:
+        found = consumer.consume(3, timeout=30)
+    finally:
+        consumer.close()
+    assert [each.key() for each in found] == [b"k7", b"k8", b"k9"]
+    assert [json.loads(each.value())["_kafka_offset"] for each in found] == [7, 8, 9]
+    assert (lab.done[0].consumed, lab.done[0].outcome.landed, lab.done[0].outcome.filtered) == (10, 3, 7)
+
+
+def _position(lab: Any, document: dict[str, Any]) -> str:
+    rows = lab.spark.sql(f"SHOW TBLPROPERTIES lake.{lab.namespace}.t").collect()
+    return str(next(row["value"] for row in rows if row["key"] == f"lakeward.stream.{document['id']}.position"))
