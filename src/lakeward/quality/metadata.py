@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 BRANCH = "verified"
 
 
+class NoTable(LakewardError):
+    """Raised when the catalog does not know the table."""
+
+
 def catalog(runtime: Runtime) -> Catalog:
     """The catalog `lake`, as PyIceberg sees it.
 
@@ -34,7 +38,7 @@ def history(lake: Catalog, table: str) -> History:
     """The snapshots, main's head and the branch `verified` of a table, as they are now.
 
     Raises:
-        LakewardError: there is no such table.
+        NoTable: there is no such table.
         DependencyDown: the catalog does not answer.
     """
     from pyiceberg.exceptions import NoSuchTableError
@@ -43,7 +47,7 @@ def history(lake: Catalog, table: str) -> History:
         with _answering():
             metadata = lake.load_table(table).metadata
     except NoSuchTableError:
-        raise LakewardError(
+        raise NoTable(
             f"There is no table {table}", why="the catalog `lake` does not know it", next="lakeward tables health"
         ) from None
     branch = metadata.refs.get(BRANCH)

@@ -30,8 +30,8 @@ BATCH = 10_000  # rows a statement: a purge never holds locks for long
 def purge(connection: Connection, keep: dict[str, timedelta] | None = None) -> dict[str, int]:
     """Delete what is older than its keep time; returns the rows deleted by table.
 
-    The newest verification that moved `verified` is never deleted: the branch is repaired from it. At most `BATCH`
-    rows a table go in one call; the next call takes the rest.
+    A table's newest verification that proved its own head is never deleted: `verified` is repaired from it. At most
+    `BATCH` rows a table go in one call; the next call takes the rest.
     """
     removed = {}
     for name, default in KEEP.items():
@@ -42,7 +42,7 @@ def purge(connection: Connection, keep: dict[str, timedelta] | None = None) -> d
         if name == "verifications":
             proof = (
                 select(func.max(table.c.at))
-                .where(table.c.verified_snapshot.is_not(None))
+                .where(table.c.verdict.in_(["pass", "warn"]), table.c.verified_snapshot == table.c.to_snapshot)
                 .group_by(table.c.table)
                 .scalar_subquery()
             )

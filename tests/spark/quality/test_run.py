@@ -141,6 +141,7 @@ def test_a_table_that_is_gone_is_an_error_and_does_not_stop_the_others(make_tabl
     gone, there = make_table(), make_table()
     for each in (gone, there):
         each.append()
+    gone.check()
     gone.sql("DROP TABLE {t}")
     results = there.process.ask(
         Request(runtime=there.runtime, registry_url=there.url, project=there.project),
@@ -149,6 +150,14 @@ def test_a_table_that_is_gone_is_an_error_and_does_not_stop_the_others(make_tabl
     )
     assert {each["table"]: each["verdict"] for each in results} == {gone.name: "error", there.name: "pass"}
     gone.sql("CREATE TABLE {t} (id BIGINT) USING iceberg")
+
+
+def test_a_table_nothing_landed_in_yet_is_not_due(table) -> None:
+    written = table.project / "expectations" / f"{table.name}.yaml"
+    later = written.rename(written.with_name("checked.later.yaml"))
+    later.write_text(later.read_text().replace(table.name, "checked.later"))
+    assert table.check(due=True) == {}
+    assert "checked.later: not due: nothing has landed yet" in table.told
 
 
 def test_a_waived_failure_is_shown_and_counts_again_when_the_waiver_is_over(table) -> None:

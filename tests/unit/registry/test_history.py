@@ -80,8 +80,11 @@ def test_the_purge_removes_what_is_old_and_nothing_else(registry):
 
 def test_the_purge_keeps_the_proof_the_verified_branch_is_repaired_from(registry):
     run = {"table": "nyc.flights", "suite": "s", "scope": "increment", "verdict": "pass"}
-    verifications.record(registry, {**run, "run": "old", "verified_snapshot": 7}, [])
+    verifications.record(registry, {**run, "run": "old", "to_snapshot": 7, "verified_snapshot": 7}, [])
     _age(registry, "verifications", "at")
     verifications.record(registry, {**run, "run": "new", "verdict": "error"}, [])
-    assert purge(registry) == {}
-    assert verifications.last_verified(registry, "nyc.flights")["run"] == "old"
+    verifications.record(
+        registry, {**run, "run": "held", "verdict": "hold", "to_snapshot": 9, "verified_snapshot": 7}, []
+    )
+    assert purge(registry) == {}, "held for longer than results are kept: the proof is as old as that"
+    assert [proof["run"] for proof in verifications.proofs(registry, "nyc.flights")] == ["old"]
