@@ -12,6 +12,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from airflow_service import airflow  # noqa: F401  # a fixture
 
 from lakeward import jars
 from lakeward.stack import ports, private, service_user

@@ -20,12 +20,17 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from sqlalchemy import Connection
 
 from lakeward import jars
 from lakeward.backends.base import Life
+from lakeward.backends.identity import life
 from lakeward.backends.local import LocalBackend
-from lakeward.registry import engine
+from lakeward.connectors.iceberg.catalog import create_schema
+from lakeward.registry import drivers, engine, generations, streams
+from lakeward.registry.drivers import Driver
+from lakeward.registry.streams import Stream
 from lakeward.runtime import Home, Project, Runtime
 from lakeward.stack import airflow_config, airflow_parts, ports, private
 from lakeward.stack.site import Site
@@ -42,7 +47,7 @@ PARTS = (
 STREAM = """
 owner: ops
 source:
-  kafka: {topics: [flights]}
+  kafka: {topics: [flights], max_offsets_per_trigger: 1000}
 decode: {json: "year INT"}
 sink:
   iceberg: {table: nyc.ID}
@@ -162,6 +167,24 @@ class AirflowService:
             **options,
         )
 
+    def driver(self, name: str) -> Driver:
+        """The newest launch of a driver."""
+        with self.registry() as connection:
+            found = drivers.find(connection, name)
+        assert found is not None, f"driver {name} was never launched"
+        return found
+
+    def stream(self, name: str) -> Stream:
+        """A stream's row."""
+        with self.registry() as connection:
+            return streams.get(connection, name)
+
+    def running(self, name: str) -> bool:
+        """Whether the newest launch of a driver has a living process."""
+        with self.registry() as connection:
+            found = drivers.find(connection, name)
+        return found is not None and found.handle is not None and life(found.handle) is Life.ALIVE
+
     def trigger(self, dag: str, **params: Any) -> str:
         """Start a run; its id."""
         answer = self.call("POST", f"/dags/{dag}/dagRuns", json={"logical_date": None, "conf": params})
@@ -199,17 +222,17 @@ class AirflowService:
             time.sleep(0.2)
 
 
-def stream_file(name: str, driver: str | None = None) -> str:
+def stream_file(name: str) -> str:
     """A small valid stream."""
-    return STREAM.replace("ID", name).replace("DRIVER", driver or name)
+    return STREAM.replace("ID", name).replace("DRIVER", STREAMS.get(name, name))
 
 
 @contextmanager
-def project(root: Path, *streams: str, driver: str | None = None) -> Iterator[Project]:
+def project(root: Path, *streams: str) -> Iterator[Project]:
     """A project with these streams and the repository's own Dag files."""
     (root / "conf" / "streams").mkdir(parents=True)
     for name in streams:
-        (root / "conf" / "streams" / f"{name}.yaml").write_text(stream_file(name, driver))
+        (root / "conf" / "streams" / f"{name}.yaml").write_text(stream_file(name))
     shutil.copytree(REPOSITORY / "dags", root / "dags", ignore=shutil.ignore_patterns("__pycache__"))
     yield Project(root)
 
@@ -224,9 +247,8 @@ def site(folder: Path, project: Project, *, postgres: int, password: str) -> Sit
     return made
 
 
-def deploy(connection: Connection, *names: str, driver: str = "small", desired: str = "running") -> None:
+def deploy(connection: Connection, *names: str, desired: str = "running") -> None:
     """What `lakeward deploy` writes for the streams of `project`."""
-    from lakeward.registry import generations, streams
     from lakeward.spec.stream import StreamSpec
 
     for name in names:
@@ -234,11 +256,11 @@ def deploy(connection: Connection, *names: str, driver: str = "small", desired: 
             {
                 "id": name,
                 "owner": "ops",
-                "source": {"kafka": {"topics": ["flights"]}},
+                "source": {"kafka": {"topics": ["flights"], "max_offsets_per_trigger": 1000}},
                 "sink": {"iceberg": {"table": f"nyc.{name}"}},
             }
         )
-        streams.accept(connection, name, generation=1, driver=driver, desired=desired)
+        streams.accept(connection, name, generation=1, driver=STREAMS[name], desired=desired)
         generations.add(
             connection,
             stream=name,
@@ -253,6 +275,27 @@ def deploy(connection: Connection, *names: str, driver: str = "small", desired: 
         )
 
 
-def migrate(service: AirflowService) -> None:
-    """Bring Airflow's own database up."""
-    airflow_parts.migrate(service.site)
+STREAMS = {"flights": "nyc", "alerts": "nyc", "operated": "operated", "survivor": "survivor", "marked": "marked"}
+"""Stream -> driver: each test file has streams of its own, so that the files may run in any order."""
+
+
+@pytest.fixture(scope="session")
+def airflow(postgres: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowService]:
+    """The four components of a real Airflow with Lakeward's Dags, once a run."""
+    root = tmp_path_factory.mktemp("airflow")
+    with project(root / "project", *STREAMS) as chosen:
+        made = site(root / "home", chosen, postgres=postgres.port, password=postgres.password)
+        postgres.create_database("airflow")
+        roles = {"catalog": made.secret("catalog.password")}
+        postgres._server.prepare(postgres.admin_password, roles, {"catalog": "catalog"})
+        create_schema(made.runtime().lake, made.catalog_pgpass)
+        service = AirflowService(made)
+        engine.migrate(service.home.registry_url_file.read_text().strip(), service.home.pgpass)
+        airflow_parts.migrate(made)
+        try:
+            service.start()
+            yield service
+        finally:
+            service.stop()
+            service.end_drivers()
+            engine.engine(service.home.registry_url_file.read_text().strip(), service.home.pgpass).dispose()

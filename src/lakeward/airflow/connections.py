@@ -31,7 +31,7 @@ REGISTRY = "lakeward_registry"
 KAFKA = "lakeward_kafka"
 SPARK = "lakeward_spark"
 CONNECT = "lakeward_connect"
-IDS = (REGISTRY, KAFKA, SPARK, CONNECT)
+ALWAYS = (REGISTRY, KAFKA)
 
 
 class Found(Protocol):
@@ -52,15 +52,16 @@ def home() -> Home:
     return Home.locate(None, Project.locate())
 
 
-def runtime() -> Runtime:
-    """The addresses of this deployment, for a task.
+def runtime(*, spark: bool = False) -> Runtime:
+    """The addresses of this deployment, for a task; with `spark` also those of the connect server.
 
     Raises:
         LakewardError: `runtime.json` is missing.
     """
     from airflow.sdk import BaseHook
 
-    return compose(home(), {name: _optional(BaseHook.get_connection, name) for name in IDS})
+    names = (*ALWAYS, CONNECT) if spark else ALWAYS
+    return compose(home(), {name: _optional(BaseHook.get_connection, name) for name in names})
 
 
 async def runtime_async() -> Runtime:
@@ -69,7 +70,7 @@ async def runtime_async() -> Runtime:
     from airflow.sdk.exceptions import AirflowNotFoundException
 
     found: dict[str, Connection | None] = {}
-    for name in IDS:
+    for name in ALWAYS:
         try:
             found[name] = await BaseHook.aget_connection(name)
         except AirflowNotFoundException:
@@ -91,7 +92,9 @@ def compose(place: Home, connections: Mapping[str, Found | None]) -> Runtime:
         update["kafka"] = {**base.kafka, KAFKA: servers}
     connect = connections.get(CONNECT)
     if connect is not None and connect.host:
-        update["connect"] = f"{_bare(connect.host)}:{connect.port or 15002}"
+        # With a token and no TLS the client talks only to a host named `localhost`; 127.0.0.1 hangs.
+        host = _bare(connect.host).replace("127.0.0.1", "localhost")
+        update["connect"] = f"{host}:{connect.port or 15002}"
         if connect.password and not _holds(base.connect_token_file, connect.password):
             update["connect_token_file"] = _private(place, "connect.token", connect.password)
     registry = connections.get(REGISTRY)

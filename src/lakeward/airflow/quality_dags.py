@@ -69,7 +69,7 @@ def build() -> DAG:
             from lakeward.airflow.connections import runtime
             from lakeward.runtime import Project
 
-            check_tables(runtime(), Project.locate(), params)
+            check_tables(runtime(spark=True), Project.locate(), params)
 
         check()  # type: ignore[call-arg, misc]  # Airflow gives the context's `params`
     return dag

@@ -14,6 +14,7 @@ from lakeward.airflow import assets
 from lakeward.airflow.common import options
 from lakeward.airflow.names import MAINTAIN, OBSERVE
 from lakeward.airflow.runs import Started, start_run
+from lakeward.streams.words import count
 
 if TYPE_CHECKING:
     from lakeward.runtime import Project, Runtime
@@ -151,7 +152,7 @@ def build_maintain() -> DAG:
             from lakeward.runtime import Project
 
             author = str(getattr(dag_run, "triggering_user_name", None) or "Airflow")
-            maintain_one(runtime(), Project.locate(), params, author=author)
+            maintain_one(runtime(spark=True), Project.locate(), params, author=author)
 
         maintain()  # type: ignore[call-arg, misc]  # Airflow gives the context's `params`
     return dag
@@ -204,7 +205,7 @@ def _sentence(seen: dict[str, Any]) -> str:
     small = sum(int(each["small_files"]) for each in tables)
     files = sum(int(each["files"]) for each in tables)
     due = ", ".join(seen["due"]) or "nothing"
-    return f"Looked at {len(tables)} tables with {files:,} files, {small:,} of them small; due: {due}"
+    return f"Looked at {count(len(tables), 'table')} with {count(files, 'file')}, {small:,} of them small; due: {due}"
 
 
 def _unseen(runtime: Runtime, project: Project) -> list[str]:
