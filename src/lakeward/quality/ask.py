@@ -56,11 +56,11 @@ def check(
 
     Returns:
         One result a checked table, as the contract's JSON of `quality run`; empty when nothing was due. A failed check
-        does not raise: read `verdict`.
+        does not raise, nor does a table that could not be checked (its engine or catalog is down): read `verdict`.
 
     Raises:
         SpecError: a suite asked for is missing or wrong.
-        DependencyDown: the registry, the catalog or the connect server does not answer.
+        DependencyDown: the registry does not answer, so nothing could be recorded.
         TimedOut: the time is over.
     """
     root = project.root if isinstance(project, Project) else Path(project)
