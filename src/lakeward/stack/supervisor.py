@@ -31,6 +31,7 @@ from lakeward.stack.state import Process
 LONGEST_SOCKET_PATH = 100  # 108 on Linux, 104 on macOS, with supervisord's own suffix
 LOG_BYTES = 10 * 1024 * 1024
 LOGS_KEPT = 3
+STARTS_WITHIN_S = 60
 
 
 @dataclass(frozen=True)
@@ -75,26 +76,21 @@ class Supervisor:
         private.write(self.config, self._text(parts))
 
     def start(self) -> Process:
-        """Start supervisord, detached, with nothing of our environment.
+        """Start supervisord as a daemon with a session of its own and nothing of our environment.
 
         Raises:
             LakewardError: it did not come up.
         """
-        command = [sys.executable, "-m", "supervisor.supervisord", "-n", "-c", str(self.config)]
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            start_new_session=True, cwd="/", env={"PATH": os.environ.get("PATH", os.defpath)},
-        )  # fmt: skip
-        end = time.monotonic() + 20
-        while time.monotonic() < end:
+        command = [sys.executable, "-m", "supervisor.supervisord", "-c", str(self.config)]
+        environment = {"PATH": os.environ.get("PATH", os.defpath)}
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/", env=environment)
+        end = time.monotonic() + STARTS_WITHIN_S
+        while done.returncode == 0 and time.monotonic() < end:
             with suppress(OSError, xmlrpc.client.Error):
-                self._call("getState")
-                return Process.of(process.pid)
-            if process.poll() is not None:
-                break
+                return Process.of(cast(int, self._call("getPID")))
             time.sleep(0.05)
-        raise LakewardError("supervisord did not start", why=tail(self.log, 3), next=f"less {self.log}")
+        why = done.stderr.strip() or tail(self.log, 3)
+        raise LakewardError("supervisord did not start", why=why, next=f"less {self.log}")
 
     def reload(self) -> None:
         """Take over the written configuration: add new parts; parts that are gone or changed are stopped first."""

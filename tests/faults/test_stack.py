@@ -1,0 +1,267 @@
+"""The real stack, as small as it gets (PostgreSQL under its supervisor), and what can happen to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import psutil
+import psycopg2
+import pytest
+
+from lakeward import jars
+from lakeward.errors import LakewardError, Refused, Unhealthy
+from lakeward.runtime import Home, Project, Runtime
+from lakeward.stack import ports, session
+from lakeward.stack.stack import Stack
+from lakeward.stack.state import StackState
+
+ONLY = ["postgres"]
+
+
+@pytest.fixture
+def stack(tmp_path: Path) -> Iterator[Stack]:
+    """A stack of this test's own, stopped at its end."""
+    jars.ensure()
+    made = Stack(Project(tmp_path / "project"), Home(tmp_path / "home"))
+    yield made
+    made.down(None, lambda line: None)
+
+
+def up(stack: Stack) -> int:
+    """Bring PostgreSQL up; returns its pid."""
+    stack.up(ONLY)
+    return pid_of(stack)
+
+
+def pid_of(stack: Stack) -> int:
+    [part] = stack.status()
+    assert part.pid is not None, part
+    return part.pid
+
+
+def until(condition: Callable[[], bool], seconds: float = 60) -> None:
+    """Wait for a condition, bounded."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.1)
+
+
+def ask(stack: Stack, statement: str, database: str = "lakeward", user: str = "lakeward") -> list[tuple[object, ...]]:
+    runtime = Runtime.load(stack.home.runtime_file)
+    how = {"host": runtime.lake.host, "port": runtime.lake.port, "passfile": str(runtime.pgpass)}
+    with closing(psycopg2.connect(dbname=database, user=user, **how)) as link, link.cursor() as cursor:
+        cursor.execute(statement)
+        rows = cursor.fetchall() if cursor.description else []
+        link.commit()
+        return rows
+
+
+def test_up_twice_status_and_down(stack: Stack) -> None:
+    lines: list[str] = []
+    found = stack.up(ONLY, None, lines.append)
+
+    assert set(found) == {"home", "postgres", "timings_s"}
+    assert set(found["postgres"]["databases"]) == {"airflow", "catalog", "lakeward"}
+    assert set(found["timings_s"]) == {"postgres", "total"}
+    assert len([line for line in lines if line.startswith("postgres ")]) == 1, lines
+    password = Path(found["postgres"]["password_file"]).read_text().strip()
+    with (
+        closing(
+            psycopg2.connect(
+                host=found["postgres"]["host"],
+                port=found["postgres"]["port"],
+                user="lakeward",
+                password=password,
+                dbname="lakeward",
+            ),
+        ) as link,
+        link.cursor() as cursor,
+    ):
+        cursor.execute("SELECT count(*) FROM streams")
+        assert cursor.fetchone() == (0,), "the registry's migrations ran"
+    assert ask(stack, "SELECT count(*) FROM iceberg_tables", "catalog", "catalog") == [(0,)]
+
+    first = pid_of(stack)
+    assert up(stack) == first, "a second up starts nothing"
+    [part] = stack.status()
+    assert (part.name, part.state) == ("postgres", "up")
+    assert part.pss_bytes and part.pss_bytes > 1_000_000
+    assert part.log.exists()
+
+    supervisor = StackState.load(stack.home).supervisor
+    assert supervisor is not None
+    stack.down(None, lambda line: None)
+    assert session.members(supervisor) == []
+    assert not psutil.pid_exists(first) or psutil.Process(first).status() == psutil.STATUS_ZOMBIE
+    assert [part.state for part in stack.status()] == ["down"]
+    assert stack.down(None, lambda line: None) == {}, "a second down has nothing to do"
+
+
+def test_what_was_written_is_there_after_down_and_up(stack: Stack) -> None:
+    up(stack)
+    ask(stack, "CREATE TABLE kept AS SELECT 7 AS x")
+    stack.down(None, lambda line: None)
+    up(stack)
+    assert ask(stack, "SELECT x FROM kept") == [(7,)]
+
+
+def test_a_killed_part_comes_back_with_its_data(stack: Stack) -> None:
+    first = up(stack)
+    ask(stack, "CREATE TABLE kept AS SELECT 7 AS x")
+    os.kill(first, signal.SIGKILL)
+    until(lambda: (part := stack.status()[0]).state == "up" and part.pid != first)
+    assert ask(stack, "SELECT x FROM kept") == [(7,)]
+
+
+def test_after_the_supervisor_was_killed_up_starts_afresh(stack: Stack) -> None:
+    orphan = up(stack)
+    killed = StackState.load(stack.home).supervisor
+    assert killed is not None
+    os.kill(killed.pid, signal.SIGKILL)
+    until(lambda: not killed.alive())
+    assert [part.state for part in stack.status()] == ["down"]
+
+    assert up(stack) != orphan
+    assert session.members(killed) == [], "the orphan was ended, not left beside the new one"
+    assert ask(stack, "SELECT 1") == [(1,)]
+
+
+def test_down_ends_the_orphans_of_a_killed_supervisor(stack: Stack) -> None:
+    up(stack)
+    killed = StackState.load(stack.home).supervisor
+    assert killed is not None
+    os.kill(killed.pid, signal.SIGKILL)
+    until(lambda: not killed.alive())
+    stack.down(None, lambda line: None)
+    assert session.members(killed) == []
+
+
+def test_a_port_somebody_took_meanwhile_is_avoided(stack: Stack) -> None:
+    up(stack)
+    port = StackState.load(stack.home).ports["postgres"]
+    stack.down(None, lambda line: None)
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        other.bind((ports.HOST, port))
+        other.listen()
+        up(stack)
+        assert StackState.load(stack.home).ports["postgres"] != port
+        assert ask(stack, "SELECT 1") == [(1,)], "runtime.json and pgpass follow the port"
+        assert ports.answers(port), "the other program was left alone"
+
+
+def test_a_part_that_cannot_start_names_its_log_and_last_lines(stack: Stack) -> None:
+    up(stack)
+    stack.down(None, lambda line: None)
+    (stack.home.root / "postgres" / "data" / "global" / "pg_control").unlink()
+    with pytest.raises(Unhealthy, match="postgres does not start") as error:
+        stack.up(ONLY)
+    assert str(stack.home.logs / "postgres.log") in error.value.why
+    assert "pg_control" in error.value.why
+    assert "lakeward stack down" in error.value.next
+
+
+def test_two_stacks_live_side_by_side(stack: Stack, tmp_path: Path) -> None:
+    other = Stack(Project(tmp_path / "project"), Home(tmp_path / "other"))
+    try:
+        first, second = up(stack), up(other)
+        assert first != second
+        other.down(None, lambda line: None)
+        assert pid_of(stack) == first
+    finally:
+        other.down(None, lambda line: None)
+
+
+def test_no_secret_stands_on_a_command_line(stack: Stack) -> None:
+    up(stack)
+    secrets = {
+        file.read_text().strip() for file in stack.home.secrets.iterdir() if file.suffix in {".password", ".token"}
+    }
+    supervisor = StackState.load(stack.home).supervisor
+    assert supervisor is not None
+    lines = [" ".join(process.cmdline()) for process in session.members(supervisor)]
+    assert len(secrets) >= 3
+    assert len(lines) >= 2
+    assert not [line for line in lines for secret in secrets if secret in line]
+    for file in [*stack.home.secrets.iterdir(), stack.home.runtime_file, *(stack.home.root / "supervisor").iterdir()]:
+        if file.is_file():
+            assert file.stat().st_mode & 0o077 == 0, file
+
+
+def command(stack: Stack, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The real command line, in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-c", "from lakeward.cli.app import main; main()", *words,
+         "--home", str(stack.home.root), "--project", str(stack.project.root)],
+        env={**os.environ, **environment}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+def test_the_command_line_prints_one_json_and_notes_beside_it(stack: Stack) -> None:
+    done = command(stack, "stack", "up", "--only", "postgres", "-o", "json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["postgres"]["user"] == "lakeward"
+    assert "postgres" in done.stderr
+    status = command(stack, "stack", "status", "-o", "json")
+    assert status.returncode == 0, status.stderr
+    [part] = json.loads(status.stdout)["parts"]
+    assert set(part) == {"name", "state", "pid", "since", "pss_bytes", "log"}
+    doctor = command(stack, "doctor", "-o", "json")
+    checks = {check["name"]: check for check in json.loads(doctor.stdout)["checks"]}
+    assert checks["postgres"]["ok"] and checks["java"]["ok"] and checks["jars"]["ok"]
+    assert command(stack, "stack", "down", "-o", "json").returncode == 0
+    assert command(stack, "stack", "status").returncode == 3
+    assert command(stack, "stack", "up", "--only", "postgers").returncode == 2
+
+
+def test_an_old_java_stops_the_start_before_anything_runs(stack: Stack, tmp_path: Path) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
+    java.chmod(0o755)
+    path = os.pathsep.join([str(java.parent), os.environ["PATH"]])
+    done = command(stack, "stack", "up", "--only", "postgres", PATH=path, JAVA_HOME="")
+    assert done.returncode == 3
+    assert "Java 11 is too old" in done.stderr
+    assert not StackState.load(stack.home).running
+    doctor = command(stack, "doctor", "-o", "json", PATH=path, JAVA_HOME="")
+    assert doctor.returncode == 3
+    [check] = [check for check in json.loads(doctor.stdout)["checks"] if check["name"] == "java"]
+    assert not check["ok"] and check["next"]
+
+
+def test_a_changed_jar_stops_the_start(stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copy = Path(shutil.copytree(jars.folder(), tmp_path / "jars"))
+    victim = copy / "spark" / "commons-pool2-2.12.1.jar"
+    content = bytearray(victim.read_bytes())
+    content[len(content) // 2] ^= 1
+    victim.write_bytes(content)
+    monkeypatch.setenv("LAKEWARD_JARS", str(copy))
+    with pytest.raises(Refused, match="commons-pool2"):
+        stack.up(ONLY)
+    assert not StackState.load(stack.home).running
+
+
+def test_drivers_are_stopped_between_airflow_and_the_databases(stack: Stack) -> None:
+    up(stack)
+    answered: list[object] = []
+
+    def stop_drivers() -> None:
+        answered.extend(ask(stack, "SELECT 1"))
+        raise LakewardError("a driver does not end")
+
+    with pytest.raises(LakewardError, match="does not end"):
+        stack.down(stop_drivers, lambda line: None)
+    assert answered == [(1,)], "PostgreSQL still answers while drivers finish their batch"
+    assert pid_of(stack), "and it is not taken away from a driver that goes on"
