@@ -35,6 +35,11 @@ def test_the_written_schema_is_current(name):
     Draft202012Validator.check_schema(json.loads(file.read_text()))
 
 
+def test_the_reference_page_is_current():
+    file = ROOT / "docs" / "reference" / schema.REFERENCE
+    assert file.read_text() == schema.page(schema.schema, list(schema.FILES)), "make schemas"
+
+
 @pytest.mark.parametrize(("file", "name"), SHIPPED.items())
 def test_shipped_files_name_their_schema_and_fit_it(file, name):
     text = (ROOT / file).read_text()

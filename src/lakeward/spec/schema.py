@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from lakeward.spec.policy import FLOORS, REASONS, TABLE_CLASSES
 from lakeward.spec.provenance import reason
+from lakeward.spec.reference import page
 from lakeward.spec.settings import Settings
 from lakeward.spec.sinks import SINK_CONNECTORS
 from lakeward.spec.sources import REFERENCE_FORMS, SOURCE_CONNECTORS
@@ -27,6 +28,7 @@ FILES: dict[str, tuple[type[BaseModel], str]] = {
     "lakeward": (Settings, "Settings of a Lakeward project: conf/lakeward.yaml"),
     "suite": (Suite, "Expectations of one table: expectations/<namespace>.<table>.yaml"),
 }
+REFERENCE = "specs.md"
 _ONE_OF = {
     "Source": SOURCE_CONNECTORS,
     "Sink": SINK_CONNECTORS,
@@ -35,6 +37,11 @@ _ONE_OF = {
     "Trigger": ("every", "available_now", "real_time", "continuous"),
     "Decode": ("json", "avro"),
 }
+_DEFAULTS_OF = {
+    "KafkaSource": "kafka", "KafkaSink": "kafka", "IcebergSink": "iceberg", "Decode": "decode",
+    "Deduplicate": "deduplicate", "Reference": "reference", "SchemaPolicy": "schema", "Limits": "limits",
+    "State": "state", "Restart": "restart",
+}  # fmt: skip
 _SECTIONS = {"CompactOverride": "compact", "DeletesOverride": "deletes", "ExpireOverride": "expire",
              "ManifestsOverride": "manifests", "OrphansOverride": "orphans"}  # fmt: skip
 
@@ -50,6 +57,7 @@ def schema(name: str) -> dict[str, Any]:
             definition["oneOf"] = [{"required": [choice]} for choice in choices]
     if name == "stream":
         _short_form(made)
+        _reasons_of_defaults(made)
     if name == "tables":
         _reasons_of_policies(made)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made, "title": title}
@@ -66,8 +74,20 @@ def _short_form(made: dict[str, Any]) -> None:
     # Owner and others may come from `defaults:` of conf/lakeward.yaml, and the id from the file's name.
     made["required"] = ["sink"]
     made["oneOf"] = [{"required": [SINGLE]}, {"required": ["sources"]}]
+
+
+def _reasons_of_defaults(made: dict[str, Any]) -> None:
+    """Every default of a stream says why it is what it is, as `config show` does."""
+    _reasons_below((), made["properties"])
+    for kind, section in _DEFAULTS_OF.items():
+        if kind in made["$defs"]:
+            _reasons_below((section,), made["$defs"][kind]["properties"])
+
+
+def _reasons_below(path: tuple[str, ...], properties: dict[str, Any]) -> None:
     for key, value in properties.items():
-        if (why := reason((key,))) and "default" in value:
+        why = reason((*path, key)) if "default" in value else None
+        if why and why != "none":
             value["description"] = _joined(value.get("description"), f"Default: {why}.")
 
 
@@ -111,13 +131,15 @@ def _without_nulls(node: Any) -> Any:
 
 
 def write(folder: Path) -> list[Path]:
-    """Write every schema into `folder` as `<name>.schema.json`; returns the files."""
+    """Write every schema into `folder` as `<name>.schema.json`, and the reference page; returns the files."""
     folder.mkdir(parents=True, exist_ok=True)
     files = []
     for name in FILES:
         file = folder / f"{name}.schema.json"
         file.write_text(text(name))
         files.append(file)
+    files.append(folder / REFERENCE)
+    files[-1].write_text(page(schema, list(FILES)))
     return files
 
 

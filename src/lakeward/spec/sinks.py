@@ -19,7 +19,9 @@ class IcebergSink(SpecModel):
     """A table of the lake."""
 
     table: TableName
+    """The table; made at the first start when it is not there."""
     mode: Literal["append", "complete", "upsert"] = "append"
+    """Add rows, replace all rows, or insert and update by key."""
     keys: Keys | None = None
     """With `upsert`: the columns that identify a row."""
     order_by: Name | None = None
@@ -67,6 +69,7 @@ class KafkaSink(SpecModel):
     value: Expression | None = None
     """The record's value: a column or an expression; without it the whole row as JSON."""
     mode: Literal["append", "update"] = "append"
+    """Send finished rows only, or every change of a group."""
 
 
 class PostgresSink(SpecModel):

@@ -29,6 +29,7 @@ class KafkaSource(SpecModel):
     max_offsets_per_trigger: PositiveInt
     """Most records one batch may take; required, because the first batch after an outage is otherwise all of it."""
     isolation_level: Literal["read_committed", "read_uncommitted"] = "read_committed"
+    """Whether records of open and aborted transactions are read."""
 
     @model_validator(mode="after")
     def _topics_or_pattern(self) -> Self:
@@ -93,14 +94,18 @@ class Watermark(SpecModel):
     """How late an event may be and still count."""
 
     column: Name
+    """The event's time: a TIMESTAMP of the source."""
     delay: Duration
+    """How long after the newest event an older one still counts."""
 
 
 class Deduplicate(SpecModel):
     """Drop records already seen, by key."""
 
     keys: Annotated[tuple[Name, ...], Field(min_length=1)]
+    """Columns that identify a record."""
     within_watermark: Bool = True
+    """Forget a key once the watermark has passed it."""
 
 
 class Source(SpecModel):
@@ -161,6 +166,7 @@ class Reference(SpecModel):
     nulls: str | None = None
     """The text a CSV writes for no value, e.g. `NA`."""
     refresh: Span = Duration("10m")
+    """How often the table is read again."""
 
     @model_validator(mode="after")
     def _one_form(self) -> Self:

@@ -38,6 +38,7 @@ class SchemaPolicy(SpecModel):
     """What happens when the source's columns change."""
 
     evolution: Literal["fixed", "additive"] = "fixed"
+    """`fixed`: another column is refused; `additive`: a new column is added to the table."""
 
 
 class Limits(SpecModel):
@@ -55,7 +56,9 @@ class State(SpecModel):
     """The state store of a stream with windows, joins or deduplication."""
 
     provider: Literal["rocksdb", "hdfs"] = "rocksdb"
+    """Where state is kept; frozen in the checkpoint at the first start."""
     max_rows: PositiveInt | None = None
+    """Most rows of state; beyond it the stream is reported."""
 
 
 class Executors(SpecModel):
@@ -79,7 +82,9 @@ class Resources(SpecModel):
     driver: DriverName | None = None
     """Name of the driver; streams with the same one share a process. Default: a driver of its own."""
     cores: PositiveInt | None = None
+    """Cores of a driver of its own."""
     driver_memory: Memory | None = None
+    """Memory of a driver of its own."""
     executors: Executors | None = None
 
 
@@ -87,6 +92,7 @@ class Restart(SpecModel):
     """How a failed stream is restarted: 10 s x 2^n with full jitter."""
 
     max_backoff: Span = Duration("10m")
+    """Longest wait between two restarts."""
     reset_after: Span = Duration("30m")
     """Commits for this long make the next failure the first again."""
 
@@ -99,14 +105,19 @@ class StreamSpec(SpecModel):
     """
 
     id: StreamId
+    """The stable id: it names the checkpoint, the Dag and the position in the table. Without it the file's name."""
     owner: Text
     """Who is asked when it fails."""
     team: Text | None = None
+    """The team that may act on the stream's Dag in Airflow."""
     tags: tuple[Text, ...] = ()
+    """Words to find streams by."""
     enabled: Bool = True
+    """Whether a new stream is started when it is deployed. It never stops one: an operation does."""
     sources: Annotated[dict[Name, Source], Field(min_length=1)]
     """Where the rows come from: `sources:` by name, or `source:` when there is one."""
     reference: dict[Name, Reference] = Field(default_factory=dict)
+    """Small tables for joins, by the name the SQL uses."""
     transform: Transform = Transform(sql="SELECT * FROM source")
     rules: dict[Name, Expression] = Field(default_factory=dict)
     """Name -> condition on the transform's columns. A row for which it is false goes to quarantine; as in a CHECK,
@@ -114,6 +125,7 @@ class StreamSpec(SpecModel):
     sink: Sink
     """Where the rows go."""
     quarantine: Quarantine | None = None
+    """Where refused rows go. Without it the sink's table with _quarantine; needed when the sink is no table."""
     schema_: SchemaPolicy = Field(default=SchemaPolicy(), alias="schema")
     trigger: Trigger = Trigger(every=Duration("30s"))
     lineage: Literal["rows", "none"] | None = None
@@ -122,6 +134,7 @@ class StreamSpec(SpecModel):
     state: State = State()
     resources: Resources = Resources()
     spark: SparkConf = Field(default_factory=dict)
+    """Spark settings of this stream's query. Those of a whole driver stand in conf/lakeward.yaml."""
     restart: Restart = Restart()
 
     @model_validator(mode="before")
