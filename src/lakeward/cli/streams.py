@@ -214,7 +214,7 @@ def _operator(timeout: str) -> Operator:
         connect=lambda: state().registry(),
         runtime=state().runtime,
         author=who,
-        holder=f"lakeward streams of {who} on {socket.gethostname()}",
+        holder=f"the command line of {who} on {socket.gethostname()}",
         settings=_settings(),
         timeout_s=seconds,
     )
