@@ -139,11 +139,19 @@ def check_table(state: TableState) -> Halt | None:
     """What blocks whatever the batch: staging switched off, or rows the position calls landed are gone."""
     stream, table, position, ancestry = state.stream, state.table, state.position, state.ancestry
     stray = _landed_around_the_position(state)
+    if stray is not None and position is None and stray.wap_id:
+        return Halt(
+            "no-position",
+            f"The position of stream {stream} is gone from {table}",
+            f"snapshot {stray.snapshot} holds batch {stray.wap_id} of it: somebody removed the property",
+            f"lakeward streams import {stream}   sets the position again",
+        )
     if stray is not None:
         return Halt(
             "unstaged",
             f"Snapshot {stray.snapshot} of {table} holds a batch of {stream} that no position counts",
-            f"attempt {stray.attempt} went straight to main: write.wap.enabled was off while it was written",
+            f"attempt {stray.attempt or stray.wap_id} came to main without it: "
+            + ("it was published by hand" if stray.wap_id else "write.wap.enabled was off while it was written"),
             f"lakeward tables restore {table} --to {stray.parent}   takes the batch out; it then lands again",
         )
     if not state.staging:
@@ -177,9 +185,13 @@ def check_table(state: TableState) -> Halt | None:
 
 
 def _landed_around_the_position(state: TableState) -> Link | None:
-    """A snapshot of this stream on main, newer than its position, that was never staged."""
+    """A snapshot of this stream on main, newer than its position.
+
+    A batch and its position commit together, so there is none unless staging was off, or somebody published a staged
+    batch by hand (`publish_changes`).
+    """
     for link in state.ancestry.walked:
-        if link.attempt and link.wap_id is None and seq_of(link.attempt, state.stream) is not None:
+        if seq_of(link.attempt or link.wap_id or "", state.stream) is not None:
             return link
     return None
 

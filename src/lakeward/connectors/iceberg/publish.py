@@ -43,13 +43,11 @@ class Published:
     position: Position
 
 
-def publish(
-    session: SparkSession, checked: TableState, staged: Staged, build: Build, *, head_must_be_parent: bool
-) -> Published:
+def publish(table: Any, checked: TableState, staged: Staged, build: Build, *, head_must_be_parent: bool) -> Published:
     """Make `staged` visible and move the position, both or neither.
 
     Args:
-        session: the batch's session.
+        table: the table, loaded at any time: a transaction reads its metadata afresh.
         checked: the table as step 1 saw it.
         staged: the snapshot to publish.
         build: makes the new position.
@@ -60,7 +58,7 @@ def publish(
         Blocked: the table was rolled back, replaced or switched to no staging since step 1.
         Exception: the JVM's, to be judged by `java.trouble`.
     """
-    transaction = java.load(session, checked.table).newTransaction()
+    transaction = table.newTransaction()
     start = transaction.startMetadata()
     now = java.state_of(start, checked.stream, checked.table)
     if now.raw != checked.raw:

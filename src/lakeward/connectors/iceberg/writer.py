@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -150,7 +150,7 @@ class ExactAppend:
         if batch_id != self._batch:
             self._batch, self._tried = batch_id, {}
         for attempt in range(1, ATTEMPTS + 1):
-            state = self._read_when_it_answers()
+            state = self._read_when_it_answers(rows.sparkSession)
             decision = decide(state, batch)
             if isinstance(decision, Halt):
                 raise decision.error()
@@ -173,7 +173,7 @@ class ExactAppend:
             next=f"lakeward tables history {self.table}   shows who writes it",
         )
 
-    def _read_when_it_answers(self) -> TableState:
+    def _read_when_it_answers(self, session: SparkSession) -> TableState:
         """Step 1's reading; an outage of the catalog is waited out: nothing is lost by it, no stream restarts for it.
 
         Raises:
@@ -183,7 +183,7 @@ class ExactAppend:
         told = False
         while True:
             try:
-                return self._read()
+                return self._read(session)
             except DependencyDown as down:
                 if time.monotonic() - began > self.patience_s or self.stopping():
                     raise
@@ -192,9 +192,9 @@ class ExactAppend:
                 told = True
             time.sleep(0.5)
 
-    def _read(self) -> TableState:
+    def _read(self, session: SparkSession) -> TableState:
         """Step 1's reading, and the fence: between our own batches nobody else may move the position."""
-        state = java.state_of(java.metadata_of(java.load(self.session, self.table)), self.stream, self.table)
+        state = java.state_of(java.metadata_of(java.load(session, self.table)), self.stream, self.table)
         ours = state.position is not None and state.position.attempt in self._ours
         if self._began and state.raw != self._seen and not ours:
             raise self._fenced(state)
@@ -240,7 +240,7 @@ class ExactAppend:
         """Steps 2 and 3."""
         failpoints.hit("after-check")
         began = time.monotonic()
-        staged = self._stage(rows, land.seq)
+        staged, table = self._stage(rows, land.seq)
         failpoints.hit("after-stage")
         before = state.position.totals if state.position else Totals()
         counts = _counts(counted, staged.rows)
@@ -282,7 +282,7 @@ class ExactAppend:
                 at=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             )
 
-        position = self._publish(rows.sparkSession, batch.batch, state, staged, build)
+        position = self._publish(table, batch.batch, state, staged, build)
         self._seen = position.to_json()
         failpoints.hit("after-land")
         return Landed(
@@ -297,7 +297,7 @@ class ExactAppend:
             position=position,
         )
 
-    def _stage(self, rows: DataFrame, seq: int) -> stage.Staged:
+    def _stage(self, rows: DataFrame, seq: int) -> tuple[stage.Staged, Any]:
         attempt = stage.new_attempt(self.stream, seq)
         self._ours.append(attempt)
         try:
@@ -311,7 +311,8 @@ class ExactAppend:
             if trouble is not java.Trouble.UNKNOWN:
                 raise
             # The answer was lost: the snapshot is there or it is not, and the next lines find out.
-        found = stage.find(java.load(rows.sparkSession, self.table), attempt)
+        table = java.load(rows.sparkSession, self.table)
+        found = stage.find(table, attempt)
         if found is None:
             raise _Redo("the staged snapshot is not in the table (expired, or its commit was lost)")
         if isinstance(found, stage.WentToMain):
@@ -322,17 +323,17 @@ class ExactAppend:
                 "takes the batch out; it then lands again",
                 reason="unstaged",
             )
-        return found
+        return found, table
 
     def _publish(
-        self, session: SparkSession, batch: int, state: TableState, staged: stage.Staged, build: publish.Build
+        self, table: Any, batch: int, state: TableState, staged: stage.Staged, build: publish.Build
     ) -> Position:
         """Step 3, again and again while only the table's metadata changed under it."""
         for attempt in range(ATTEMPTS):
             if attempt:
                 _pause(attempt)
             try:
-                done = publish.publish(session, state, staged, build, head_must_be_parent=self.mode != "append")
+                done = publish.publish(table, state, staged, build, head_must_be_parent=self.mode != "append")
                 return done.position
             except (publish.PositionMoved, publish.StagedGone, publish.HeadMoved) as moved:
                 raise _Redo(f"publishing: {type(moved).__name__}") from moved

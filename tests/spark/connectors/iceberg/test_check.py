@@ -95,6 +95,8 @@ def test_a_checkpoint_without_a_position_is_refused_after_batch_0(rig: Any) -> N
     rig.produce(2)
 
     _blocked(rig, "no-position")
+    # Nor is it taken for a new stream: its published batches are on main.
+    _blocked(rig, "no-position", checkpoint=rig.checkpoint.with_name("fresh"))
 
 
 def test_a_table_made_anew_under_the_stream_is_refused(rig: Any) -> None:
@@ -197,6 +199,25 @@ def test_staging_switched_off_between_check_and_write_names_the_snapshot(rig: An
     # It stays blocked when staging is back: landing the batch again would double it.
     rig.sql("ALTER TABLE {t} SET TBLPROPERTIES ('write.wap.enabled'='true')")
     assert str(rig.head()) in _blocked(rig, "unstaged").what
+    rig.call("set_current_snapshot", snapshot_id=str(before))
+    rig.run()
+    assert rig.values() == rig.expected()
+
+
+def test_a_staged_batch_published_by_hand_is_not_landed_again(rig: Any) -> None:
+    rig.produce(4)
+    rig.run()
+    before = rig.head()
+    rig.produce(4)
+
+    def publish_by_hand() -> None:
+        staged = next(each for each in reversed(list(rig.metadata().snapshots())) if each.summary().get("wap.id"))
+        rig.call("publish_changes", wap_id=f"'{staged.summary().get('wap.id')}'")
+
+    with failpoints.on("after-stage", publish_by_hand):
+        error = _blocked(rig, "unstaged")
+
+    assert "published by hand" in error.why
     rig.call("set_current_snapshot", snapshot_id=str(before))
     rig.run()
     assert rig.values() == rig.expected()

@@ -40,6 +40,13 @@ def test_the_first_batch_needs_no_position_and_any_other_does() -> None:
     assert _halt(empty, NEXT).reason == "no-position"
 
 
+def test_a_position_that_was_removed_is_not_taken_for_a_new_stream() -> None:
+    published = Link(77, 7, 70, wap_id="flights/5/ab")
+    state = replace(TABLE, raw=None, position=None, ancestry=Ancestry(Finding.MET, published, (published,)))
+
+    assert _halt(state, replace(NEXT, batch=0)).reason == "no-position"
+
+
 def test_the_same_batch_with_the_same_end_is_there_already() -> None:
     assert decide(TABLE, REPLAY) == AlreadyLanded(POSITION)
 
@@ -115,8 +122,8 @@ def test_a_batch_that_went_round_the_position_blocks_until_it_is_dealt_with() ->
 
     assert halt.reason == "unstaged"
     assert "88" in halt.what
+    by_hand = replace(stray, attempt=None, wap_id="flights/6/ab")
+    halt = _halt(replace(TABLE, ancestry=Ancestry(Finding.MET, by_hand, (by_hand,))), NEXT)
+    assert "published by hand" in halt.why
     other = replace(stray, attempt="other/6/ab")
-    staged = replace(stray, wap_id="flights/6/ab")
-    for harmless in (other, staged):
-        state = replace(TABLE, ancestry=Ancestry(Finding.MET, harmless, (harmless,)))
-        assert decide(state, NEXT) == Land(6)
+    assert decide(replace(TABLE, ancestry=Ancestry(Finding.MET, other, (other,))), NEXT) == Land(6)

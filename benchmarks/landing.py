@@ -1,0 +1,171 @@
+"""What landing exactly once costs: our sink against Spark's own `toTable`, on the same data, side by side.
+
+    python benchmarks/landing.py [--batches 40] [--rows 5000] [--rounds 3] [--commits 0]
+
+Both sinks land a deterministic source (`rate-micro-batch`) as fast as they can, in turns, in one JVM, into fresh tables
+on a PostgreSQL catalog of their own. Reported as one JSON object: the median trigger of each and their ratio, the CPU
+seconds of the whole process tree per batch and their ratio, and how long a publication takes. `--commits N` lands N
+batches first, so that the figures are those of a table with a history. Times depend on the machine; ratios less so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import psutil
+
+from lakeward import jars
+from lakeward.connectors.iceberg import catalog, table
+from lakeward.connectors.iceberg.writer import ExactAppend
+from lakeward.runtime import Lake
+from lakeward.stack import ports, private
+from lakeward.stack.postgres import Postgres, environment, pgpass
+
+WARM_UP = 5
+
+
+def cpu_seconds() -> float:
+    """User and system time of this process and everything below it (the JVM, and nothing of the catalog's server)."""
+    me = psutil.Process()
+    tree = [me, *(each for each in me.children(recursive=True) if "postgres" not in each.name())]
+    return sum(each.cpu_times().user + each.cpu_times().system for each in tree)
+
+
+def session(lake: Lake, scratch: Path) -> Any:
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[2]").appName("landing")
+    for name, value in {
+        "spark.jars": ",".join(str(jar) for jar in jars.spark_classpath()),
+        "spark.driver.memory": "1g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.local.dir": str(scratch / "local"),
+        "spark.sql.warehouse.dir": str(scratch / "spark"),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.streaming.numRecentProgressUpdates": "100000",
+        **catalog.spark_conf(lake),
+    }.items():
+        builder = builder.config(name, value)
+    made = builder.getOrCreate()
+    made.sparkContext.setLogLevel("ERROR")
+    return made
+
+
+def run(spark: Any, scratch: Path, exact: bool, batches: int, rows: int) -> dict[str, Any]:
+    """One query of `batches` batches after the warm-up; figures per batch."""
+    name, target = f"q{uuid4().hex[:8]}", f"bench.t{uuid4().hex[:8]}"
+    source = (
+        spark.readStream.format("rate-micro-batch").option("rowsPerBatch", rows).option("numPartitions", 2).load()
+    ).selectExpr("value", "timestamp at", "repeat(CAST(value AS STRING), 5) text")
+    table.create(spark, target, source.schema)
+    writer = source.writeStream.queryName(name).option("checkpointLocation", str(scratch / "checkpoints" / name))
+    landed: list[Any] = []
+    if exact:
+        sink = ExactAppend(spark, name, target, name, stateful=False)
+        query = writer.foreachBatch(lambda frame, batch: landed.append(sink.land(frame, batch))).start()
+    else:
+        query = writer.toTable(f"lake.{target}")
+
+    def reach(batch: int) -> None:
+        while (query.lastProgress or {}).get("batchId", -1) < batch:
+            if query.exception() is not None:
+                raise RuntimeError(str(query.exception()))
+            time.sleep(0.01)
+
+    reach(WARM_UP)
+    cpu, first = cpu_seconds(), query.lastProgress["batchId"]
+    reach(WARM_UP + batches)
+    cpu, last = cpu_seconds() - cpu, query.lastProgress["batchId"]
+    triggers = [
+        each["durationMs"]["triggerExecution"] for each in query.recentProgress if first < each["batchId"] <= last
+    ]
+    query.stop()
+    return {
+        "triggers": triggers,
+        "cpu_s": cpu / (last - first),
+        "stage": [each.stage_ms for each in landed[first + 1 :]],
+        "publish": [each.publish_ms for each in landed[first + 1 :]],
+    }
+
+
+def measure(spark: Any, scratch: Path, arguments: argparse.Namespace) -> dict[str, Any]:
+    runs: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
+    for turn in range(arguments.rounds):
+        for exact in (True, False) if turn % 2 else (False, True):
+            found = run(spark, scratch, exact, arguments.commits + arguments.batches, arguments.rows)
+            for key in ("triggers", "stage", "publish"):
+                found[key] = found[key][-arguments.batches :]
+            runs[exact].append(found)
+            print(f"{'exact ' if exact else 'native'} {statistics.median(found['triggers']):6.0f} ms", file=sys.stderr)
+
+    def all_of(exact: bool, key: str) -> list[float]:
+        return [value for each in runs[exact] for value in each[key]]
+
+    medians = {exact: statistics.median(all_of(exact, "triggers")) for exact in runs}
+    cpu = {exact: statistics.median(each["cpu_s"] for each in runs[exact]) for exact in runs}
+    publish = sorted(all_of(True, "publish"))
+    return {
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
+        "batches": arguments.batches * arguments.rounds,
+        "rows_per_batch": arguments.rows,
+        "commits_before": arguments.commits,
+        "trigger_ms": {"exact": round(medians[True]), "native": round(medians[False])},
+        "trigger_ratio": round(medians[True] / medians[False], 2),
+        "cpu_s_per_batch": {"exact": round(cpu[True], 3), "native": round(cpu[False], 3)},
+        "cpu_ratio": round(cpu[True] / cpu[False], 2),
+        "stage_ms": {"median": round(statistics.median(all_of(True, "stage")))},
+        "publish_ms": {"median": round(statistics.median(publish)), "p95": round(publish[int(len(publish) * 0.95)])},
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--batches", type=int, default=40)
+    parser.add_argument("--rows", type=int, default=5000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--commits", type=int, default=0)
+    arguments = parser.parse_args()
+    jars.ensure()
+    scratch = Path(tempfile.mkdtemp(prefix="lakeward-bench-"))
+    scratch.chmod(0o755)  # the server runs as a user of its own
+    server = Postgres(scratch / "pg", ports.any_free(), {"fsync": "off"})
+    server.initialise("admin")
+    with (scratch / "log").open("ab") as log:
+        process = subprocess.Popen(server.command(bound=True), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                   start_new_session=True, env=environment(), cwd="/")  # fmt: skip
+    try:
+        server.wait("admin")
+        server.prepare("admin", {"lakeward": "bench"}, {"catalog": "lakeward"})
+        file = private.write(scratch / "pgpass", pgpass(server.port, {"lakeward": "bench"}))
+        os.environ["PGPASSFILE"] = str(file)
+        lake = Lake(port=server.port, warehouse=str(scratch / "warehouse"))
+        catalog.create_schema(lake, file)
+        spark = session(lake, scratch)
+        try:
+            print(json.dumps(measure(spark, scratch, arguments)))
+        finally:
+            spark.stop()
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(30)
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
