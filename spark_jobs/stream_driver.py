@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from lakeward.driver.__main__ import main
+from lakeward.driver.__main__ import end, main
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    end(main(sys.argv[1:]))

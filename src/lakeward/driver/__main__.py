@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 from lakeward.driver.main import run
 from lakeward.runtime import Launch
@@ -17,5 +20,12 @@ def main(arguments: list[str]) -> int:
     return run(Launch.read(Path(arguments[0])))
 
 
+def end(code: int) -> NoReturn:
+    """End the process for good: no thread that still waits for a broker, a registry or the JVM may hold it up."""
+    logging.shutdown()
+    sys.stderr.flush()
+    os._exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    end(main(sys.argv[1:]))

@@ -237,6 +237,12 @@ def _holder(position: Position | None) -> str:
     return f"the table was landed up to batch {position.batch} (seq {position.seq}) by"
 
 
+def ends_of(checkpoint: Checkpoint, sources: list[str]) -> dict[str, str]:
+    """Where the last finished batch ended, by source; only where the one source makes the names certain."""
+    done = checkpoint.offsets.get(max(checkpoint.commits, default=-1))
+    return {sources[0]: done.ends[0]} if done is not None and len(sources) == len(done.ends) == 1 else {}
+
+
 def parse_metadata(text: str) -> str:
     """The query id in `metadata`; empty if there is none."""
     try:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from lakeward.connectors.iceberg import java, quarantine, table
-from lakeward.connectors.iceberg.check import TableState, check_table
+from lakeward.connectors.iceberg.check import Halt, RunningBatch, TableState, check_table, decide
 from lakeward.connectors.iceberg.writer import ExactAppend
-from lakeward.connectors.kafka import broker
+from lakeward.connectors.kafka import broker, continuity
 from lakeward.driver import checkpoint, flow, preflight, schema, session
 from lakeward.driver.batch import BatchFunction, Done
 from lakeward.driver.flow import Flow
@@ -70,7 +70,7 @@ class Starter:
         topics.now()  # a broker that is away is said here, in one sentence, and not after Spark's minutes of retries
         own = session.for_stream(self.spark, spec)
         landing = self._landing(own, wanted, topics)
-        found = self._judge(own, wanted, landing)
+        found = self._judge(own, wanted, landing, inlets, topics.now())
         references = References(wanted.stream, spec.reference)
         built = flow.build(own, spec, inlets, references.frames(own), fresh=found is preflight.Finding.FRESH)
         if isinstance(landing, IcebergLanding):
@@ -145,21 +145,38 @@ class Starter:
             return KafkaLanding(own, stream, sources, spec.sink.kafka, self.runtime.kafka, lambda: self.held(stream))
         raise SpecError(f"Stream {spec.id} cannot be run yet", why=f"sink {spec.sink.connector} is not built")
 
-    def _judge(self, own: SparkSession, wanted: Wanted, landing: Landing) -> preflight.Finding:
-        """Compare checkpoint and table before anything runs."""
+    def _judge(
+        self, own: SparkSession, wanted: Wanted, landing: Landing, inlets: list[flow.Inlet], topic_ids: dict[str, str]
+    ) -> preflight.Finding:
+        """Compare checkpoint, table and broker before anything runs."""
         state = self._state(own, wanted.spec)
         files = checkpoint.files_of(own, wanted.checkpoint)
+        kept = checkpoint.read(files, wanted.checkpoint)
         verdict = preflight.classify(
             wanted.stream,
-            checkpoint.read(files, wanted.checkpoint),
+            kept,
             state.position if state is not None else None,
             exact=landing.exact,
             known_query=wanted.known_query,
         )
         finding = verdict.check()
-        halt = check_table(state) if state is not None else None
-        if halt is not None:
-            raise halt.error()
+        position = state.position if state is not None else None
+        if state is not None:
+            # The next batch as it will be if all is well: what blocks it is said now, not when it comes.
+            next_batch = RunningBatch("", -1, position.end, position.end, topic_ids) if position is not None else None
+            halt = check_table(state) if next_batch is None else decide(state, next_batch)
+            if isinstance(halt, Halt):
+                raise halt.error()
+        ends = position.end if position is not None else preflight.ends_of(kept, [inlet.name for inlet in inlets])
+        for inlet in inlets:
+            at = ends.get(inlet.name)
+            if at is not None:
+                continuity.check(
+                    wanted.stream,
+                    at,
+                    broker.begin_offsets(inlet.bootstrap, list(topic_ids)),
+                    broker.end_offsets(inlet.bootstrap, list(topic_ids)),
+                )
         return finding
 
     def _state(self, own: SparkSession, spec: StreamSpec) -> TableState | None:

@@ -55,18 +55,33 @@ def topic_ids(bootstrap: str, source: KafkaSource, timeout_s: float = TIMEOUT_S)
 def end_offsets(bootstrap: str, topics: Sequence[str], timeout_s: float = TIMEOUT_S) -> Offsets:
     """Where each partition ends (the offset of the next record, uncommitted ones included).
 
+    Topics that do not exist are left out.
+
     Raises:
         DependencyDown: the broker does not answer.
     """
+    return _offsets(bootstrap, topics, timeout_s, earliest=False)
+
+
+def begin_offsets(bootstrap: str, topics: Sequence[str], timeout_s: float = TIMEOUT_S) -> Offsets:
+    """The first offset each partition still has.
+
+    Raises:
+        DependencyDown: the broker does not answer.
+    """
+    return _offsets(bootstrap, topics, timeout_s, earliest=True)
+
+
+def _offsets(bootstrap: str, topics: Sequence[str], timeout_s: float, *, earliest: bool) -> Offsets:
     from confluent_kafka import KafkaException, TopicPartition
-    from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # public, but not marked as exported
+    from confluent_kafka.admin._offset import OffsetSpec  # the public name is not typed as exported
 
     admin = _admin(bootstrap)
-    ends: Offsets = {}
+    found: Offsets = {}
     try:
         known = admin.list_topics(timeout=timeout_s).topics
         wanted = {
-            TopicPartition(topic, partition): OffsetSpec.latest()  # type: ignore[no-untyped-call]  # the library types it not
+            TopicPartition(topic, partition): OffsetSpec.earliest() if earliest else OffsetSpec.latest()
             for topic in topics
             if topic in known
             for partition in known[topic].partitions
@@ -74,10 +89,10 @@ def end_offsets(bootstrap: str, topics: Sequence[str], timeout_s: float = TIMEOU
         if not wanted:
             return {}
         for each, answer in admin.list_offsets(wanted, request_timeout=timeout_s).items():
-            ends.setdefault(each.topic, {})[each.partition] = answer.result(timeout=timeout_s + 5).offset
+            found.setdefault(each.topic, {})[each.partition] = answer.result(timeout=timeout_s + 5).offset
     except (KafkaException, TimeoutError) as error:
         raise _down(bootstrap, error) from None
-    return ends
+    return found
 
 
 def _topics(admin: Any, bootstrap: str, source: KafkaSource, timeout_s: float) -> list[str]:

@@ -1,0 +1,32 @@
+"""Positions against what the broker still has."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakeward.connectors.kafka.continuity import check
+from lakeward.errors import Blocked
+
+AT = '{"t":{"0":100,"1":50}}'
+
+
+def test_everything_is_there() -> None:
+    check("s", AT, {"t": {0: 100, 1: 0, 2: 7}}, {"t": {0: 100, 1: 60, 2: 9}})
+
+
+def test_retention_passed_the_position_names_the_exact_range() -> None:
+    with pytest.raises(Blocked) as raised:
+        check("s", AT, {"t": {0: 100, 1: 80}}, {"t": {0: 200, 1: 90}})
+    assert raised.value.reason == "source-expired"
+    assert "t/1: 50 to 79 (30 offsets)" in raised.value.why
+
+
+def test_a_topic_shorter_than_the_position_is_another_topic() -> None:
+    with pytest.raises(Blocked) as raised:
+        check("s", AT, {"t": {0: 0, 1: 0}}, {"t": {0: 3, 1: 50}})
+    assert raised.value.reason == "topic-replaced"
+    assert "t/0: landed up to 100, it ends at 3" in raised.value.why
+
+
+def test_a_topic_nobody_named_is_not_judged() -> None:
+    check("s", AT, {}, {})

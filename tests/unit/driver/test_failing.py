@@ -1,0 +1,107 @@
+"""What follows a failure, with a real registry."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from lakeward.driver.failing import Failure, Failures
+from lakeward.driver.wanted import Wanted
+from lakeward.errors import Blocked, DependencyDown, SpecError
+from lakeward.registry import observations, restarts, streams
+
+
+@pytest.fixture
+def wanted(stream: str) -> Wanted:
+    return Wanted(stream, 1, {}, "/ck")
+
+
+@pytest.fixture
+def failures(driver: str, connect: Any) -> Failures:
+    return Failures(driver, connect, chance=lambda: 0.5)
+
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def test_a_dependency_is_tried_again_with_growing_pauses(
+    failures: Failures, wanted: Wanted, connect: Any, driver: str
+) -> None:
+    error = DependencyDown("Kafka does not answer", why="brokers 127.0.0.1:1")
+    for attempt in (1, 2, 3):
+        assert failures.handle(wanted, Failure(error), NOW) == "dependency"
+        assert wanted.stream in failures.waiting(0.0, frozenset([wanted.stream]))
+        with connect() as connection:
+            newest = restarts.newest(connection)[driver, wanted.stream]
+            row = streams.get(connection, wanted.stream)
+            seen = observations.latest(connection)[wanted.stream]
+        assert newest.attempt == attempt
+        assert row.run_after == NOW + timedelta(seconds=10 * 2 ** (attempt - 1) * 2 * 0.5)
+        assert row.blocked is None
+        assert (seen.query_state, seen.error["class"]) == ("failed", "dependency")
+        assert "brokers 127.0.0.1:1" in seen.error["error"]
+
+
+def test_it_starts_again_only_on_a_picture_taken_after_the_record(failures: Failures, wanted: Wanted) -> None:
+    before = time.monotonic()
+    failures.handle(wanted, Failure(DependencyDown("down")), NOW)
+    run = frozenset([wanted.stream])
+    assert failures.waiting(before, run) == run, "this picture is from before: it still says run"
+    after = time.monotonic()
+    assert failures.waiting(after, frozenset()) == run, "its back-off is not over"
+    assert failures.waiting(after, run) == frozenset()
+
+
+def test_a_wrong_spec_blocks_with_what_why_next(failures: Failures, wanted: Wanted, connect: Any) -> None:
+    failures.handle(wanted, Failure(SpecError("does not fit", why="column x", next="correct it")), NOW)
+    with connect() as connection:
+        blocked = streams.get(connection, wanted.stream).blocked
+    assert {key: blocked[key] for key in ("reason", "what", "why", "next")} == {
+        "reason": "config", "what": "does not fit", "why": "column x", "next": "correct it",
+    }  # fmt: skip
+    assert failures.waiting(time.monotonic(), frozenset()) == frozenset(), "the block is the registry's now"
+
+
+def test_a_block_keeps_its_reason(failures: Failures, wanted: Wanted, connect: Any) -> None:
+    failures.handle(wanted, Failure(Blocked("gap", why="3 to 5", reason="gap"), batch_id=7), NOW)
+    with connect() as connection:
+        blocked = streams.get(connection, wanted.stream).blocked
+    assert (blocked["reason"], blocked["batch"], blocked["why"]) == ("gap", 7, "3 to 5")
+
+
+def test_a_batch_that_fails_the_same_way_three_times_waits_for_a_person(
+    failures: Failures, wanted: Wanted, connect: Any
+) -> None:
+    def fail(batch: int) -> Any:
+        failures.handle(wanted, Failure(RuntimeError("[DIVIDE_BY_ZERO] Division by zero"), batch_id=batch), NOW)
+        with connect() as connection:
+            return streams.get(connection, wanted.stream).blocked
+
+    assert [fail(4), fail(4), fail(5), fail(5)] == [None] * 4, "another batch is another failure"
+    assert fail(5)["reason"] == "poison"
+
+
+def test_while_the_registry_is_away_the_pause_is_kept_here(driver: str, wanted: Wanted, connect: Any) -> None:
+    away = True
+
+    def reach() -> Any:
+        if away:
+            raise DependencyDown("away")
+        return connect()
+
+    failures = Failures(driver, reach, base=timedelta(milliseconds=100), chance=lambda: 0.5)
+    run = frozenset([wanted.stream])
+    failures.handle(wanted, Failure(DependencyDown("down")), NOW)
+    assert failures.waiting(time.monotonic(), run) == run
+    time.sleep(0.15)
+    assert failures.waiting(time.monotonic(), run) == frozenset(), "exact streams do not need the registry to go on"
+    failures.handle(wanted, Failure(SpecError("wrong")), NOW)
+    time.sleep(0.05)
+    assert failures.waiting(time.monotonic(), run) == run, "a block waits until the registry has it"
+    away = False
+    assert failures.waiting(time.monotonic(), run) == run
+    with connect() as connection:
+        assert streams.get(connection, wanted.stream).blocked["reason"] == "config"

@@ -1,0 +1,97 @@
+"""What the driver leaves in a real registry."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from lakeward.connectors.iceberg.check import RunningBatch
+from lakeward.driver.batch import Done
+from lakeward.driver.landing import Outcome
+from lakeward.driver.recorder import Recorder
+from lakeward.errors import DependencyDown
+from lakeward.registry import batches, events, observations
+
+PROGRESS = {"id": "q", "runId": "r", "stateOperators": [{"numRowsDroppedByWatermark": 3}]}
+
+
+def done(stream: str, batch: int, *, already: bool = False) -> Done:
+    running = RunningBatch("q", batch, {"source": "-"}, {"source": '{"t":{"0":5}}'})
+    outcome = Outcome(running, landed=4, filtered=0, seq=batch + 1, snapshot=77, already=already)
+    return Done(stream, 1, batch, outcome, 5, 1, "2013-01-01T07:30:00.000Z", datetime.now(UTC), 0.25)
+
+
+def _until(found: Callable[[], Any]) -> Any:
+    end = time.monotonic() + 60
+    while not (value := found()):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    return value
+
+
+def test_a_batch_its_late_rows_and_the_newest_state(connect: Any, driver: str, stream: str) -> None:
+    recorder = Recorder(connect, driver)
+    recorder.start()
+    recorder.note_batch(done(stream, 0))
+    recorder.note_progress(stream, {**PROGRESS, "batchId": 0})
+    recorder.event("stream", stream, "started", "started", n=1)
+    recorder.note(stream, lag_records=9, lag_s=1.5)
+    recorder.close()
+    with connect() as connection:
+        [row] = batches.newest(connection, stream)
+        seen = observations.latest(connection)[stream]
+        [line] = events.newest(connection, "stream", stream)
+    assert (row["seq"], row["landed"], row["late_dropped"], row["replayed"]) == (1, 4, 3, False)
+    assert row["end_offsets"] == {"source": '{"t":{"0":5}}'}
+    assert (seen.batch_id, seen.seq, seen.lag_records, seen.progress["runId"]) == (0, 1, 9, "r")
+    assert seen.complete_through.isoformat() == "2013-01-01T07:30:00+00:00"
+    assert line["fields"] == {"n": 1}
+
+
+def test_a_replayed_batch_does_not_count_again(connect: Any, driver: str, stream: str) -> None:
+    recorder = Recorder(connect, driver)
+    for already in (False, True):
+        recorder.note_batch(done(stream, 0, already=already))
+        recorder.note_progress(stream, {**PROGRESS, "batchId": 0})
+    recorder.start()
+    recorder.close()
+    with connect() as connection:
+        [row] = batches.newest(connection, stream)
+        assert row["replayed"] is True
+        assert batches.totals(connection, stream)["landed"] == 4
+
+
+def test_an_outage_of_the_registry_loses_nothing_that_fits(connect: Any, driver: str, stream: str) -> None:
+    away = True
+
+    def reach() -> Any:
+        if away:
+            raise DependencyDown("away")
+        return connect()
+
+    recorder = Recorder(reach, driver)
+    recorder.start()
+    for batch in range(3):
+        recorder.note_batch(done(stream, batch))
+        recorder.note_progress(stream, {**PROGRESS, "batchId": batch})
+    time.sleep(0.2)
+    recorder.note(stream, lag_records=1)
+    away = False
+    recorder.close()
+    with connect() as connection:
+        assert [row["batch_id"] for row in reversed(batches.newest(connection, stream))] == [0, 1, 2]
+        seen = observations.latest(connection)[stream]
+    assert (seen.batch_id, seen.lag_records) == (2, 1)
+
+
+def test_one_bad_record_does_not_stop_the_others(connect: Any, driver: str, stream: str) -> None:
+    recorder = Recorder(connect, driver)
+    recorder.note(stream, no_such_column=1)
+    recorder.start()
+    _until(lambda: not recorder._latest)
+    recorder.note(stream, lag_records=2)
+    recorder.close()
+    with connect() as connection:
+        assert observations.latest(connection)[stream].lag_records == 2
