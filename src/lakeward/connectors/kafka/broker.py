@@ -74,14 +74,15 @@ def begin_offsets(bootstrap: str, topics: Sequence[str], timeout_s: float = TIME
 
 def _offsets(bootstrap: str, topics: Sequence[str], timeout_s: float, *, earliest: bool) -> Offsets:
     from confluent_kafka import KafkaException, TopicPartition
-    from confluent_kafka.admin._offset import OffsetSpec  # the public name is not typed as exported
+    from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # public, but not marked as exported
 
     admin = _admin(bootstrap)
     found: Offsets = {}
     try:
         known = admin.list_topics(timeout=timeout_s).topics
+        edge: Any = OffsetSpec.earliest if earliest else OffsetSpec.latest
         wanted = {
-            TopicPartition(topic, partition): OffsetSpec.earliest() if earliest else OffsetSpec.latest()
+            TopicPartition(topic, partition): edge()
             for topic in topics
             if topic in known
             for partition in known[topic].partitions
