@@ -15,6 +15,9 @@ SPARK_EXTENSIONS = (
     "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
     "io.delta.sql.DeltaSparkSessionExtension",
 )
+# PostgreSQL ended the connection (shutdown, crash, still starting): without these a pooled connection that a restart
+# left dead fails its next user instead of being opened again.
+_RECONNECT = "57P01,57P02,57P03"
 _KINDS = ("type", "catalog-impl")  # whoever sets one of these brings a catalog of another kind
 
 # JdbcCatalog's tables in their V1 form (with `iceberg_type`, which views need). PyIceberg would create the V0 form.
@@ -42,6 +45,7 @@ def spark_conf(lake: Lake) -> dict[str, str]:
             "uri": f"jdbc:postgresql://{lake.host}:{lake.port}/{lake.database}",
             "jdbc.user": lake.user,
             "jdbc.schema-version": "V1",
+            "retryable_status_codes": _RECONNECT,
         }
     catalog |= lake.properties
     return {

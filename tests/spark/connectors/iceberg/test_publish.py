@@ -207,6 +207,24 @@ def test_an_outage_of_the_catalog_is_waited_out(rig: Any, postgres: Any, lake: A
     assert rig.values() == rig.expected()
 
 
+def test_connections_that_a_restart_of_the_catalog_cut_are_opened_again(rig: Any, postgres: Any, lake: Any) -> None:
+    rig.patience_s = 0
+    rig.produce(4)
+    rig.run()
+    rig.produce(4)
+
+    def restart() -> None:
+        with _no_connections(postgres, lake):
+            pass
+
+    with failpoints.on("after-check", restart), failpoints.on("before-publish", restart):
+        landed = rig.run()
+    restart()
+
+    assert [(each.seq, each.already) for each in landed] == [(2, False)]
+    assert rig.values() == rig.expected()
+
+
 def test_an_outage_longer_than_our_patience_is_a_dependency_that_is_down(rig: Any, postgres: Any, lake: Any) -> None:
     rig.produce(4)
     rig.patience_s = 0
