@@ -38,6 +38,10 @@ KEEP_LAUNCHES = 5
 _POLL_S = 0.1
 
 
+_children: list[subprocess.Popen[bytes]] = []
+"""What this process started and has not seen die: a long-lived starter must reap its own children."""
+
+
 class LocalBackend:
     """Starts drivers as detached processes of this machine."""
 
@@ -47,8 +51,6 @@ class LocalBackend:
         """`drivers`: folder of all launches. `wrapper`: a program that runs another one, put before the driver's."""
         self.drivers = drivers
         self._command = (*wrapper, sys.executable, "-m", "lakeward.driver")
-        # Kept so that a long-lived starter (the demo, a test) reaps its own dead children.
-        self._children: list[subprocess.Popen[bytes]] = []
 
     @classmethod
     def of_environment(cls, drivers: Path) -> LocalBackend:
@@ -77,7 +79,7 @@ class LocalBackend:
                 why=f"{error.filename or self._command[0]}: {error.strerror}",
                 next="lakeward doctor",
             ) from error
-        self._children.append(child)
+        _children.append(child)
         handle = identity.of(child.pid)
         _write(folder / "process.json", handle)
         self._tidy(launch.driver, keep=folder)
@@ -85,7 +87,7 @@ class LocalBackend:
 
     def find(self, known: Sequence[Known] = ()) -> list[Job]:
         """Every launch with a folder, and the known ones that have none any more."""
-        self._reap()
+        _reap()
         jobs = list(self._launched())
         seen = {(job.driver, job.token) for job in jobs}
         for item in known:
@@ -113,7 +115,7 @@ class LocalBackend:
     def _gone(self, handle: Mapping[str, Any], *, within_s: float) -> bool:
         deadline = time.monotonic() + within_s
         while True:
-            self._reap()
+            _reap()
             if identity.life(handle) is Life.GONE:
                 return True
             if time.monotonic() >= deadline:
@@ -146,9 +148,6 @@ class LocalBackend:
                 launch.driver, launch.token, life, handle, identity.host(), str(folder), _read(folder / "exit.json")
             )
 
-    def _reap(self) -> None:
-        self._children = [child for child in self._children if child.poll() is None]
-
     def _tidy(self, driver: str, *, keep: Path) -> None:
         """Remove all but the newest folders of dead launches."""
         folders = sorted((item for item in (self.drivers / driver).iterdir() if item.is_dir()), reverse=True)
@@ -159,6 +158,10 @@ class LocalBackend:
             for file in sorted(folder.rglob("*"), reverse=True):
                 file.rmdir() if file.is_dir() and not file.is_symlink() else file.unlink(missing_ok=True)
             folder.rmdir()
+
+
+def _reap() -> None:
+    _children[:] = [child for child in _children if child.poll() is None]
 
 
 def _environment(launch: Launch) -> dict[str, str]:
