@@ -23,10 +23,11 @@ class AirflowPart(Part):
 
     group = "airflow"
     arguments: ClassVar[tuple[str, ...]]
+    stop_wait_s: ClassVar[int] = 25
     health: ClassVar[tuple[str, str]]  # the component and its heartbeat in /api/v2/monitor/health
 
     def program(self) -> Program:
-        return Program([airflow_binary(), *self.arguments], environment(self.site), stop_wait_s=25)
+        return Program([airflow_binary(), *self.arguments], environment(self.site), stop_wait_s=self.stop_wait_s)
 
     def healthy(self, since: datetime) -> bool:
         component, beat = self.health
@@ -43,6 +44,8 @@ class ApiServer(AirflowPart):
     name = "airflow-api-server"
     arguments = ("api-server",)
     health = ("metadatabase", "")
+    # It holds no state, and after an outage of its database it sometimes hangs when its work is done.
+    stop_wait_s = 8
 
     def healthy(self, since: datetime) -> bool:
         return (monitor(self.site).get("metadatabase") or {}).get("status") == "healthy"

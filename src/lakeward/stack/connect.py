@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from uuid import uuid4
 
 CORES = 2
 _SERVICE = "/spark.connect.SparkConnectService"
 
 
-def server_conf(port: int, heap: str) -> dict[str, str]:
-    """The server's own conf; the token comes by environment, never by conf (a UI shows conf)."""
+def server_conf(port: int, heap: str, temporary: Path) -> dict[str, str]:
+    """The server's own conf; the token comes by environment, never by conf (a UI shows conf).
+
+    Args:
+        port: loopback port.
+        heap: as Java writes it, e.g. `1g`.
+        temporary: an existing folder of this server's own. Spark keeps a folder of fixed name in the temporary folder:
+            in a shared one, the second user of a machine could not even end a session.
+    """
+    java = ["-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError", "-Djava.awt.headless=true"]
     return {
         "spark.app.name": "lakeward-connect",
         "spark.master": f"local[{CORES}]",
@@ -26,7 +35,8 @@ def server_conf(port: int, heap: str) -> dict[str, str]:
         "spark.databricks.delta.snapshotPartitions": "2",
         "spark.sql.session.timeZone": "UTC",
         "spark.log.level": "WARN",
-        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:+ExitOnOutOfMemoryError -Djava.awt.headless=true",
+        "spark.driver.extraJavaOptions": " ".join([*java, f'"-Djava.io.tmpdir={temporary}"']),
+        "spark.local.dir": str(temporary),
     }
 
 

@@ -71,11 +71,12 @@ class ConnectPart(Part):
 
     def prepare(self) -> None:
         folder = private.folder(self.site.home.root / "connect")
-        conf = spark_conf(self.site.runtime().lake) | connect.server_conf(self.site.ports["connect"], self.heap)
+        conf = spark_conf(self.site.runtime().lake) | connect.server_conf(
+            self.site.ports["connect"], self.heap, private.folder(folder / "tmp")
+        )
         conf |= {
             # Not spark.jars: local mode would copy 65 MB at every start.
             "spark.driver.extraClassPath": os.pathsep.join(str(jar) for jar in spark_classpath()),
-            "spark.local.dir": str(folder / "tmp"),
             "spark.sql.warehouse.dir": str(self.site.home.warehouse),
         }
         private.write(folder / "spark.conf", "".join(f"{key} {value}\n" for key, value in conf.items()))
