@@ -55,21 +55,24 @@ def check(statement: str, *, write: bool) -> str:
         SpecError: it is not one statement of SQL.
         Refused: it changes something and `write` is false.
     """
+    import sqlglot
     from sqlglot import exp
+    from sqlglot.errors import SqlglotError
 
-    from lakeward.spec.sql import SqlProblem, parse
-
-    try:
-        parsed = parse(statement)
-    except SqlProblem as error:
-        raise SpecError("This SQL cannot be run", why=str(error)) from None
     if write:
-        return statement
-    reading = isinstance(parsed, exp.Query | exp.Describe | exp.Show) or _is_show(parsed)
+        return statement  # Spark says what is wrong with it
+    try:
+        found = [each for each in sqlglot.parse(statement, dialect="spark") if each is not None]
+    except SqlglotError as error:
+        raise SpecError("This SQL cannot be read", why=str(error).splitlines()[0]) from None
+    if len(found) != 1:
+        raise SpecError("There is no statement here" if not found else "One statement at a time")
+    parsed = found[0]
+    reading = isinstance(parsed, exp.Query | exp.Values | exp.Describe | exp.Show) or _is_show(parsed)
     if not reading or parsed.find(exp.Into, exp.Insert, exp.Delete, exp.Update, exp.Merge):
         raise Refused(
             "This statement could change something",
-            why=f"it is {parsed.key.upper()}; without --write only one SELECT, SHOW or DESCRIBE runs",
+            why=f"it is {_kind(parsed)}; without --write only one SELECT, VALUES, SHOW or DESCRIBE runs",
             next="the same with --write, if you mean it",
         )
     called = {each.name.lower() for each in parsed.find_all(exp.Anonymous)}
@@ -82,6 +85,12 @@ def _is_show(parsed: object) -> bool:
     from sqlglot import exp
 
     return isinstance(parsed, exp.Command) and str(parsed.this).upper() == "SHOW"
+
+
+def _kind(parsed: object) -> str:
+    from sqlglot import exp
+
+    return str(parsed.this).upper() if isinstance(parsed, exp.Command) else type(parsed).__name__.upper()
 
 
 def _reason(error: Exception) -> str:

@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
+from lakeward.connectors.iceberg.ancestry import Link, walk
+
 MAIN = "main"
 WAP_ID = "wap.id"
 
@@ -167,6 +169,16 @@ class TableFacts:
             chain.append(current)
             current = known.get(current.parent) if current.parent is not None else None
         return chain
+
+    def continues(self, before: TableFacts) -> bool:
+        """Whether main still stands on what its head was then: met on the way down, or expired under it."""
+        known = self.by_id()
+
+        def look_up(snapshot_id: int) -> Link | None:
+            found = known.get(snapshot_id)
+            return None if found is None else Link(found.id, found.sequence, found.parent, found.operation)
+
+        return walk(self.snapshot_id, look_up, before.snapshot_id, before.sequence).right
 
     @property
     def head(self) -> Snapshot | None:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
 
+from lakeward.connectors.iceberg.position import streams_of
 from lakeward.registry import maintenance
-from lakeward.spec.policy import Policy, TableClass
+from lakeward.spec.policy import Policy
 from lakeward.tables.facts import Profile, TableFacts, profile_of
 from lakeward.tables.guard.positions import OffMain
 from lakeward.tables.needs import Surroundings, history_of, needs_of
@@ -50,11 +51,7 @@ class Look:
 def see(site: Site, table: str, around: Surroundings, known: Profile | None = None) -> Seen:
     """Load a table and read its facts; `known` spares the manifests when nothing changed."""
     loaded = site.load(table)
-    row = around.tables.get(table)
-    positions = tuple(key for key in loaded.properties if key.startswith("lakeward.stream."))
-    class_: TableClass = class_of(table, around.writers, positions)
-    policy = site.policy(table, class_)
-    del row
+    policy = site.policy(table, class_of(table, around.writers, tuple(streams_of(loaded.properties))))
     facts = table_facts(loaded, lambda size, properties: thresholds(policy, size, properties), known)
     return Seen(loaded, facts, policy)
 
@@ -81,6 +78,14 @@ def look(
     history = history_of(connection, seen.facts.table)
     made = plan(seen.facts, seen.policy, needs, history, now, wanted)
     return Look(seen, needs, problems, history, made, now)
+
+
+def register(connection: Connection, around: Surroundings, facts: TableFacts) -> None:
+    """Make the table known, or refresh what is known of it."""
+    row = around.tables.get(facts.table)
+    class_ = class_of(facts.table, around.writers, facts.streams)
+    if row is None or row.location != facts.location or row.table_class != class_:
+        maintenance.register(connection, facts.table, format=facts.format, location=facts.location, table_class=class_)
 
 
 def known_profiles(connection: Connection) -> dict[str, Profile]:

@@ -1,39 +1,23 @@
-"""Maintaining one table: hold its lease, stop what a dead predecessor left, then act, verify and record in order."""
+"""Maintaining one table: hold its lease, stop what a dead predecessor left, then do what is due."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from time import monotonic
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection
+from datetime import timedelta
+from typing import Any
 from uuid import uuid4
 
 import structlog
-from sqlalchemy import Connection
 
-from lakeward.connectors.spark_connect import interrupt, new_session_id, session
+from lakeward.connectors.spark_connect import interrupt
 from lakeward.errors import Refused
-from lakeward.registry import events, maintenance, streams
-from lakeward.runtime import Runtime
-from lakeward.tables.act.rollback import may_roll_back, roll_back
-from lakeward.tables.act.server import Run, Statements, cpu_of_server
-from lakeward.tables.act.statements import statements
-from lakeward.tables.facts import TableFacts
-from lakeward.tables.guard.actor import TTL, Actor, actor
-from lakeward.tables.guard.positions import OffMain, on_main
-from lakeward.tables.look import Look, Seen, look, see
-from lakeward.tables.needs import Surroundings, surroundings
-from lakeward.tables.observe.commits import moved_by
-from lakeward.tables.plan import Action
-from lakeward.tables.plan.expire import expirable
-from lakeward.tables.site import CHANGES_ROWS, Site
-from lakeward.tables.verify import Verdict, between, verify_compact, verify_expire, verify_manifests
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pyspark.sql.connect.session import SparkSession
+from lakeward.registry import events, maintenance
+from lakeward.tables.act.server import Statements
+from lakeward.tables.guard.actor import TTL, actor
+from lakeward.tables.look import look, register, see
+from lakeward.tables.needs import surroundings
+from lakeward.tables.site import Site
+from lakeward.tables.work import Engine, Work
 
 log = structlog.get_logger(__name__)
 
@@ -44,8 +28,8 @@ def maintain_table(
     wanted: Collection[str],
     holder: str | None = None,
     *,
-    ttl: Any = TTL,
-    engine: Callable[[SparkSession], Statements] = Statements,
+    ttl: timedelta = TTL,
+    engine: Engine = Statements,
 ) -> dict[str, Any]:
     """Do what is due for one table; the JSON of `run.maintain`.
 
@@ -63,19 +47,20 @@ def maintain_table(
     site.load(table)  # a wrong name is told before anything is taken
     with actor(site.registry, table, holder, ttl) as mine:
         take_over(site, table)
+        plan_id = uuid4().hex
         with site.registry() as connection:
             around = surroundings(connection)
-            first = look(connection, site, see(site, table, around), around, wanted)
+        seen = see(site, table, around)
+        with site.registry() as connection:
+            register(connection, around, seen.facts)
+            first = look(connection, site, seen, around, wanted)
             if first.needs.forbidden:
                 raise Refused(f"{table} must not be maintained", why=first.needs.forbidden, next="lakeward tables plan")
-            plan_id = uuid4().hex
-            document = first.plan.document()
             if first.plan.actions:
-                stored = {**document, "not_planned": [{**e, "next_at": None} for e in document["not_planned"]]}
-                maintenance.record_plan(connection, plan_id, table, stored)
-        work = _Work(site, table, around, plan_id, mine, engine)
+                maintenance.record_plan(connection, plan_id, table, first.plan.stored())
+        work = Work(site, table, around, plan_id, mine, engine)
         done = work.all([each.action for each in first.plan.actions], wanted, first)
-        return {"table": table, "plan": document, "actions": done}
+        return {"table": table, "plan": first.plan.document(), "actions": done}
 
 
 def take_over(site: Site, table: str) -> list[int]:
@@ -94,199 +79,3 @@ def take_over(site: Site, table: str) -> list[int]:
             maintenance.finish_action(connection, row["id"], result="failed", verified=False, why=why)
             events.record(connection, "table", table, "taken-over", f"{row['action']}: {why}", action=row["id"])
     return [row["id"] for row in left]
-
-
-@dataclass
-class _Work:
-    """The actions of one run on one table."""
-
-    site: Site
-    table: str
-    around: Surroundings
-    plan_id: str
-    mine: Actor
-    engine: Callable[[SparkSession], Statements]
-    results: list[dict[str, Any]] = field(default_factory=list)
-
-    def all(self, due: list[str], wanted: Collection[str], first: Look) -> list[dict[str, Any]]:
-        """Run what is due; expiry is looked at again after a compaction, because that makes it due."""
-        if "expire" in wanted and first.problems:
-            self._refuse(first.problems)
-        with _lazy_session(self.site.runtime) as connected:
-            for name in wanted:
-                if name not in due and not (name != "compact" and self._compacted()):
-                    continue
-                self.mine.check()
-                self._one(name, connected)
-                if self.results and self.results[-1]["result"] in ("failed", "timed_out"):
-                    break  # verify before expire: nothing is built on a rewrite that is in doubt
-        return self.results
-
-    def _compacted(self) -> bool:
-        return any(each["action"] == "compact" and each["result"] == "done" for each in self.results)
-
-    def _one(self, name: str, connected: Callable[[], tuple[str, SparkSession]]) -> None:
-        seen = self._see()
-        with self.site.registry() as connection:
-            there = look(connection, self.site, seen, self.around, [name])
-        action = there.plan.action(name)
-        if action is None:
-            if name == "expire" and there.problems:
-                self._refuse(there.problems)
-            return
-        session_id, spark = connected()
-        before = _figures(there.facts) | _promise(action)
-        checked = on_main(there.facts) if name == "expire" else {}
-        if checked:
-            before["positions"] = {stream: str(snapshot) for stream, snapshot in checked.items()}
-        with self.site.registry() as connection:
-            action_id = maintenance.begin_action(
-                connection, plan=self.plan_id, table=self.table, action=name, session_id=session_id, before=before
-            )
-        log.info("Maintenance began", table=self.table, action=name, why=action.why)
-        running = self.engine(spark)
-        self.mine.when_lost(running.stop)
-        begun = monotonic()
-        with cpu_of_server(self.site.runtime) as cpu:
-            run = running.run(
-                statements(self.table, action, there.seen.policy), there.seen.policy.compact.max_duration.seconds
-            )
-        duration = round(monotonic() - begun, 3)
-        after = self._see()
-        verdict = self._judge(action, there, after, run, checked)
-        result, why = _result(run, verdict)
-        held = self._undo(there.facts, after, verdict) if verdict.harmed else ""
-        now = _figures(self._see().facts if held else after.facts) | dict(verdict.figures)
-        if checked:
-            now["positions"] = before["positions"]
-        entry = {
-            "action": name,
-            "result": result,
-            "before": before,
-            "after": now | ({"returned": run.returned} if run.returned else {}),
-            "duration_s": duration,
-            "cpu_s": cpu[0] if cpu else None,
-            "verified": verdict.ok and result == "done",
-            "why": "; ".join(part for part in (why, held) if part),
-        }
-        self._record(action_id, entry)
-        self.results.append(entry)
-
-    def _see(self) -> Seen:
-        return see(self.site, self.table, self.around)
-
-    def _judge(self, action: Action, there: Look, after: Seen, run: Run, checked: dict[str, int]) -> Verdict:
-        before = there.facts
-        if action.action == "manifests":
-            return verify_manifests(before, after.facts)
-        if action.action == "expire":
-            assert action.older_than is not None  # the planner sets it for every expiry
-            promised = expirable(before, action.older_than, action.retain_last)
-            return verify_expire(action, before, after.facts, promised, checked)
-        replaced = [each for each in between(before, after.facts) or () if each.operation == "replace"]
-        return verify_compact(
-            action,
-            before,
-            after.facts,
-            moved_by(after.loaded, replaced),
-            failed_files=sum(int(row.get("failed_data_files_count") or 0) for row in run.returned),
-            others_change_rows=self.around.writers.get(self.table) in CHANGES_ROWS,
-        )
-
-    def _undo(self, before: TableFacts, after: Seen, verdict: Verdict) -> str:
-        """Take the rewrite back if nothing stands on it, else hold expiry for a person."""
-        head = after.facts.snapshot_id
-        to = before.snapshot_id
-        alone = head is not None and to is not None and may_roll_back(before, after.facts, set(verdict.ours))
-        if alone and roll_back(after.loaded, head or 0, to or 0):
-            return f"rolled back to snapshot {to}"
-        why = f"{verdict.why}; a person has to look before history is expired"
-        with self.site.registry() as connection:
-            maintenance.hold_expiry(connection, self.table, why)
-        return "expiry is held until a person looked"
-
-    def _refuse(self, problems: list[OffMain]) -> None:
-        """Expiry would erase the proof of what is missing: block the streams, say so once."""
-        if any(each["action"] == "expire" for each in self.results):
-            return
-        with self.site.registry() as connection:
-            for problem in problems:
-                known = streams.find(connection, problem.stream)
-                if known is not None and not known.blocked:
-                    streams.block(connection, problem.stream, problem.document())
-                    events.record(
-                        connection, "stream", problem.stream, "blocked", problem.sentence, reason=problem.reason
-                    )
-        why = "; ".join(problem.sentence for problem in problems)
-        log.error("Expiry is refused", table=self.table, why=why)
-        self.results.append(
-            {
-                "action": "expire", "result": "refused", "before": {}, "after": {}, "duration_s": 0.0, "cpu_s": None,
-                "verified": False, "why": why,
-            }
-        )  # fmt: skip
-
-    def _record(self, action_id: int, entry: dict[str, Any]) -> None:
-        values = {key: entry[key] for key in ("result", "verified", "why", "after", "duration_s", "cpu_s")}
-        with self.site.registry() as connection:
-            maintenance.finish_action(connection, action_id, **values)
-            self._tell(connection, entry)
-        tell = log.info if entry["result"] == "done" else log.error
-        tell("Maintenance ended", table=self.table, **{k: entry[k] for k in ("action", "result", "why", "duration_s")})
-
-    def _tell(self, connection: Connection, entry: dict[str, Any]) -> None:
-        text = f"{entry['action']} {entry['result']}: {entry['why']}"
-        events.record(connection, "table", self.table, entry["action"], text, duration_s=entry["duration_s"])
-
-
-@contextmanager
-def _lazy_session(runtime: Runtime) -> Iterator[Callable[[], tuple[str, SparkSession]]]:
-    """One session for the whole run, opened when the first action needs it."""
-    from contextlib import ExitStack
-
-    with ExitStack() as held:
-        opened: list[tuple[str, SparkSession]] = []
-
-        def connected() -> tuple[str, SparkSession]:
-            if not opened:
-                session_id = new_session_id()
-                opened.append((session_id, held.enter_context(session(runtime, session_id=session_id))))
-            return opened[0]
-
-        yield connected
-
-
-def _result(run: Run, verdict: Verdict) -> tuple[str, str]:
-    if run.timed_out:
-        return "timed_out", f"stopped by its time limit; {verdict.why}"
-    if run.interrupted:
-        return "failed", f"stopped; {verdict.why}"
-    if run.error:
-        return "failed", f"{run.error}; {verdict.why}"
-    return ("done" if verdict.ok else "failed"), verdict.why
-
-
-def _promise(action: Action) -> dict[str, Any]:
-    """What the ledger keeps of a plan: what was promised, and which partitions get their final layout."""
-    final = [name for each in action.rewrites if each.mode == "final" for name in each.partitions]
-    return {
-        "promised_files": action.files,
-        "promised_bytes": action.size_bytes,
-        "partitions": [each for each in action.partitions if each],
-        **({"final": final} if final else {}),
-    }
-
-
-def _figures(facts: TableFacts) -> dict[str, Any]:
-    profile = facts.profile
-    return {
-        "snapshot_id": facts.snapshot_id,
-        "files": profile.files,
-        "small_files": profile.small_files,
-        "size_bytes": profile.bytes,
-        "records": profile.records,
-        "delete_files": profile.delete_files,
-        "manifests": profile.manifests,
-        "snapshots": len(facts.snapshots),
-        "metadata_files": facts.metadata_files,
-    }

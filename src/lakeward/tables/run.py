@@ -15,13 +15,13 @@ import structlog
 from lakeward.errors import LakewardError, SpecError, Terminal
 from lakeward.registry import maintenance
 from lakeward.runtime import Project, Runtime
-from lakeward.tables.facts import TableFacts
-from lakeward.tables.look import Look, known_profiles, look, see
+from lakeward.tables.guard.positions import block_streams
+from lakeward.tables.look import Look, known_profiles, look, register, see
 from lakeward.tables.maintain import maintain_table
-from lakeward.tables.needs import Surroundings, surroundings
-from lakeward.tables.plan import ORDER, Plan
+from lakeward.tables.needs import surroundings
+from lakeward.tables.plan import ORDER
 from lakeward.tables.plan.words import many
-from lakeward.tables.site import Site, class_of
+from lakeward.tables.site import Site
 
 log = structlog.get_logger(__name__)
 
@@ -29,7 +29,8 @@ log = structlog.get_logger(__name__)
 def observe(runtime: Runtime, project: Project, tables: Sequence[str] | None = None) -> dict[str, Any]:
     """Read the facts of every table (or of those named), record what changed, plan, record the plans.
 
-    A table that cannot be read is reported with its error and does not stop the others.
+    A stream whose position is no longer on main is blocked here: the next expiry would erase the proof. A table that
+    cannot be read is reported with its error and does not stop the others.
 
     Returns:
         `{"tables": [health of each, plus "plan"], "due": [tables with something to do], "errors": {table: text}}`
@@ -43,10 +44,15 @@ def observe(runtime: Runtime, project: Project, tables: Sequence[str] | None = N
         try:
             seen = see(site, name, around, profiles.get(name))
             with site.registry() as connection:
-                _register(connection, around, seen.facts, profiles.get(name) == seen.facts.profile)
+                register(connection, around, seen.facts)
+                if profiles.get(name) != seen.facts.profile:
+                    maintenance.record_facts(
+                        connection, name, seen.facts.snapshot_id, seen.facts.document(datetime.now(UTC))
+                    )
                 there = look(connection, site, seen, around)
+                block_streams(connection, there.problems)
                 if there.plan.actions:
-                    maintenance.record_plan(connection, uuid4().hex, name, _stored(there.plan))
+                    maintenance.record_plan(connection, uuid4().hex, name, there.plan.stored())
             found.append(_health(there) | {"plan": there.plan.document()})
         except LakewardError as error:
             errors[name] = str(error)
@@ -131,22 +137,6 @@ def _look_at(site: Site, table: str, wanted: Collection[str]) -> Look:
     with site.registry() as connection:
         around = surroundings(connection)
         return look(connection, site, see(site, table, around), around, wanted)
-
-
-def _register(connection: Any, around: Surroundings, facts: TableFacts, unchanged: bool) -> None:
-    row = around.tables.get(facts.table)
-    class_ = class_of(facts.table, around.writers, facts.streams)
-    if row is None or row.location != facts.location or row.table_class != class_:
-        maintenance.register(connection, facts.table, format=facts.format, location=facts.location, table_class=class_)
-    if not unchanged:
-        maintenance.record_facts(connection, facts.table, facts.snapshot_id, facts.document(datetime.now(UTC)))
-
-
-def _stored(made: Plan) -> dict[str, Any]:
-    document = made.document()
-    for each in document["not_planned"]:
-        each["next_at"] = each["next_at"].isoformat() if each["next_at"] else None
-    return document | {"snapshot_id": made.snapshot_id}
 
 
 def _health(there: Look) -> dict[str, Any]:

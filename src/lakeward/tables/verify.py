@@ -165,7 +165,7 @@ def verify_expire(
     lost = set(before.refs) - set(after.refs)
     if named or lost:
         return Verdict(False, f"refs lost their snapshot: {', '.join(sorted(named | lost))}", True)
-    if between(before, after) is None and before.snapshot_id in left:
+    if not after.continues(before):
         return Verdict(False, f"main no longer holds snapshot {before.snapshot_id}, where the expiry began", True)
     young = [
         each for each in before.snapshots if each.id in gone and action.older_than and each.at >= action.older_than

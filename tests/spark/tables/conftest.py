@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import threading
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 from lakeward import jars
@@ -24,9 +27,9 @@ from lakeward.registry.engine import migrate
 from lakeward.registry.schema import generations
 from lakeward.registry.schema import streams as stream_rows
 from lakeward.runtime import Lake, Project, Runtime
-from lakeward.spec.tables import Tables
 from lakeward.stack import connect as stack_connect
 from lakeward.stack import ports, private
+from lakeward.tables.guard import clamps
 from lakeward.tables.site import Site
 
 if TYPE_CHECKING:
@@ -91,25 +94,23 @@ def remote(connect_server: Runtime) -> Iterator[SparkSession]:
         yield spark
 
 
-LOW: dict[str, Any] = {
-    "match": "maintained.*",
-    "why": "tests",
-    "compact": {
-        "min_fragments": 4, "late_min_fragments": 3, "late_after": "1h", "cooldown": "1ms", "cold_after": "10m",
-    },
-    "expire": {"older_than": "1ms", "min_snapshots": 1, "every": "0s"},
-}  # fmt: skip
+LOW = """
+unsafe:
+  - match: maintained.*
+    why: tables of a few rows
+    compact: {min_fragments: 4, late_min_fragments: 3, late_after: 1h, cooldown: 1ms, cold_after: 10m}
+    expire: {older_than: 1ms, min_snapshots: 1, every: 0s}
+"""
 
 
 @pytest.fixture
 def site(connect_server: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     """Thresholds low enough for tables of a few rows; and no minute's wait for staged batches."""
-    from datetime import timedelta
-
-    from lakeward.tables.guard import clamps
-
     monkeypatch.setattr(clamps, "STAGED_FLOOR", timedelta(0))
-    return Site(connect_server, Project(tmp_path), Tables.model_validate({"unsafe": [LOW]}))
+    project = Project(tmp_path)
+    project.tables_file.parent.mkdir()
+    project.tables_file.write_text(LOW)
+    return Site.of(connect_server, project)
 
 
 @dataclass
@@ -130,12 +131,17 @@ class Made:
         return "lake." + self.name
 
     def append(self, times: int = 1, rows: int = 6) -> None:
-        """Commit `times` appends of `rows` rows over two origins."""
+        """Commit `times` appends of `rows` rows over two origins, a file a partition."""
+        at = datetime(2013, 1, 15, 10, tzinfo=UTC)
+        batch = pa.table(
+            {
+                "id": pa.array(range(rows), pa.int64()),
+                "origin": pa.array([("EWR", "O'Hare")[n % 2] for n in range(rows)]),
+                "ts": pa.array([at] * rows, pa.timestamp("us", "UTC")),
+            }
+        )
         for _ in range(times):
-            self.spark.sql(
-                f"INSERT INTO {self.sql_name} SELECT id, element_at(array('EWR', 'O''Hare'), cast(id % 2 + 1 as int)), "
-                f"timestamp'2013-01-15 10:00:00' FROM range({rows})"
-            ).collect()
+            self.site.load(self.name).append(batch)
 
     def sql(self, text: str) -> list[Any]:
         """Run SQL in which `{t}` is the table."""
@@ -169,7 +175,7 @@ def make_table(remote: SparkSession, site: Site) -> Iterator[Callable[..., Made]
     """Makes partitioned tables; dropped at the end."""
     made: list[Made] = []
 
-    def make(partitions: str = "months(ts), origin", **properties: str) -> Made:
+    def make(partitions: str = "origin", **properties: str) -> Made:
         table = Made(f"maintained.t_{uuid.uuid4().hex[:10]}", remote, site)
         clause = f"PARTITIONED BY ({partitions})" if partitions else ""
         given = {"format-version": "2", "write.distribution-mode": "hash"} | properties
@@ -183,7 +189,7 @@ def make_table(remote: SparkSession, site: Site) -> Iterator[Callable[..., Made]
 
     yield make
     for table in made:
-        table.sql("DROP TABLE {t} PURGE")
+        table.sql("DROP TABLE {t}")
 
 
 @pytest.fixture
@@ -205,29 +211,32 @@ def stream(site: Site) -> Iterator[Callable[..., str]]:
             connection.execute(stream_rows.delete().where(stream_rows.c.id == name))
 
 
-@contextmanager
-def appending(table: Made, stop_after: int = 1000) -> Iterator[list[int]]:
-    """Append like a stream from another session while the block runs; the list holds rows landed."""
-    import threading
+@pytest.fixture
+def appending() -> Callable[[Made], AbstractContextManager[list[int]]]:
+    """Appends like a stream, from a session of its own, while the block runs; the list holds rows landed."""
 
-    landed: list[int] = []
-    stop = threading.Event()
+    @contextmanager
+    def run(table: Made) -> Iterator[list[int]]:
+        landed: list[int] = []
+        stop = threading.Event()
 
-    def work() -> None:
-        with session(table.site.runtime) as spark:
-            while not stop.is_set() and len(landed) < stop_after:
-                spark.sql(
-                    f"INSERT INTO {table.sql_name} SELECT id, 'EWR', timestamp'2013-01-15 10:00:00' FROM range(5)"
-                ).collect()
-                landed.append(5)
+        def work() -> None:
+            with session(table.site.runtime) as spark:
+                while not stop.is_set():
+                    spark.sql(
+                        f"INSERT INTO {table.sql_name} SELECT id, 'EWR', timestamp'2013-01-15 10:00:00' FROM range(5)"
+                    ).collect()
+                    landed.append(5)
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
-        while not landed:
-            assert thread.is_alive()
-            sleep(0.05)
-        yield landed
-    finally:
-        stop.set()
-        thread.join()
+        thread = threading.Thread(target=work)
+        thread.start()
+        try:
+            while not landed:
+                assert thread.is_alive()
+                sleep(0.05)
+            yield landed
+        finally:
+            stop.set()
+            thread.join()
+
+    return run

@@ -39,12 +39,13 @@ def test_a_maintained_table_is_left_alone(site, make_table):
 
 
 @pytest.mark.parametrize(
-    "partitions",
-    ["", "origin", "days(ts)", "hours(ts), origin", "years(ts)", "bucket(4, id), origin", "truncate(3, origin)"],
+    "partitions", ["", "days(ts), hours(ts)", "years(ts), months(ts)", "bucket(4, id), truncate(3, origin)"]
 )
 def test_each_kind_of_partition_is_selected_exactly(site, make_table, partitions):
     table = make_table(partitions)
-    table.append(times=5)
+    for _ in range(4):
+        table.sql("INSERT INTO {t} SELECT id, 'EWR', timestamp'2013-01-15 10:00:00' FROM range(2)")
+    table.sql("INSERT INTO {t} VALUES (7, NULL, NULL)")
     rows = table.rows()
     done = maintain_table(site, table.name, ["compact"])
     assert done["actions"][0]["result"] == "done", done
@@ -52,13 +53,12 @@ def test_each_kind_of_partition_is_selected_exactly(site, make_table, partitions
 
 
 def test_only_the_partition_over_the_limit_is_rewritten(site, make_table):
-    table = make_table()
-    table.append(times=2)
-    for _ in range(3):
+    table = make_table("months(ts), origin")
+    for _ in range(4):
         table.sql("INSERT INTO {t} VALUES (1, 'O''Hare', timestamp'2013-01-15 10:00:00')")
-    table.sql("INSERT INTO {t} VALUES (1, NULL, timestamp'2013-01-15 10:00:00')")
+    table.sql("INSERT INTO {t} VALUES (1, 'O''Hare', timestamp'2013-02-15 10:00:00'), (2, NULL, NULL)")
     done = maintain_table(site, table.name, ["compact"])
     compact = done["actions"][0]
     assert compact["result"] == "done", compact
     assert compact["before"]["partitions"] == ["ts_month=2013-01/origin=O'Hare"]
-    assert compact["after"]["files"] == compact["before"]["files"] - 4
+    assert compact["after"]["files"] == compact["before"]["files"] - 3

@@ -6,13 +6,16 @@ the ledger remembers which positions an expiry saw on main.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from sqlalchemy import Connection
 
 from lakeward.connectors.iceberg import position
 from lakeward.connectors.iceberg.ancestry import Finding, Link, walk
 from lakeward.errors import Blocked
+from lakeward.registry import events, streams
 from lakeward.tables.facts import TableFacts
 
 
@@ -73,6 +76,15 @@ def on_main(facts: TableFacts) -> dict[str, int]:
         if held.snapshot is not None:
             found[stream] = held.snapshot
     return found
+
+
+def block_streams(connection: Connection, problems: Iterable[OffMain]) -> None:
+    """Make the streams wait for a person; said once, not at every look."""
+    for problem in problems:
+        known = streams.find(connection, problem.stream)
+        if known is not None and not known.blocked:
+            streams.block(connection, problem.stream, problem.document())
+            events.record(connection, "stream", problem.stream, "blocked", problem.sentence, reason=problem.reason)
 
 
 def _problem(facts: TableFacts, stream: str, held: position.Position, finding: Finding) -> OffMain:

@@ -143,3 +143,8 @@ class Plan:
             "actions": [each.document() for each in self.actions],
             "not_planned": [each.document() for each in self.not_planned],
         }
+
+    def stored(self) -> dict[str, Any]:
+        """The same as plain JSON data, with the snapshot it was made for."""
+        left = [{**each.document(), "next_at": each.next_at and each.next_at.isoformat()} for each in self.not_planned]
+        return {**self.document(), "not_planned": left, "snapshot_id": self.snapshot_id}

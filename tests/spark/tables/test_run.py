@@ -1,0 +1,145 @@
+"""What Dags and the command line are given: the contract's shapes, from real tables."""
+
+from __future__ import annotations
+
+import json
+from time import perf_counter
+
+import pytest
+from typer.testing import CliRunner
+
+from lakeward.cli import context
+from lakeward.cli.app import app
+from lakeward.cli.output import Form, make
+from lakeward.errors import Refused, SpecError, Terminal
+from lakeward.registry import maintenance, streams
+from lakeward.runtime import Home
+from lakeward.tables import run
+from lakeward.tables.look import known_profiles
+
+HEALTH = {
+    "table", "format", "files", "small_files", "size_bytes", "delete_files", "manifests", "snapshots", "metadata_files",
+    "last_maintenance", "due", "readers", "advice",
+}  # fmt: skip
+
+
+@pytest.fixture
+def command(site, tmp_path, monkeypatch):
+    """Runs `lakeward ...` in this process; exit code and the JSON on stdout."""
+    home = Home(tmp_path / "home")
+    home.root.mkdir()
+    home.runtime_file.write_text(site.runtime.model_dump_json())
+    monkeypatch.setenv("LAKEWARD_REGISTRY_URL_FILE", str(site.runtime.registry_url_file))
+
+    def call(*arguments: str, form: str = "json"):
+        monkeypatch.setattr(context, "_state", context.State(site.project, home, make(Form(form))))
+        done = CliRunner().invoke(app, list(arguments))
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        return done.exit_code, (json.loads(done.stdout) if form == "json" and done.stdout else done.stdout)
+
+    return call
+
+
+def test_observing_registers_tables_and_tells_what_is_due(site, make_table):
+    table, quiet = make_table(), make_table()
+    table.append(times=5)
+    seen = run.observe(site.runtime, site.project, [table.name, quiet.name, "maintained.gone"])
+    assert seen["due"] == [table.name]
+    assert list(seen["errors"]) == ["maintained.gone"]
+    by_name = {each["table"]: each for each in seen["tables"]}
+    assert (by_name[table.name]["files"], by_name[table.name]["small_files"]) == (10, 10)
+    with site.registry() as connection:
+        assert maintenance.all_tables(connection)[table.name].location == site.load(table.name).metadata.location
+        assert maintenance.newest_plan(connection, table.name)["actions"][0]["action"] == "compact"
+
+
+def test_a_table_nobody_wrote_to_is_looked_at_without_reading_manifests(site, make_table, monkeypatch):
+    from pyiceberg.manifest import ManifestFile
+
+    table = make_table()
+    table.append(times=5)
+    first = run.observe(site.runtime, site.project, [table.name])
+    with site.registry() as connection:
+        kept = maintenance.newest_facts(connection)[table.name]["at"]
+        assert known_profiles(connection)[table.name].files == 10
+
+    def unread(*_: object, **__: object) -> None:
+        raise AssertionError("a manifest was read")
+
+    monkeypatch.setattr(ManifestFile, "fetch_manifest_entry", unread)
+    begun = perf_counter()
+    again = run.observe(site.runtime, site.project, [table.name])
+    print(f"due-check of an unchanged table: {(perf_counter() - begun) * 1000:.0f} ms")
+    assert [each["files"] for each in again["tables"]] == [each["files"] for each in first["tables"]]
+    with site.registry() as connection:
+        assert maintenance.newest_facts(connection)[table.name]["at"] == kept
+
+
+def test_observing_blocks_a_stream_whose_rows_were_rolled_back(site, make_table, stream):
+    table, name = make_table(), stream()
+    table.append()
+    early = table.head()
+    table.append()
+    table.put_position(name, table.head())
+    table.sql(f"CALL lake.system.rollback_to_snapshot('{table.name}', {early.snapshot_id})")
+    run.observe(site.runtime, site.project, [table.name])
+    with site.registry() as connection:
+        assert (streams.get(connection, name).blocked or {})["reason"] == "rolled-back"
+
+
+def test_the_commands_speak_the_contract(command, make_table):
+    table = make_table()
+    table.append(times=5)
+    code, health = command("tables", "health", table.name)
+    assert (code, [each["table"] for each in health["tables"]]) == (0, [table.name])
+    assert set(health["tables"][0]) >= HEALTH
+    assert health["tables"][0]["due"] == ["compact", "expire"]
+    code, plans = command("tables", "plan", table.name)
+    assert (code, set(plans["plans"][0])) == (0, {"table", "actions", "not_planned"})
+    code, dry = command("tables", "maintain", table.name, "--dry-run")
+    assert (code, dry["actions"], dry["plan"]["actions"][0]["files"]) == (0, [], 10)
+    code, done = command("tables", "maintain", table.name, "--actions", "compact,expire")
+    assert (code, [each["result"] for each in done["actions"]]) == (0, ["done", "done"]), done
+    assert set(done["actions"][0]) == {
+        "action", "result", "before", "after", "duration_s", "cpu_s", "verified", "why",
+    }  # fmt: skip
+    code, text = command("tables", "plan", table.name, form="table")
+    assert (code, "not due  compact" in text) == (0, True)
+
+
+def test_an_unknown_table_or_action_is_told_with_the_known_ones(command, make_table):
+    table = make_table()
+    with pytest.raises(SpecError, match="no table") as wrong:
+        command("tables", "maintain", "maintained.nope")
+    assert table.name in wrong.value.why
+    with pytest.raises(SpecError, match="no action 'vacuum'"):
+        command("tables", "maintain", table.name, "--actions", "vacuum")
+    with pytest.raises(Terminal, match="Not yet: orphans"):
+        command("tables", "maintain", table.name, "--actions", "orphans")
+
+
+def test_refused_expiry_ends_with_the_code_of_a_refusal(command, make_table, stream):
+    table, name = make_table(), stream()
+    table.append(times=2)
+    early = table.head()
+    table.append()
+    table.put_position(name, table.head())
+    table.sql(f"CALL lake.system.rollback_to_snapshot('{table.name}', {early.snapshot_id})")
+    code, done = command("tables", "maintain", table.name, "--actions", "expire")
+    assert (code, done["actions"][0]["result"]) == (4, "refused")
+
+
+def test_sql_reads_and_writes_only_when_told(command, make_table):
+    table = make_table()
+    table.append()
+    code, answer = command("sql", f"SELECT id, ts, named_struct('a', id) s FROM {table.name} ORDER BY id LIMIT 1")
+    assert (code, answer["columns"]) == (0, ["id", "ts", "s"])
+    assert answer["rows"] == [[0, "2013-01-15T10:00:00.000Z", {"a": 0}]]
+    with pytest.raises(Refused, match="could change something"):
+        command("sql", f"DELETE FROM {table.name} WHERE id = 1")
+    assert table.rows() == 6
+    assert command("sql", f"DELETE FROM {table.name} WHERE id = 1", "--write")[0] == 0
+    assert table.rows() == 5
+    with pytest.raises(SpecError, match="Spark refused"):
+        command("sql", "SELECT * FROM maintained.nowhere")

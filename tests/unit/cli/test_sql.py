@@ -1,0 +1,63 @@
+"""What `lakeward sql` lets through without --write."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import pytest
+
+from lakeward.cli.sql import _value, check
+from lakeward.errors import Refused, SpecError
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT 1",
+        "WITH a AS (SELECT 1) SELECT * FROM a",
+        "SELECT 1 UNION ALL SELECT 2",
+        "SHOW TABLES IN nyc",
+        "DESCRIBE TABLE nyc.flights",
+        "VALUES (1), (2)",
+    ],
+)
+def test_reading_passes(text):
+    assert check(text, write=False) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "DELETE FROM nyc.flights",
+        "INSERT INTO nyc.flights SELECT 1",
+        "MERGE INTO a USING b ON a.id = b.id WHEN MATCHED THEN DELETE",
+        "DROP TABLE nyc.flights",
+        "CALL lake.system.expire_snapshots('nyc.flights')",
+        "CREATE TABLE a.b AS SELECT 1",
+        "ALTER TABLE a.b SET TBLPROPERTIES ('x' = 'y')",
+        "SET spark.sql.x = 1",
+        "ADD JAR '/x.jar'",
+        "WITH a AS (SELECT 1) INSERT INTO b SELECT * FROM a",
+        "SELECT java_method('java.lang.System', 'exit', 1)",
+        "SELECT reflect('java.lang.System', 'exit', 1)",
+    ],
+)
+def test_everything_else_is_refused_unless_written_so(text):
+    with pytest.raises(Refused):
+        check(text, write=False)
+    assert check(text, write=True) == text
+
+
+@pytest.mark.parametrize("text", ["", "SELECT 1; SELECT 2", "SELECT FROM WHERE (", "SELECT 1; DROP TABLE a.b"])
+def test_anything_but_one_statement_is_refused(text):
+    with pytest.raises(SpecError):
+        check(text, write=False)
+
+
+def test_cells_become_json():
+    moment = datetime(2026, 1, 1, tzinfo=UTC)
+    assert _value(moment) is moment
+    assert [_value(each) for each in (date(2026, 1, 1), Decimal("1.50"), b"\x01", [date(2026, 1, 1)], {1: None})] == [
+        "2026-01-01", "1.50", "01", ["2026-01-01"], {"1": None},
+    ]  # fmt: skip
