@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sqlalchemy import Connection, insert, select
+from sqlalchemy.dialects.postgresql import distinct_on
 
 from lakeward.registry.schema import events
 
@@ -26,7 +27,7 @@ def newest_of_kind(connection: Connection, scope: str, kind: str) -> dict[str, d
     """The newest event of one kind for every name of a scope."""
     rows = connection.execute(
         select(events)
-        .distinct(events.c.name)
+        .ext(distinct_on(events.c.name))
         .where(events.c.scope == scope, events.c.kind == kind)
         .order_by(events.c.name, events.c.id.desc())
     )

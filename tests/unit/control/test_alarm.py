@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+from lakeward.control.alarm import AGAIN_S, Alarm
+from lakeward.control.calm import Calm
+from lakeward.control.reconcile import reconcile_once
+from lakeward.errors import DependencyDown
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_it_speaks_when_a_pass_would_do_something_and_repeats_only_what_still_holds(
+    connected, runtime, backend, deployed, monkeypatch
+) -> None:
+    monkeypatch.setattr(Calm, "answered", lambda self, server_up_s: None)
+    clock = Clock()
+    alarm = Alarm(connected, runtime, backend, clock)
+    assert alarm.look() == []
+    deployed("flights")
+    assert [text for text in alarm.look() if text.startswith("nyc: ")] == ["nyc: it is wanted and does not run"]
+    assert alarm.look() == []
+    clock.now += AGAIN_S
+    assert alarm.look() != []
+    reconcile_once(connected, runtime, backend, holder="test", chance=lambda: 0.0, calm_s=0.0)
+    assert [text for text in alarm.look() if text.startswith("nyc: ")] == []
+
+
+def test_a_death_and_a_recovery_are_both_news(connected, runtime, backend, deployed, sigkill, eventually) -> None:
+    deployed("flights")
+
+    def once():
+        return reconcile_once(connected, runtime, backend, holder="test", chance=lambda: 0.0, calm_s=0.0)
+
+    once()
+    alarm = Alarm(connected, runtime, backend)
+    eventually(lambda: any("starting → healthy" in text for text in alarm.look()))
+    once()
+    (job,) = [item for item in backend.find() if item.handle]
+    sigkill(job.handle["pid"])
+    eventually(lambda: any("its process is gone" in text for text in alarm.look()))
+
+
+def test_an_unreachable_registry_is_silence_and_is_remembered(runtime, backend) -> None:
+    @contextmanager
+    def away():
+        raise DependencyDown("The registry cannot be reached")
+        yield
+
+    runtime.drivers.mkdir(parents=True)
+    assert Alarm(away, runtime, backend).look() == []
+    assert Calm(runtime.drivers).answered(server_up_s=9999) is not None

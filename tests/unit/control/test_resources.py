@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+from lakeward.control.resources import conf
+from lakeward.spec.settings import Driver
+from lakeward.spec.types import Memory
+
+
+def test_the_largest_wish_wins() -> None:
+    specs = [
+        {"resources": {"cores": 4}},
+        {"resources": {"driver_memory": "512m"}},
+        {"resources": {"driver_memory": "3g"}},
+        {},
+    ]
+    assert conf(specs, Driver(cores=2, memory=Memory("1g"))) == {
+        "spark.master": "local[4]",
+        "spark.driver.memory": "3g",
+    }
+
+
+def test_without_wishes_the_project_decides() -> None:
+    driver = Driver(cores=3, memory=Memory("2g"), spark={"spark.driver.maxResultSize": "1g"})
+    assert conf([], driver) == {
+        "spark.master": "local[3]",
+        "spark.driver.memory": "2g",
+        "spark.driver.maxResultSize": "1g",
+    }
