@@ -50,6 +50,8 @@ def settings(site: Site) -> dict[str, dict[str, object]]:
             "simple_auth_manager_users": ",".join(f"{user}:{user}" for user in USERS),
             "simple_auth_manager_passwords_file": passwords_file_of(site),
             "dags_are_paused_at_creation": False,
+            # A Dag file that a busy machine reads too slowly takes its Dags away, and with them all supervision.
+            "dagbag_import_timeout": 180,
         },
         # No password: libpq and asyncpg read PGPASSFILE.
         "database": {"sql_alchemy_conn": database},
@@ -63,6 +65,7 @@ def settings(site: Site) -> dict[str, dict[str, object]]:
         "api_auth": {"jwt_secret": site.secret("airflow.jwt.key")},
         "dag_processor": {
             "parsing_processes": 1,
+            "dag_file_processor_timeout": 240,
             # Half of Airflow's idle CPU was parsing Dag files again.
             "min_file_process_interval": 60,
             "refresh_interval": 30,
