@@ -1,0 +1,158 @@
+"""Each promise has a case in which it is not kept."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from lakeward.connectors.iceberg.position import Position
+from lakeward.tables.facts import Ref, Snapshot
+from lakeward.tables.plan.model import Action, Rewrite
+from lakeward.tables.verify import Moved, verify_compact, verify_expire, verify_manifests
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def snapshot(
+    number: int, operation: str = "append", total: int = 100, parent: int | None = -1, **counts: int
+) -> Snapshot:
+    summary = {"total-records": str(total)} | {key.replace("_", "-"): str(value) for key, value in counts.items()}
+    above = number - 1 if parent == -1 else parent
+    return Snapshot(number, above or None, number, NOW - timedelta(minutes=60 - number), operation, summary)
+
+
+def rewrite(number: int, total: int = 100, rows: int = 100) -> Snapshot:
+    return snapshot(number, "replace", total, added_records=rows, deleted_records=rows, added_data_files=1)
+
+
+COMPACT = Action("compact", "", files=10, rewrites=(Rewrite("final", ("p=1",), ("x",), 96, 128, 10, 1, 1000),))
+KEPT = {"p=1": Moved(100, 100, 1, 10)}
+
+
+@pytest.fixture
+def before(facts):
+    return facts((snapshot(1),))
+
+
+def test_a_rewrite_as_promised_is_good(facts, before):
+    verdict = verify_compact(COMPACT, before, facts((snapshot(1), rewrite(2))), {2: KEPT})
+    assert (verdict.ok, verdict.ours, verdict.why) == (True, (2,), "10 files became 1, 100 rows kept")
+
+
+def test_what_streams_append_meanwhile_is_not_held_against_it(facts, before):
+    after = facts(
+        (
+            snapshot(1),
+            snapshot(2, total=150, added_records=50),
+            rewrite(3, 150),
+            snapshot(4, total=151, added_records=1),
+        )
+    )
+    assert verify_compact(COMPACT, before, after, {3: KEPT}).ok
+
+
+@pytest.mark.parametrize("moved", [Moved(99, 100, 1, 10), Moved(101, 100, 1, 10)])
+def test_rows_lost_or_doubled_in_a_partition_are_found(facts, before, moved):
+    after = facts((snapshot(1), rewrite(2)))
+    parts = {"p=1": moved, "p=2": Moved(200 - moved.rows_in, 100, 1, 10)}  # the sum over partitions is right
+    verdict = verify_compact(COMPACT, before, after, {2: parts})
+    assert (verdict.ok, verdict.harmed) == (False, True)
+    assert "in p=1" in verdict.why
+
+
+def test_deleted_rows_may_go_with_the_rewrite_that_applies_them(facts, before):
+    profile = replace(before.profile, delete_files=2)
+    after = facts((snapshot(1), snapshot(2, "replace", 90, added_records=90, deleted_records=100)))
+    moved = {2: {"p=1": Moved(90, 100, 1, 10)}}
+    assert verify_compact(COMPACT, replace(before, profile=profile), after, moved).ok
+    more = {2: {"p=1": Moved(110, 100, 1, 10)}}
+    assert verify_compact(COMPACT, replace(before, profile=profile), after, more).harmed
+
+
+def test_a_total_that_does_not_add_up_is_found(facts, before):
+    after = facts((snapshot(1), snapshot(2, total=150, added_records=40), rewrite(3, 150)))
+    verdict = verify_compact(COMPACT, before, after, {3: KEPT})
+    assert (verdict.harmed, verdict.why) == (True, "the table has 150 rows, 140 were expected")
+
+
+@pytest.mark.parametrize("operation", ["delete", "overwrite"])
+def test_rows_changed_by_others_are_suspicious_unless_they_do_that_by_design(facts, before, operation):
+    after = facts((snapshot(1), snapshot(2, operation, 99, deleted_records=1), rewrite(3, 99)))
+    assert verify_compact(COMPACT, before, after, {3: KEPT}).harmed
+    assert verify_compact(COMPACT, before, after, {3: KEPT}, others_change_rows=True).ok
+
+
+def test_files_must_fall_as_promised(facts, before):
+    after = facts((snapshot(1), rewrite(2)))
+    assert verify_compact(COMPACT, before, after, {2: {"p=1": Moved(100, 100, 2, 10)}}).ok
+    verdict = verify_compact(COMPACT, before, after, {2: {"p=1": Moved(100, 100, 3, 10)}})
+    assert (verdict.ok, verdict.harmed, verdict.why) == (False, False, "files fell by 7, 9 were promised")
+
+
+def test_green_without_a_commit_is_a_failure(facts, before):
+    verdict = verify_compact(COMPACT, before, facts((snapshot(1), snapshot(2, total=101, added_records=1))), {})
+    assert (verdict.ok, verdict.harmed) == (False, False)
+    assert "no commit came" in verdict.why
+
+
+def test_failures_the_procedure_admits_are_failures(facts, before):
+    assert not verify_compact(COMPACT, before, facts((snapshot(1), rewrite(2))), {2: KEPT}, failed_files=1).ok
+
+
+def test_a_table_rolled_back_under_the_rewrite_is_found(facts):
+    start = facts((snapshot(1), snapshot(2)))
+    after = facts((snapshot(1), snapshot(2), snapshot(3, parent=1)))
+    assert verify_compact(COMPACT, start, after, {}).harmed
+
+
+def manifests(facts, number: int, *snapshots: Snapshot, files: int = 5):
+    table = facts(snapshots, manifests=number)
+    return replace(table, profile=replace(table.profile, files=files))
+
+
+def test_manifests_must_become_fewer_and_name_the_same_files(facts):
+    start = manifests(facts, 20, snapshot(1))
+    done = snapshot(2, "replace")
+    assert verify_manifests(start, manifests(facts, 1, snapshot(1), done)).ok
+    assert verify_manifests(start, manifests(facts, 1, snapshot(1), done, files=4)).harmed
+    assert not verify_manifests(start, manifests(facts, 20, snapshot(1), done)).ok
+    assert not verify_manifests(start, manifests(facts, 20, snapshot(1))).ok
+
+
+EXPIRE = Action("expire", "", files=3, older_than=NOW - timedelta(minutes=55), retain_last=1)
+FIVE = tuple(snapshot(n) for n in range(1, 8))
+
+
+def test_an_expiry_as_promised_is_good(facts):
+    verdict = verify_expire(EXPIRE, facts(FIVE), facts(FIVE[4:]), {1, 2, 3, 4}, {})
+    assert (verdict.ok, verdict.why) == (True, "4 snapshots went, 3 kept")
+    later = (*FIVE[4:], snapshot(8))
+    assert verify_expire(EXPIRE, facts(FIVE), facts(later), {1, 2, 3, 4}, {}).ok
+
+
+def test_a_snapshot_too_young_to_go_is_missed(facts):
+    assert verify_expire(EXPIRE, facts(FIVE), facts(FIVE[5:]), {1, 2, 3, 4}, {}).harmed
+
+
+def test_fewer_than_promised_is_a_failure(facts):
+    assert not verify_expire(EXPIRE, facts(FIVE), facts(FIVE), {1, 2, 3, 4}, {}).ok
+    assert not verify_expire(EXPIRE, facts(FIVE), facts(FIVE[3:]), {1, 2, 3, 4}, {}).ok
+
+
+def test_main_moved_back_is_found(facts):
+    assert verify_expire(EXPIRE, facts(FIVE), facts(FIVE[4:], head=6), {1, 2, 3, 4}, {}).harmed
+
+
+def test_a_ref_without_its_snapshot_is_found(facts):
+    refs = {"verified": Ref("branch", 2)}
+    assert verify_expire(EXPIRE, facts(FIVE, refs=refs), facts(FIVE[4:], refs=refs), {1, 2, 3, 4}, {}).harmed
+    assert verify_expire(EXPIRE, facts(FIVE, refs=refs), facts(FIVE[4:]), {1, 2, 3, 4}, {}).harmed
+
+
+def test_a_position_that_was_on_main_may_expire_and_no_other(facts):
+    held = {"s": Position(seq=1, query_id="q", batch=0, end={}, snapshot=2, snapshot_seq=2)}
+    start, after = facts(FIVE, positions=held), facts(FIVE[4:], positions=held)
+    assert verify_expire(EXPIRE, start, after, {1, 2, 3, 4}, {"s": 2}).ok
+    assert verify_expire(EXPIRE, start, after, {1, 2, 3, 4}, {}).harmed
