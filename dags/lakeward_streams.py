@@ -4,7 +4,7 @@ from airflow.sdk import get_parsing_context
 
 from lakeward.airflow.names import RECONCILE, STREAM_PREFIX
 
-# A task parses this file anew: it builds its own Dag and no other, so that a pass over all streams stays cheap.
+# A task parses this file anew. It builds its own Dag and no other, and for that it reads no stream file.
 only = get_parsing_context().dag_id
 
 if only in (None, RECONCILE):
@@ -13,10 +13,11 @@ if only in (None, RECONCILE):
     streams_reconcile = build_reconcile()
 
 if only is None or only.startswith(STREAM_PREFIX):
-    from lakeward.airflow.project import declared
+    from lakeward.airflow.project import declared, named
     from lakeward.airflow.stream_dags import build as build_stream
     from lakeward.runtime import Project
 
-    for stream in declared(Project.locate()):
+    streams = declared(Project.locate()) if only is None else [named(only.removeprefix(STREAM_PREFIX))]
+    for stream in streams:
         dag = build_stream(stream)
         globals()[dag.dag_id] = dag

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from lakeward.runtime import Project
-from lakeward.spec.loader import load_project
-from lakeward.spec.stream import StreamSpec
-from lakeward.spec.types import StreamId
+if TYPE_CHECKING:
+    from lakeward.runtime import Project
+    from lakeward.spec.stream import StreamSpec
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,8 @@ class Declared:
 
 def declared(project: Project) -> list[Declared]:
     """Every stream file, also a wrong one: a stream that runs keeps its Dag while its file is wrong."""
+    from lakeward.spec.loader import load_project
+
     loaded = load_project(project)
     wrong: dict[str, list[str]] = {}
     for problem in loaded.problems:
@@ -44,7 +46,14 @@ def declared(project: Project) -> list[Declared]:
     return [found[name] for name in sorted(found)]
 
 
+def named(stream: str) -> Declared:
+    """A stream by its id alone: all a task needs to build its own Dag."""
+    return Declared(stream, f"conf/streams/{stream}.yaml", None, ())
+
+
 def _id(stem: str) -> str | None:
+    from lakeward.spec.types import StreamId
+
     try:
         return str(StreamId(stem))
     except ValueError:
@@ -53,6 +62,8 @@ def _id(stem: str) -> str | None:
 
 def observe_every(project: Project) -> timedelta | None:
     """How often tables are looked at: what the most impatient policy of the project asks for; None if none does."""
+    from lakeward.spec.loader import load_project
+
     tables = load_project(project).tables
     asked = [rule.observe for rule in (tables.defaults, *tables.policies, *tables.unsafe) if rule.observe is not None]
     return min((span.timedelta for span in asked), default=None)

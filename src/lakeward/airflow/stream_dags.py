@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 from airflow.sdk import DAG, Param, task
@@ -12,8 +12,9 @@ from airflow.sdk.exceptions import AirflowFailException
 from lakeward.airflow.common import options
 from lakeward.airflow.names import stream_dag_id
 from lakeward.airflow.project import Declared
-from lakeward.spec.stream import StreamSpec
-from lakeward.streams.health import SETTLED
+
+if TYPE_CHECKING:
+    from lakeward.spec.stream import StreamSpec
 
 log = structlog.get_logger(__name__)
 
@@ -87,6 +88,7 @@ def _report(stream: str, addresses: Any) -> None:
     from lakeward.control import look, report
     from lakeward.control.reconcile import backend_of, registry_of
     from lakeward.registry import streams
+    from lakeward.streams.health import SETTLED
 
     connect = registry_of(addresses)
     with connect() as connection:
@@ -142,7 +144,7 @@ def _params() -> dict[str, Param]:
 
 def _one_line(spec: StreamSpec | None) -> str:
     if spec is None:
-        return "Its file has problems: see the Dag's docs."
+        return "See the Dag's docs."
     sources = ", ".join(f"{source.connector} {name}" for name, source in spec.sources.items())
     return f"{sources} → {spec.sink.label}"
 

@@ -14,7 +14,6 @@ from lakeward.airflow import assets
 from lakeward.airflow.common import options
 from lakeward.airflow.names import MAINTAIN, OBSERVE
 from lakeward.airflow.runs import Started, start_run
-from lakeward.streams.words import count
 
 if TYPE_CHECKING:
     from lakeward.runtime import Project, Runtime
@@ -201,6 +200,8 @@ def _tell_plan(plan: dict[str, Any], *, dry: bool) -> None:
 
 
 def _sentence(seen: dict[str, Any]) -> str:
+    from lakeward.streams.words import count
+
     tables = seen["tables"]
     small = sum(int(each["small_files"]) for each in tables)
     files = sum(int(each["files"]) for each in tables)

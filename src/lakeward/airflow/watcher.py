@@ -9,15 +9,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Hashable
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
-from lakeward.airflow.connections import runtime_async
-from lakeward.control.alarm import Alarm
-from lakeward.control.reconcile import backend_of, registry_of
 from lakeward.errors import LakewardError
+
+if TYPE_CHECKING:
+    from lakeward.control.alarm import Alarm
 
 log = structlog.get_logger(__name__)
 
@@ -48,8 +48,7 @@ class StreamsTrigger(BaseEventTrigger):
         while True:
             try:
                 if alarm is None:
-                    runtime = await runtime_async()
-                    alarm = Alarm(registry_of(runtime), runtime, backend_of(runtime))
+                    alarm = await _alarm()
                     log.info(f"Watching all streams every {pause:g} s")
                 reasons = await asyncio.to_thread(alarm.look)
             except (LakewardError, OSError) as error:
@@ -71,6 +70,16 @@ class StreamsTrigger(BaseEventTrigger):
         """The same for a triggerer without shared streams."""
         async for reasons in type(self).open_shared_stream({"poll_s": self.poll_s}):
             yield _event(reasons)
+
+
+async def _alarm() -> Alarm:
+    # Imported here: every parse of a Dag file imports this module, and only the triggerer needs the rest.
+    from lakeward.airflow.connections import runtime_async
+    from lakeward.control.alarm import Alarm
+    from lakeward.control.reconcile import backend_of, registry_of
+
+    runtime = await runtime_async()
+    return Alarm(registry_of(runtime), runtime, backend_of(runtime))
 
 
 def _event(reasons: list[str]) -> TriggerEvent:
