@@ -21,7 +21,7 @@ log = structlog.get_logger(__name__)
 SCOPES = {
     "": "as each check says",
     "increment": "increment: what landed since the last proof",
-    "window": "window: the newest partitions",
+    "window": "window: what landed in the last 24 hours",
     "table": "table: all of it",
 }
 

@@ -81,7 +81,8 @@ class Engines:
 
     @property
     def jobs(self) -> int:
-        """Spark jobs run so far: stages that ran a task, for under adaptive execution each is a job of its own."""
+        """Spark jobs run so far: stages that ran a task, for under adaptive execution each is a job of its own. Taken
+        from progress reports, so a job of a few milliseconds may be missed."""
         return sum(len(each) for each in self._stages.values())
 
     def _progress(self, stages: Any, inflight_tasks: int, operation_id: str | None, done: bool) -> None:
@@ -160,8 +161,11 @@ def _table(table: str, suite: Suite, order: Order, engines: Engines) -> Result |
         skipped = tuple(each.blank(State.SKIPPED, found.why) for each in asked)
         stands = Verdict(standing["verdict"]) if standing else Verdict.PASS
         return replace(blank, verdict=stands, checks=skipped, note=found.why)
-    size = f"{found.rows:,} rows" if found.rows is not None else "all rows"
-    log.info(f"{table}: {found.why}; {size}, {len(asked)} checks", table=table, to_snapshot=history.head)
+    count, why = found.rows, found.why
+    if order.scope == "table" and found.head is not None:
+        count, why = found.head.total, "the whole table, as asked"
+    size = f"{count:,} rows" if count is not None else "all rows"
+    log.info(f"{table}: {why}; {size}, {len(asked)} checks", table=table, to_snapshot=history.head)
     if order.own_suite and found.base is not None and newest is not None and newest["suite"] != suite.digest:
         log.info(
             f"{table}: the suite changed since the last run; rows up to snapshot {found.base.snapshot} were checked by "
