@@ -26,7 +26,7 @@ from lakeward.runtime import CATALOG, Lake, Launch, Runtime
 from lakeward.stack import ports, private
 from lakeward.stack.postgres import Postgres, environment, pgpass
 
-PATIENCE_S = 240.0
+PATIENCE_S = 900.0
 
 
 def wait_for(what: str, done: Callable[[], Any], timeout_s: float = PATIENCE_S) -> Any:

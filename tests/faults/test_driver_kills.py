@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 STEPS = ("batch-start", "after-stage", "after-quarantine", "before-publish", "after-publish", "before-return")
+
+pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
 
 
 def test_no_step_of_a_batch_loses_or_doubles_a_row_when_the_driver_dies_there(

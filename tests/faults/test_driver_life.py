@@ -7,8 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import psutil
+import pytest
 
 from lakeward.registry import batches, drivers, leases
+
+pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
 
 
 def test_streams_share_a_driver_and_one_that_cannot_run_disturbs_no_other(

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
+pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
+
 
 def test_postgres_away_pauses_commits_and_restarts_nothing(
     private_postgres: Any, private_world: Any, simple: Callable[..., Any]

@@ -69,16 +69,20 @@ class Recorder:
         outcome = done.outcome
         with self._lock:
             self._done[done.stream, done.batch_id] = (time.monotonic(), done)
+        known = {
+            "query_id": outcome.batch.query_id or None,
+            "seq": outcome.seq,
+            "snapshot_id": outcome.snapshot,
+            "complete_through": _moment(done.complete_through),
+        }
         self.note(
             done.stream,
-            query_id=outcome.batch.query_id or None,
             batch_id=done.batch_id,
-            seq=outcome.seq,
-            snapshot_id=outcome.snapshot,
             committed_at=done.committed_at,
-            complete_through=_moment(done.complete_through),
             query_state="running",
             error=None,
+            # A batch that wrote nothing has no snapshot; the newest one stands.
+            **{name: value for name, value in known.items() if value is not None},
         )
         _log.info(
             "batch landed" if not outcome.already else "batch was there already",

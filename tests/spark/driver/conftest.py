@@ -19,7 +19,7 @@ from lakeward.driver.starting import Starter
 from lakeward.driver.wanted import Wanted
 from lakeward.runtime import Lake, Runtime
 
-PATIENCE_S = 240.0
+PATIENCE_S = 900.0
 
 
 @dataclass

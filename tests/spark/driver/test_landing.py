@@ -6,7 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from lakeward.telemetry import failpoints
+
+pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
 
 
 def test_good_rows_land_and_each_kind_of_bad_record_is_kept_with_its_reason(lab: Any) -> None:

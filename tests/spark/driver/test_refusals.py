@@ -12,6 +12,8 @@ import pytest
 from lakeward.errors import Blocked, DependencyDown, SpecError
 from lakeward.streams.failures import FailureClass, classify
 
+pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
+
 
 def test_a_column_the_sql_does_not_find(lab: Any) -> None:
     document = lab.spec(lab.topic(), transform={"sql": "SELECT nn FROM source"})
