@@ -15,14 +15,16 @@ from airflow_service import AirflowService
 
 from lakeward.registry import streams
 
+pytestmark = pytest.mark.timeout(900)  # the first test boots Airflow
+
 
 @pytest.fixture(scope="module")
 def landing(airflow: AirflowService) -> Iterator[AirflowService]:
     """Two streams on one driver that Airflow launched by itself."""
     with airflow.registry() as connection:
         airflow_service.deploy(connection, "flights", "alerts")
-    airflow.eventually(lambda: airflow.running("nyc"), 150, "the driver to be launched")
-    airflow.eventually(lambda: airflow.stream("flights").state == "healthy", 150, "flights to be healthy")
+    airflow.eventually(lambda: airflow.running("nyc"), 400, "the driver to be launched")
+    airflow.eventually(lambda: airflow.stream("flights").state == "healthy", 400, "flights to be healthy")
     yield airflow
     with airflow.registry() as connection:
         streams.set_desired(connection, ["flights", "alerts"], "stopped")
@@ -49,19 +51,19 @@ def test_the_driver_knows_nothing_of_airflow(landing: AirflowService) -> None:
 
 
 def test_a_killed_driver_comes_back_with_a_red_report_and_then_a_green_one(landing: AirflowService) -> None:
-    landing.eventually(lambda: landing.stream("flights").state == "healthy", 120, "flights to be healthy")
+    landing.eventually(lambda: landing.stream("flights").state == "healthy", 400, "flights to be healthy")
     known = {run["dag_run_id"] for run in reports(landing, "flights")}
     before = landing.driver("nyc")
     kill(landing, "nyc")
     landing.eventually(
-        lambda: landing.driver("nyc").token != before.token and landing.running("nyc"), 150, "a new launch"
+        lambda: landing.driver("nyc").token != before.token and landing.running("nyc"), 400, "a new launch"
     )
 
     def fresh(state: str) -> list[dict]:
         return [run for run in reports(landing, "flights") if run["dag_run_id"] not in known and run["state"] == state]
 
-    landing.eventually(lambda: fresh("failed"), 150, "a red report")
-    landing.eventually(lambda: fresh("success"), 180, "a green report")
+    landing.eventually(lambda: fresh("failed"), 400, "a red report")
+    landing.eventually(lambda: fresh("success"), 400, "a green report")
     red, green = fresh("failed")[0], fresh("success")[0]
     assert red["start_date"] < green["start_date"]
     told = landing.log("stream__flights", red["dag_run_id"], "operate")
@@ -71,7 +73,7 @@ def test_a_killed_driver_comes_back_with_a_red_report_and_then_a_green_one(landi
 
 
 def test_a_report_reads_line_by_line_and_changes_nothing(landing: AirflowService) -> None:
-    landing.eventually(lambda: landing.stream("alerts").state == "healthy", 120, "alerts to be healthy")
+    landing.eventually(lambda: landing.stream("alerts").state == "healthy", 400, "alerts to be healthy")
     before = landing.driver("nyc").token
     run = landing.trigger("stream__alerts", op="report")
     assert landing.finished("stream__alerts", run) == "success"
@@ -109,13 +111,13 @@ def test_start_and_stop_are_finite_and_tell_what_happened(airflow: AirflowServic
     with airflow.registry() as connection:
         airflow_service.deploy(connection, "operated", desired="stopped")
     started = airflow.trigger("stream__operated", op="start", comment="the first day")
-    assert airflow.finished("stream__operated", started, 200) == "success"
+    assert airflow.finished("stream__operated", started, 400) == "success"
     assert airflow.stream("operated").desired == "running"
     assert airflow.running("operated")
     assert "started in" in airflow.log("stream__operated", started, "operate")
     stopped = airflow.trigger("stream__operated", op="stop", comment="the last day")
-    assert airflow.finished("stream__operated", stopped, 200) == "success"
-    airflow.eventually(lambda: not airflow.running("operated"), 60, "the driver to end")
+    assert airflow.finished("stream__operated", stopped, 400) == "success"
+    airflow.eventually(lambda: not airflow.running("operated"), 400, "the driver to end")
     with airflow.registry() as connection:
         from lakeward.registry import changes, operations
 

@@ -8,6 +8,8 @@ from airflow_service import AirflowService
 
 from lakeward.connectors.iceberg.catalog import pyiceberg_properties
 
+pytestmark = pytest.mark.timeout(900)  # the first test boots Airflow
+
 
 @pytest.fixture(scope="module")
 def table(airflow: AirflowService) -> str:
@@ -25,7 +27,7 @@ def table(airflow: AirflowService) -> str:
 
 def test_observe_reads_every_table_and_is_green(airflow: AirflowService, table: str) -> None:
     run = airflow.trigger("tables_observe")
-    assert airflow.finished("tables_observe", run, 200) == "success"
+    assert airflow.finished("tables_observe", run, 400) == "success"
     told = airflow.log("tables_observe", run, "observe")
     assert "Looked at 1 table with 3 files" in told
     from lakeward.registry import maintenance
@@ -36,13 +38,13 @@ def test_observe_reads_every_table_and_is_green(airflow: AirflowService, table: 
 
 def test_a_dry_run_of_maintenance_shows_the_plan_and_changes_nothing(airflow: AirflowService, table: str) -> None:
     run = airflow.trigger("tables_maintain", table=table, actions=["compact"], dry_run=True)
-    assert airflow.finished("tables_maintain", run, 200) == "success"
+    assert airflow.finished("tables_maintain", run, 400) == "success"
     assert "compact" in airflow.log("tables_maintain", run, "maintain")
 
 
 def test_maintenance_names_what_is_missing(airflow: AirflowService) -> None:
     run = airflow.trigger("tables_maintain", table="")
-    assert airflow.finished("tables_maintain", run, 200) == "failed"
+    assert airflow.finished("tables_maintain", run, 400) == "failed"
     assert "Name a table" in airflow.log("tables_maintain", run, "maintain")
 
 
@@ -57,11 +59,11 @@ def test_an_unknown_action_is_refused_before_the_run(airflow: AirflowService) ->
 
 def test_a_check_with_nothing_due_is_green_and_says_so(airflow: AirflowService) -> None:
     run = airflow.trigger("quality_check")
-    assert airflow.finished("quality_check", run, 200) == "success"
+    assert airflow.finished("quality_check", run, 400) == "success"
     assert "Nothing is due" in airflow.log("quality_check", run, "check")
 
 
 def test_a_check_of_a_table_without_a_suite_is_red_and_says_why(airflow: AirflowService) -> None:
     run = airflow.trigger("quality_check", table="nyc.nowhere")
-    assert airflow.finished("quality_check", run, 200) == "failed"
+    assert airflow.finished("quality_check", run, 400) == "failed"
     assert "nyc.nowhere" in airflow.log("quality_check", run, "check")

@@ -24,8 +24,8 @@ def survivor(airflow: AirflowService) -> Iterator[AirflowService]:
     """A driver that an Airflow task launched."""
     with airflow.registry() as connection:
         airflow_service.deploy(connection, "survivor")
-    airflow.eventually(lambda: airflow.running("survivor"), 200, "the driver to be launched")
-    airflow.eventually(lambda: airflow.stream("survivor").state == "healthy", 200, "the stream to be healthy")
+    airflow.eventually(lambda: airflow.running("survivor"), 400, "the driver to be launched")
+    airflow.eventually(lambda: airflow.stream("survivor").state == "healthy", 400, "the stream to be healthy")
     yield airflow
     if "airflow-scheduler" not in airflow.processes:
         airflow.start()
@@ -60,12 +60,12 @@ def test_it_survives_the_kill_of_its_operation(airflow: AirflowService) -> None:
         with airflow.registry() as connection:
             airflow_service.deploy(connection, "marked", desired="stopped")
         run = airflow.trigger("stream__marked", op="start")
-        airflow.eventually(lambda: airflow.running("marked"), 200, "the operation to launch the driver")
+        airflow.eventually(lambda: airflow.running("marked"), 400, "the operation to launch the driver")
         driver = airflow.driver("marked")
         path = f"/dags/stream__marked/dagRuns/{run}/taskInstances/operate"
         pid = airflow.call("GET", path).json()["pid"]
         assert airflow.call("PATCH", path, json={"new_state": "failed"}).status_code == 200
-        airflow.eventually(lambda: not psutil.pid_exists(pid) or _ended(pid), 60, "the task to be killed")
+        airflow.eventually(lambda: not psutil.pid_exists(pid) or _ended(pid), 400, "the task to be killed")
         untouched(airflow, driver)
     finally:
         (airflow.runtime.drivers / "mode").unlink()
@@ -105,7 +105,7 @@ def _one_more_pass(service: AirflowService, since: datetime) -> None:
             for run in service.runs("streams_reconcile")[:5]
         )
 
-    service.eventually(passed, 240, "another pass")
+    service.eventually(passed, 400, "another pass")
 
 
 def _ended(pid: int) -> bool:

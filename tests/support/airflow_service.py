@@ -116,7 +116,7 @@ class AirflowService:
                     start_new_session=True,
                 )
         for part in parts:
-            self.eventually(lambda part=part: part.healthy(since), 150, f"{part.name} to be well")
+            self.eventually(lambda part=part: part.healthy(since), 400, f"{part.name} to be well")
 
     def stop(self, *names: str, how: signal.Signals = signal.SIGTERM) -> None:
         """End components (all when none is named) with all they started in their own session."""
@@ -194,7 +194,7 @@ class AirflowService:
     def state(self, dag: str, run: str) -> str:
         return str(self.call("GET", f"/dags/{dag}/dagRuns/{run}").json()["state"])
 
-    def finished(self, dag: str, run: str, within_s: float = 120) -> str:
+    def finished(self, dag: str, run: str, within_s: float = 400) -> str:
         """Wait for a run; `success` or `failed`."""
         self.eventually(lambda: self.state(dag, run) in ("success", "failed"), within_s, f"{dag} {run} to end")
         return self.state(dag, run)

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import airflow_service
+import pytest
+
+from lakeward.airflow.project import declared, named, observe_every
+from lakeward.runtime import Project
+
+
+@pytest.fixture
+def project(tmp_path: Path):
+    with airflow_service.project(tmp_path / "project", "flights", "alerts") as made:
+        yield made
+
+
+def test_every_file_is_a_stream_whatever_is_wrong_with_another(project: Project) -> None:
+    (project.streams / "broken.yaml").write_text("owner: [unclosed\n")
+    found = {item.id: item for item in declared(project)}
+    assert sorted(found) == ["alerts", "broken", "flights"]
+    assert found["flights"].problems == ()
+    assert found["flights"].spec is not None
+    assert found["broken"].spec is None
+    assert "conf/streams/broken.yaml:2:1" in found["broken"].problems[0]
+
+
+def test_a_file_that_cannot_name_a_stream_is_no_dag(project: Project) -> None:
+    (project.streams / "not a name.yaml").write_text("owner: [unclosed\n")
+    assert [item.id for item in declared(project)] == ["alerts", "flights"]
+
+
+def test_a_project_without_streams_has_none(tmp_path: Path) -> None:
+    assert declared(Project(tmp_path)) == []
+
+
+def test_a_task_needs_the_name_alone() -> None:
+    assert named("flights").id == "flights"
+
+
+def test_the_most_impatient_policy_decides_how_often_tables_are_looked_at(project: Project) -> None:
+    assert observe_every(project) is None
+    project.tables_file.write_text("policies:\n  - {match: nyc.*, observe: 2m}\n  - {match: nyc.b, observe: 10m}\n")
+    every = observe_every(project)
+    assert every is not None
+    assert every.total_seconds() == 120
