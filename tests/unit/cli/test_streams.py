@@ -50,6 +50,8 @@ def test_list_has_the_contracts_fields_and_filters(site: Any) -> None:
     assert found[2]["sink"] == "nyc.flights"
     assert found[0]["sink"] == "kafka:delay_alerts"
     assert found[2]["driver"] == {"name": "demo", "backend": None, "handle": None, "host": None}
+    lines = site.lakeward("streams", "list").out.splitlines()
+    assert [line.split()[0] for line in lines] == ["stream", "delay_alerts", "departures_hourly", "flights"]
     core = site.lakeward("streams", "list", "--tag", "core", "-o", "json").json["streams"]
     assert [each["id"] for each in core] == ["flights"]
     assert site.lakeward("streams", "list", "--state", "blocked", "-o", "json").json["streams"] == []
@@ -249,6 +251,7 @@ def test_events_of_a_stream_and_its_driver_read_as_one_timeline(site: Any) -> No
         events.record(connection, "stream", "delay_alerts", "start", "another stream")
     found = site.lakeward("streams", "events", "flights", "-o", "json").json["events"]
     assert [(each["scope"], each["kind"]) for each in found] == [("stream", "start"), ("driver", "launched")]
+    assert site.lakeward("streams", "events", "flights").out.splitlines()[1].endswith("launched  Launched for flights")
     assert len(site.lakeward("streams", "events", "flights", "-n", "1", "-o", "json").json["events"]) == 1
 
 
