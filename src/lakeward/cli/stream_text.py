@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -122,6 +122,29 @@ def _ago(moment: datetime, now: datetime) -> str:
 
 def _moment(moment: datetime | str) -> str:
     return rfc3339(moment) if isinstance(moment, datetime) else moment
+
+
+def table(streams: Sequence[Mapping[str, Any]], now: datetime) -> str:
+    """`streams list`: one line a stream, never folded, the sentence last."""
+    head = ("stream", "state", "for", "into", "why")
+    rows = [
+        (each["id"], each["state"], _ago(each["since"], now), each["sink"] or "-", each["why"] or "-")
+        for each in streams
+    ]
+    return _columns([head, *rows]) if rows else "no streams"
+
+
+def timeline(events: Sequence[Mapping[str, Any]]) -> str:
+    """`streams events`: one line an event, oldest first."""
+    rows = [(rfc3339(each["at"])[:19] + "Z", each["name"], each["kind"], each["text"]) for each in events]
+    return _columns(rows) if rows else "no events"
+
+
+def _columns(rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]) - 1)]
+    return "\n".join(
+        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]) for row in rows
+    )
 
 
 def log_line(line: Mapping[str, Any]) -> str:

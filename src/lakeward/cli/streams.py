@@ -49,6 +49,7 @@ def list_streams(
 ) -> None:
     """Every stream: its state, since when, and why."""
     from lakeward.cli.stream_status import entry
+    from lakeward.cli.stream_text import table
     from lakeward.streams.health import State
 
     words = [each.value for each in State]
@@ -63,7 +64,7 @@ def list_streams(
         and (tag is None or tag in each["tags"])
         and (owner is None or each["owner"] == owner)
     ]
-    state().output.show({"streams": found}, rows="streams", columns=["id", "state", "since", "why", "sink"])
+    state().output.either({"streams": found}, table(found, view.facts.now))
 
 
 @app.command()
@@ -249,16 +250,17 @@ def audit(stream: Stream) -> None:
 @app.command()
 def events(stream: Stream, lines: Lines = 30) -> None:
     """The timeline of a stream and of its driver, oldest first."""
-    from lakeward.registry import events as timeline
+    from lakeward.cli.stream_text import timeline
+    from lakeward.registry import events as recorded
     from lakeward.registry import streams
 
     with state().registry() as connection:
         row = streams.get(connection, stream)
-        found = timeline.newest(connection, "stream", stream, lines)
-        found += timeline.newest(connection, "driver", row.driver, lines)
+        found = recorded.newest(connection, "stream", stream, lines)
+        found += recorded.newest(connection, "driver", row.driver, lines)
     found = sorted(found, key=lambda each: (each["at"], each["id"]))[-lines:]
     shown = [{name: each[name] for name in ("at", "scope", "name", "kind", "text", "fields")} for each in found]
-    state().output.show({"stream": stream, "events": shown}, rows="events", columns=["at", "scope", "kind", "text"])
+    state().output.either({"stream": stream, "events": shown}, timeline(shown))
 
 
 @app.command()

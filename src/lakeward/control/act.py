@@ -27,6 +27,7 @@ from lakeward.streams.words import listed
 log = structlog.get_logger(__name__)
 
 _TAIL_BYTES = 4000
+_MUTTERED = ("WARNING:", "OpenJDK 64-Bit Server VM warning:", "Picked up JAVA_TOOL_OPTIONS:")
 
 
 @dataclass(frozen=True)
@@ -238,4 +239,6 @@ def _last_words(job: Job | None) -> str:
             lines = stream.read().decode(errors="replace").strip().splitlines()
     except OSError:
         return ""
-    return next((line.strip() for line in reversed(lines) if line.strip()), "")[:500]
+    spoken = (line.strip() for line in reversed(lines))
+    # What every JVM mutters at its start explains no death.
+    return next((line for line in spoken if line and not line.startswith(_MUTTERED)), "")[:500]
