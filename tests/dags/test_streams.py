@@ -83,6 +83,14 @@ def test_a_report_reads_line_by_line_and_changes_nothing(landing: AirflowService
     assert landing.driver("nyc").token == before
 
 
+def test_a_run_links_to_the_spark_ui_of_its_driver(landing: AirflowService) -> None:
+    assert landing.call("GET", "/plugins/importErrors").json()["import_errors"] == []
+    run = landing.trigger("stream__alerts", op="report")
+    landing.finished("stream__alerts", run)
+    links = landing.call("GET", f"/dags/stream__alerts/dagRuns/{run}/taskInstances/operate/links").json()
+    assert links["extra_links"] == {"Spark UI": "http://127.0.0.1:4040"}
+
+
 def test_a_blocked_stream_is_red_and_says_what_to_do(landing: AirflowService) -> None:
     with landing.registry() as connection:
         reason = {"reason": "rolled-back", "what": "the table was rolled back under the stream", "why": "10 rows"}

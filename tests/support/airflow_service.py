@@ -229,11 +229,12 @@ def stream_file(name: str) -> str:
 
 @contextmanager
 def project(root: Path, *streams: str) -> Iterator[Project]:
-    """A project with these streams and the repository's own Dag files."""
+    """A project with these streams and the repository's own Dag files and plugin."""
     (root / "conf" / "streams").mkdir(parents=True)
     for name in streams:
         (root / "conf" / "streams" / f"{name}.yaml").write_text(stream_file(name))
-    shutil.copytree(REPOSITORY / "dags", root / "dags", ignore=shutil.ignore_patterns("__pycache__"))
+    for folder in ("dags", "plugins"):
+        shutil.copytree(REPOSITORY / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__"))
     yield Project(root)
 
 

@@ -46,7 +46,7 @@ def main(launch: Launch) -> int:
 def live(connection, launch: Launch, batch: int, *, quiet: bool) -> list[str] | None:
     """One turn of the control loop; the streams that run, None when fenced."""
     me, token, ttl = launch.driver, launch.token, leases.STREAM_TTL
-    if not drivers.beat(connection, me, token, state="running"):
+    if not drivers.beat(connection, me, token, state="running", spark_ui="http://127.0.0.1:4040"):
         return None
     if leases.take(connection, "driver", me, token, me, ttl) is None:
         return None
