@@ -1,6 +1,6 @@
 """The same facts without a JVM: positions, ancestry and the position's compare-and-set through PyIceberg.
 
-For the command line, for maintenance guards and for operations while no driver runs.
+For the command line and for operations while no driver runs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate, ValidatableTableRequirement
 
 from lakeward.connectors.iceberg import ancestry, position
-from lakeward.connectors.iceberg.check import Halt, TableState, check_table
+from lakeward.connectors.iceberg.check import TableState
 from lakeward.connectors.iceberg.position import Position
 from lakeward.errors import Fenced, Refused, Transient
 
@@ -66,21 +66,6 @@ def state_of(metadata: TableMetadata, stream: str, table: str) -> TableState:
         ancestry=walked,
         newest_seq=None if walked.right else ancestry.newest_of(stream, head, look_up),
     )
-
-
-def off_main(table: Table) -> dict[str, Halt]:
-    """Stream id -> why its rows are not all on main, for every position of which that is so.
-
-    Expiry must refuse to run while this is not empty: once the snapshots are expired nobody can tell any more that
-    the table was rolled back. WAP switched off is not among them.
-    """
-    found: dict[str, Halt] = {}
-    for stream in position.streams_of(table.properties):
-        state = state_of(table.metadata, stream, _name(table))
-        halt = check_table(state)
-        if halt is not None and halt.reason != "wap-off":
-            found[stream] = halt
-    return found
 
 
 class _AssertPosition(ValidatableTableRequirement):

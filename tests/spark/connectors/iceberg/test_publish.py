@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 import time
@@ -23,7 +24,8 @@ from lakeward.telemetry import failpoints
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SEQS = 25
+SEQS = int(os.environ.get("LAKEWARD_RACED_SEQS", "10"))
+"""How many batches the two writers race for; more in a run of their own."""
 ROWS = 4
 
 
