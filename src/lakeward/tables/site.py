@@ -73,7 +73,9 @@ class Site:
         """The Iceberg catalog, without a JVM."""
         from pyiceberg.catalog import load_catalog
 
-        return load_catalog(CATALOG, **pyiceberg_properties(self.runtime.lake, self.runtime.pgpass))
+        # Said, because PyIceberg otherwise guesses at every table and logs that it did.
+        files = {"py-io-impl": "pyiceberg.io.pyarrow.PyArrowFileIO"}
+        return load_catalog(CATALOG, **files | pyiceberg_properties(self.runtime.lake, self.runtime.pgpass))
 
     def names(self) -> list[str]:
         """Every Iceberg table of the catalog, sorted.

@@ -44,8 +44,9 @@ def connect_server(lake: Lake, postgres: Any, tmp_path_factory: pytest.TempPathF
     folder = tmp_path_factory.mktemp("connect")
     jars.ensure()
     port = ports.any_free()
-    conf = addresses.spark_conf(lake) | stack_connect.server_conf(port, "1g")
+    conf = addresses.spark_conf(lake) | stack_connect.server_conf(port, "1g", folder / "temporary")
     conf |= {"spark.sql.warehouse.dir": str(folder / "warehouse"), "spark.local.dir": str(folder / "local")}
+    (folder / "temporary").mkdir()
     home = jars.pyspark_jars().parent
     command = [str(home / "bin" / "spark-submit"), "--jars", ",".join(str(jar) for jar in jars.spark_classpath())]
     for name, value in conf.items():
