@@ -40,7 +40,7 @@ def server_conf(port: int, heap: str, temporary: Path) -> dict[str, str]:
     }
 
 
-def answers(address: str, token: str, timeout_s: float = 10) -> bool:
+def answers(address: str, token: str, timeout_s: float = 30) -> bool:
     """Whether the server accepts the token and runs a statement in a session.
 
     The client library would cost three seconds of imports for this one question, so the two requests are written in

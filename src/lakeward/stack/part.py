@@ -20,7 +20,7 @@ class Part(ABC):
 
     name: str
     group: str
-    patience_s: float = 300  # how long a start may take on a slow machine
+    patience_s: float = 600  # how long a start may take on a slow machine
 
     def __init__(self, site: Site) -> None:
         self.site = site

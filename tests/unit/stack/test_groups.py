@@ -1,0 +1,25 @@
+"""What `--only` starts."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakeward.errors import SpecError
+from lakeward.stack import groups
+
+
+def test_everything_unless_asked() -> None:
+    assert groups.resolve(None) == {"postgres", "kafka", "connect", "airflow"}
+
+
+def test_what_a_part_needs_comes_along() -> None:
+    assert groups.resolve(["kafka"]) == {"kafka"}
+    assert groups.resolve(["airflow"]) == {"airflow", "postgres"}
+    assert groups.resolve(["connect", "kafka"]) == {"connect", "kafka", "postgres"}
+
+
+def test_an_unknown_part_is_named_with_the_known_ones() -> None:
+    with pytest.raises(SpecError, match="postgers") as error:
+        groups.resolve(["postgers"])
+    assert "postgres, kafka" in error.value.why
+    assert error.value.exit_code == 2

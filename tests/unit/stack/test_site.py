@@ -1,0 +1,52 @@
+"""The addresses everybody else reads, and the environment programs get."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from lakeward.jars import Java
+from lakeward.runtime import Home, Project, Runtime
+from lakeward.stack.site import Site
+from lakeward.stack.state import WANTED_PORTS
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(Project(tmp_path), Home(tmp_path / "home"), dict(WANTED_PORTS), Java(Path("/j/bin/java"), 17))
+
+
+def test_what_is_written_is_what_others_load(site: Site) -> None:
+    site.write()
+    runtime = Runtime.load(site.home.runtime_file)
+    assert runtime == site.runtime()
+    assert runtime.registry_url_file.read_text().strip() == "postgresql+psycopg2://lakeward@127.0.0.1:15432/lakeward"
+    assert runtime.connect == "localhost:15002"
+    assert runtime.lake.user == "catalog"
+    assert runtime.connect_token_file is not None
+    assert len(runtime.connect_token_file.read_text().strip()) >= 32
+    assert runtime.pgpass is not None
+    assert "127.0.0.1:15432:*:catalog:" in runtime.pgpass.read_text()
+
+
+def test_the_catalogs_password_file_opens_nothing_else(site: Site) -> None:
+    site.write()
+    users = {line.split(":")[3] for line in site.catalog_pgpass.read_text().splitlines()}
+    assert users == {"catalog"}
+
+
+def test_programs_inherit_only_what_is_named(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__CORE__EXECUTOR", "SequentialExecutor")
+    monkeypatch.setenv("PGPASSWORD", "x")
+    monkeypatch.setenv("https_proxy", "http://proxy:3128")
+    monkeypatch.setenv("no_proxy", "intranet")
+    environment = site.environment(MORE="yes")
+    assert "AIRFLOW__CORE__EXECUTOR" not in environment
+    assert "PGPASSWORD" not in environment
+    assert environment["https_proxy"] == "http://proxy:3128"
+    assert environment["no_proxy"] == "intranet,localhost,127.0.0.1", "our own parts are never asked through a proxy"
+    assert environment["PGPASSFILE"] == str(site.home.pgpass)
+    assert environment["PATH"].split(os.pathsep)[1] == "/j/bin"
+    assert environment["MORE"] == "yes"
