@@ -24,7 +24,10 @@ def test_a_column_the_sql_does_not_find(lab: Any) -> None:
 
 
 def test_a_sink_table_with_other_columns_names_them(lab: Any) -> None:
-    lab.spark.sql(f"CREATE TABLE lake.{lab.namespace}.t (n STRING, extra INT) USING iceberg")
+    lab.spark.sql(
+        f"CREATE TABLE lake.{lab.namespace}.t (n STRING, extra INT) USING iceberg "
+        "TBLPROPERTIES ('write.wap.enabled'='true')"
+    )
     document = lab.spec(lab.topic(), transform={"sql": "SELECT n, s AS other FROM source"}, lineage="none")
     with pytest.raises(SpecError) as raised:
         lab.start(document)

@@ -2,8 +2,8 @@
 
 Spark's `from_json` alone lets much pass: text after the object is ignored, an array is taken for its first element,
 malformed UTF-8 is replaced, a tombstone becomes a row of nulls. So the value is parsed inside an envelope,
-`{"r":[<value>,{"<mark>":true}]}`: whatever does not end where the value should end breaks the envelope or changes its
-length. The parser says in the corrupt-record column when any field, at any depth, had a value of another type.
+`{"<mark>":[<value>,{"<mark>":true}]}`: whatever does not end where the value should end breaks the envelope or changes
+its length. The parser says in the corrupt-record column when any field, at any depth, had a value of another type.
 
 Accepted, because nothing is lost: any JSON value where STRING is declared (its text is kept), whole numbers where
 DOUBLE is, epoch seconds where TIMESTAMP is, keys that are not declared. Not accepted, unlike Spark's defaults: NaN,
@@ -85,17 +85,17 @@ class JsonDecoder:
         from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
 
         text = F.col(VALUE).cast("string")
-        wrapped = F.concat(F.lit('{"r":['), text, F.lit(f',{{"{self._mark}":true}}]}}'))
+        wrapped = F.concat(F.lit(f'{{"{self._mark}":['), text, F.lit(f',{{"{self._mark}":true}}]}}'))
+        elements = F.col(f"_lw_p.{self._mark}")
         parsed = raw.select(*(F.col(f"`{c}`") for c in keep), F.col(VALUE), self._parse(wrapped).alias("_lw_p"))
-        record = F.try_element_at(F.col("_lw_p.r"), F.lit(1))
+        record = F.try_element_at(elements, F.lit(1))
         staged = parsed.select(
             *(F.col(f"`{c}`") for c in keep),
             F.col(VALUE),
             record.alias("_lw_record"),
             F.col(f"_lw_p.{_CORRUPT}").isNotNull().alias("_lw_broken"),
             F.coalesce(
-                (F.size(F.col("_lw_p.r")) == 2)
-                & F.try_element_at(F.col("_lw_p.r"), F.lit(2))[self._mark].eqNullSafe(F.lit(True)),
+                (F.size(elements) == 2) & F.try_element_at(elements, F.lit(2))[self._mark].eqNullSafe(F.lit(True)),
                 F.lit(False),
             ).alias("_lw_whole"),
         )
@@ -118,7 +118,7 @@ class JsonDecoder:
         from pyspark.sql.types import ArrayType, BooleanType, StringType, StructField, StructType
 
         element = StructType([*self.schema.fields, StructField(self._mark, BooleanType())])
-        envelope = StructType([StructField("r", ArrayType(element)), StructField(_CORRUPT, StringType())])
+        envelope = StructType([StructField(self._mark, ArrayType(element)), StructField(_CORRUPT, StringType())])
         options = {
             "mode": "PERMISSIVE",
             "columnNameOfCorruptRecord": _CORRUPT,
