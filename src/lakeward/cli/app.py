@@ -12,6 +12,7 @@ import typer
 from lakeward import __version__
 from lakeward.cli import config, context, demo, deploy, doctor, init, quality, sql, stack, streams, tables
 from lakeward.errors import LakewardError
+from lakeward.telemetry import logs
 
 EPILOG = (
     "Everywhere: -o table|json, --project DIR (or LAKEWARD_PROJECT; default: here), --home DIR (or LAKEWARD_HOME; "
@@ -54,6 +55,7 @@ def version() -> None:
 def main(argv: list[str] | None = None) -> None:
     """Entry point: the one place where a foreseen error becomes three lines and an exit code."""
     rest = context.take_common_options(sys.argv[1:] if argv is None else argv)
+    logs.to_stderr()  # structlog's own default is stdout, where only data may stand
     try:
         app(rest)
     except LakewardError as error:

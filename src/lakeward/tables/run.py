@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import structlog
 
-from lakeward.errors import LakewardError, SpecError, Terminal
+from lakeward.errors import LakewardError, SpecError
 from lakeward.registry import maintenance
 from lakeward.runtime import Project, Runtime
 from lakeward.tables.guard.positions import block_streams
@@ -113,15 +113,14 @@ def wanted_actions(actions: Collection[str] | None) -> tuple[str, ...]:
     """The named actions in the order they are done.
 
     Raises:
-        SpecError: one is not known.
-        Terminal: one is known and not there yet.
+        SpecError: one is not known, or not there yet.
     """
     known = (*ORDER, "deletes", "orphans", "metadata", "restore")
     for each in actions or ():
         if each not in known:
             raise SpecError(f"There is no action {each!r}", why=f"actions: {', '.join(ORDER)}")
         if each not in ORDER:
-            raise Terminal(f"Not yet: {each}", why=f"actions that work now: {', '.join(ORDER)}")
+            raise SpecError(f"Not yet: {each}", why=f"actions that work now: {', '.join(ORDER)}")
     return tuple(each for each in ORDER if not actions or each in actions)
 
 
