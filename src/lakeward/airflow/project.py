@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lakeward.runtime import Project
+    from lakeward.spec.settings import Settings
     from lakeward.spec.stream import StreamSpec
 
 
@@ -58,6 +59,14 @@ def _id(stem: str) -> str | None:
         return str(StreamId(stem))
     except ValueError:
         return None
+
+
+def settings() -> Settings:
+    """The project's settings; what is wrong in the file is left at its default, `config validate` tells it."""
+    from lakeward.runtime import Project
+    from lakeward.spec.loader import load_project
+
+    return load_project(Project.locate()).settings
 
 
 def observe_every(project: Project) -> timedelta | None:

@@ -58,8 +58,13 @@ def build(every: timedelta = EVERY) -> DAG:
         dagrun_timeout=timedelta(minutes=5),
         **options(owner="lakeward", tags=["streams"], doc=DOC),
     ) as dag:
-
-        @task(execution_timeout=timedelta(minutes=2), doc_md="Look at all streams and do what is due.")
+        # Before anything else that waits for one of the few slots: supervision does not queue behind maintenance.
+        @task(
+            execution_timeout=timedelta(minutes=2),
+            priority_weight=1000,
+            weight_rule="absolute",
+            doc_md="Look at all streams and do what is due.",
+        )
         def reconcile() -> None:
             from lakeward.airflow.connections import runtime
 
@@ -82,18 +87,19 @@ def look_and_act(
     Raises:
         DependencyDown: the registry cannot be reached.
     """
+    from lakeward.airflow.project import settings
     from lakeward.control import report
     from lakeward.control.reconcile import reconcile_once, registry_of
 
     connect = registry_of(runtime)
     end = time.monotonic() + box_s
     while True:
-        summary = reconcile_once(connect, runtime, holder="Airflow", **pass_options)
+        summary = reconcile_once(connect, runtime, holder="Airflow", settings=settings, **pass_options)
         log.info(summary.text)
         with connect() as connection:
             due = report.due(connection)
         for item in due:
-            conf = {"op": "report", "comment": "the state of the stream changed"}
+            conf = {"op": "report", "comment": "the state of the stream changed", "found": item.found}
             became = start(stream_dag_id(item.stream), item.run, conf)
             log.info(f"Report of stream {item.stream}: {became}", run_id=item.run)
         if summary.after_s is None or time.monotonic() + summary.after_s > end:

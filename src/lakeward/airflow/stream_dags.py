@@ -60,6 +60,7 @@ def carry_out(stream: str, params: dict[str, Any], *, author: str) -> None:
         AirflowFailException: it did not succeed, or (report) the stream is in trouble: the run ends red.
     """
     from lakeward.airflow.connections import runtime
+    from lakeward.airflow.project import settings
     from lakeward.control.operate import Operation, Operator
     from lakeward.control.reconcile import registry_of
     from lakeward.errors import LakewardError
@@ -67,12 +68,13 @@ def carry_out(stream: str, params: dict[str, Any], *, author: str) -> None:
     try:
         addresses = runtime()
         if params["op"] == "report":
-            return _report(stream, addresses)
+            return _report(stream, addresses, params.get("found"))
         operator = Operator(
             registry_of(addresses),
             addresses,
             author=author,
             holder=f"stream__{stream}",
+            settings=settings,
             timeout_s=float(params["timeout_min"]) * 60,
         )
         operator.run(
@@ -84,7 +86,7 @@ def carry_out(stream: str, params: dict[str, Any], *, author: str) -> None:
     return None
 
 
-def _report(stream: str, addresses: Any) -> None:
+def _report(stream: str, addresses: Any, found: str | None) -> None:
     from lakeward.control import look, report
     from lakeward.control.reconcile import backend_of, registry_of
     from lakeward.registry import streams
@@ -94,13 +96,13 @@ def _report(stream: str, addresses: Any) -> None:
     with connect() as connection:
         row = streams.get(connection, stream)
         facts = look.read(connection)
-    told = report.block(facts, look.ask(backend_of(addresses), facts), row)
+    told = report.block(facts, look.ask(backend_of(addresses), facts), row, found)
     for line in told.lines:
         (log.error if told.trouble else log.info)(line)
     with connect() as connection:
         report.told(connection, told)
     if told.trouble:
-        raise AirflowFailException(f"Stream {stream} is {told.verdict.state}: {told.verdict.why}")
+        raise AirflowFailException(f"Stream {stream}: {told.lines[0]}")
     if told.verdict.state not in SETTLED:
         log.info(f"Stream {stream} is on its way: {told.verdict.why}")
 
@@ -121,6 +123,14 @@ def _params() -> dict[str, Param]:
             title="Comment",
             maxLength=500,
             description_md="Why. It is kept with the change, for whoever reads it at 3 a.m.",
+        ),
+        "found": Param(
+            None,
+            type=["null", "string"],
+            title="Trouble that was found",
+            description_md="Set by `streams_reconcile`. A report about trouble is red although it may be over by now; "
+            "a green one follows.",
+            section="More",
         ),
         "timeout_min": Param(
             5,

@@ -46,13 +46,14 @@ class Actor:
 
     Attributes:
         connect: opens a transaction on the registry.
+        settings: gives the project's settings; asked only when something is launched.
         chance: gives a float in [0, 1), for jitter.
     """
 
     connect: Connect
     runtime: Runtime
     backend: Backend
-    settings: Settings
+    settings: Callable[[], Settings]
     chance: Callable[[], float]
 
     def do(self, decision: Decision, facts: Facts) -> Done | None:
@@ -84,7 +85,7 @@ class Actor:
             token=token,
             folder=launch_folder(self.runtime.drivers, name),
             runtime=self.runtime,
-            conf=conf(specs, self.settings.driver(name)),
+            conf=conf(specs, self.settings().driver(name)),
         )
         try:
             job = self.backend.start(launch)
@@ -187,7 +188,8 @@ class Actor:
         delay: timedelta | None = attempt.delay
         wanted = {item.id for item in facts.streams if item.desired == "running"}
         if delay is None:
-            for stream in wanted.intersection(blame):
+            to_blame = wanted.intersection(blame)
+            for stream in to_blame:
                 reason = {
                     "reason": kind.value,
                     "what": text.splitlines()[0],
@@ -198,7 +200,9 @@ class Actor:
                 events.record(
                     connection, "stream", stream, "blocked", f"Waits for a person: {reason['what']}", **reason
                 )
-            if not wanted.issubset(blame):
+            if not to_blame:
+                delay = restart.BASE  # nobody is left to wait for a person: trying again in circles helps nobody
+            elif wanted - to_blame:
                 delay = timedelta(0)  # the other streams of this driver have done nothing wrong
         restarts.record(
             connection,

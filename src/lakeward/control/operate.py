@@ -69,7 +69,7 @@ class Operator:
     author: str
     holder: str
     backend: Backend | None = None
-    settings: Settings | None = None
+    settings: Settings | Callable[[], Settings] | None = None
     timeout_s: float = TIMEOUT_S
     sleep: Callable[[float], None] = time.sleep
 

@@ -107,7 +107,7 @@ def reconcile_once(
     backend: Backend | None = None,
     *,
     holder: str,
-    settings: Settings | None = None,
+    settings: Settings | Callable[[], Settings] | None = None,
     chance: Callable[[], float] = random.random,
     ttl: timedelta = LEASE_TTL,
     calm_s: float = leases.STREAM_TTL.total_seconds(),
@@ -119,7 +119,7 @@ def reconcile_once(
         runtime: addresses handed to launched drivers.
         backend: where drivers run; the runtime's own when None.
         holder: who reconciles, as others will read it.
-        settings: the project's settings, for the size of drivers.
+        settings: the project's settings, for the size of drivers, or what reads them when they are needed.
         chance: gives a float in [0, 1), for the jitter of back-off.
         ttl: life of the lease `reconcile`, longer than a pass.
         calm_s: for how long nothing is launched after the registry answered again.
@@ -138,7 +138,7 @@ def reconcile_once(
                 other = leases.current(connection, "reconcile").get("streams")
                 return Summary(held_by=other.holder if other else "somebody else")
         try:
-            actor = Actor(connect, runtime, backend or backend_of(runtime), settings or Settings(), chance)
+            actor = Actor(connect, runtime, backend or backend_of(runtime), _asked(settings), chance)
             return _pass(actor, calm, begun)
         finally:
             with connect() as connection:
@@ -146,6 +146,12 @@ def reconcile_once(
     except DependencyDown:
         calm.lost()
         raise
+
+
+def _asked(settings: Settings | Callable[[], Settings] | None) -> Callable[[], Settings]:
+    if settings is None or isinstance(settings, Settings):
+        return lambda: settings or Settings()
+    return settings
 
 
 def _pass(actor: Actor, calm: Calm, begun: float) -> Summary:

@@ -34,34 +34,47 @@ _UNKEPT_SINKS = ("kafka", "console", "python", "memory")
 
 @dataclass(frozen=True)
 class Report:
-    """The block about one stream."""
+    """The block about one stream. `found`: the trouble this report was asked for, which may be over by now."""
 
     stream: str
     verdict: Verdict
     lines: tuple[str, ...]
+    found: str | None = None
 
     @property
     def trouble(self) -> bool:
-        """Whether the stream is down, or nobody can say."""
-        return self.verdict.state in TROUBLE
+        """Whether it tells of trouble: the stream is down, nobody can say, or it was down when the report was due."""
+        return self.verdict.state in TROUBLE or self.found is not None
 
 
 @dataclass(frozen=True)
 class Due:
-    """A report that has to be told: `run` names it, the same for the same state however often it is found due."""
+    """A report that has to be told.
+
+    `run` names it, the same for the same state however often it is found due; `found` is the trouble in a sentence.
+    """
 
     stream: str
     run: str
+    found: str | None = None
 
 
-def block(facts: Facts, found: Sequence[Job] | None, stream: Stream) -> Report:
-    """The block about one stream, from what the registry and the backend say."""
-    judged = verdict(look.sight(facts, found, stream))
+def block(facts: Facts, jobs: Sequence[Job] | None, stream: Stream, found: str | None = None) -> Report:
+    """The block about one stream, from what the registry and the backend say.
+
+    Args:
+        jobs: what the backend answered.
+        found: the trouble the report is about, when it was found earlier: it is told although it may be over.
+    """
+    judged = verdict(look.sight(facts, jobs, stream))
     seen = facts.observations.get(stream.id)
     since = (facts.now - stream.since).total_seconds() if stream.state == judged.state.value else 0.0
     progress = (seen.progress if seen is not None else None) or {}
+    now = f"{judged.state.value.upper()} since {span(since)}: {judged.why}"
+    if judged.state in TROUBLE:
+        found = None  # it is not over: what is true now is what matters
     lines = [
-        f"{judged.state.value.upper()} since {span(since)}: {judged.why}",
+        now if found is None else f"{found}; by now it is {now}",
         f"Data: {_data(facts, stream, judged, seen)}",
         f"Landed: {_landed(seen)}",
         f"Waiting: {_waiting(seen)}",
@@ -73,7 +86,7 @@ def block(facts: Facts, found: Sequence[Job] | None, stream: Stream) -> Report:
         f"Logs: {_logs(facts, stream)}",
         f"Next: {_next(stream, judged)}",
     ]
-    return Report(stream.id, judged, tuple(lines))
+    return Report(stream.id, judged, tuple(lines), found)
 
 
 def told(connection: Connection, report: Report) -> None:
@@ -100,7 +113,10 @@ def due(connection: Connection) -> list[Due]:
         worsens = state is State.BLOCKED and before.get("state") != state.value
         ends = state in SETTLED and bool(before.get("trouble"))
         if begins or worsens or ends:
-            wanted.append(Due(stream.id, f"report__{state.value}__{stream.since:%Y-%m-%dT%H-%M-%S}"))
+            run = f"report__{state.value}__{stream.since:%Y-%m-%dT%H-%M-%S}"
+            moment = f"{stream.since:%H:%M:%S} UTC"
+            trouble = f"At {moment} it was {state.value.upper()}: {stream.why}" if state in TROUBLE else None
+            wanted.append(Due(stream.id, run, trouble))
     return wanted
 
 

@@ -77,6 +77,17 @@ def test_failures_are_told_with_what_was_tried(told, connected) -> None:
     assert "Restarts: 1 in 24 h, no further attempt by itself" in lines
 
 
+def test_trouble_that_is_over_is_told_all_the_same(told, connected) -> None:
+    now = told()
+    with connected() as connection:
+        facts = look.read(connection)
+        row = streams.get(connection, "flights")
+        found = report.block(facts, [], row, "At 03:00:00 UTC it was STALLED: no batch for 6 min")
+    assert not now.trouble
+    assert found.trouble
+    assert found.lines[0].startswith("At 03:00:00 UTC it was STALLED: no batch for 6 min; by now it is STARTING since")
+
+
 def tell(connection, state: State) -> None:
     report.told(connection, report.Report("flights", Verdict(state, "because"), ("line one",)))
 
