@@ -61,6 +61,7 @@ class LagThread:
         self._watched = watched
         self._note = note
         self._meters: dict[tuple[str, str], Meter] = {}
+        self._said = ""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="lag", daemon=True)
 
@@ -78,8 +79,12 @@ class LagThread:
                 self.once()
             except DependencyDown:
                 continue  # the streams say themselves that their broker is away
-            except Exception:  # noqa: BLE001  # named boundary: measuring must not end because one answer was odd
-                _log.exception("lag could not be measured")
+            except Exception as error:  # noqa: BLE001  # named boundary: measuring must not end for one odd answer
+                if str(error) != self._said:
+                    _log.exception("lag cannot be measured")
+                self._said = str(error)
+            else:
+                self._said = ""
 
     def once(self) -> None:
         """Measure all streams now, each broker asked once."""
