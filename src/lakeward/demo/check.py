@@ -39,7 +39,10 @@ KILL_BETWEEN = (0.2, 0.7)
 HELD_BACK = 0.15
 """Share of the records that is only produced after the kill: the driver never dies with all its work done."""
 PLANTED = 40
+TRICKLE, TURN_S, TURNS = 150, 6.0, 4
+"""A little more than a trigger apart: each turn is a batch of its own, four make late fragments."""
 _LOOK_S = 1.0
+_GREEN = ("pass", "warn")
 
 
 @dataclass(frozen=True)
@@ -89,25 +92,26 @@ class Check:
         sender = Sender(self.stand.bootstrap, TOPIC)
         lake = DemoLake(self.stand.runtime)
         year = flights.load()
-        with _Producing(self, sender, self._paced(year)) as producing:
+        records = flights.replay(year, seed=self.wanted.seed, laps=None)
+        with _Producing(self, sender, self._paced(records)) as producing:
             self._first_row(lake, producing)
             self._kill(lake, dice, producing)
         self._tell(f"{sender.total:,} records are in the broker: {_kinds(sender)}")
         self._all_landed(lake)
         self._settled(lake)
-        before = self._quality_green(lake)
-        self._maintenance(lake)
-        self._quality_held(lake, sender, flights.planted(year, PLANTED, seed=self.wanted.seed, near=_EARLY), before)
+        self._quality_green()
+        self._maintenance(sender, records)
+        self._all_landed(lake)
+        self._quality_green()
+        self._quality_held(lake, sender, flights.planted(year, PLANTED, seed=self.wanted.seed, near=_EARLY))
         self._settled(lake)
         self._prove_all(lake)
         self.report.dag_runs = self.stand.airflow.run_counts()
 
-    def _paced(self, year: Any) -> Iterator[Record]:
-        """The records; the last part waits until the driver was killed."""
+    def _paced(self, records: Iterator[Record]) -> Iterator[Record]:
+        """The records asked for; the last part waits until the driver was killed."""
         early = round(self.wanted.records * (1 - HELD_BACK))
-        for number, record in enumerate(
-            islice(flights.replay(year, seed=self.wanted.seed, laps=None), self.wanted.records)
-        ):
+        for number, record in enumerate(islice(records, self.wanted.records)):
             if number == early:
                 self._killed.wait(self.wanted.patience_s)
             yield record
@@ -185,27 +189,25 @@ class Check:
         seen = look.verdicts(facts, look.ask(backend_of(self.stand.runtime), facts))
         return {name: verdict.state.value for name, verdict in seen.items()}
 
-    def _quality_green(self, lake: DemoLake) -> int | None:
-        """A check run over everything landed; returns where `verified` stands."""
+    def _quality_green(self) -> None:
+        """A check run over everything landed: `verified` must stand at what it checked."""
         run = self._check_run()
-        self.report.claim(run["verdict"] in ("pass", "warn"), f"the check of good rows ended {run['verdict']}")
+        self.report.claim(run["verdict"] in _GREEN, f"the check of good rows ended {run['verdict']}")
         self.report.claim(
             run["verified_snapshot"] is not None and run["verified_snapshot"] == run["to_snapshot"],
             f"verified stands at {run['verified_snapshot']}, not at the checked {run['to_snapshot']}",
         )
         self._tell(f"checks: {run['verdict']}, verified up to snapshot {run['verified_snapshot']}")
-        verified: int | None = run["verified_snapshot"]
-        return verified
 
-    def _quality_held(self, lake: DemoLake, sender: Sender, bad: list[Record], verified: int | None) -> None:
-        """Rows that decode and are wrong: they land, and the check holds `verified` where it was."""
-        with self.stand.registry() as connection:
-            newest = next(iter(verifications.newest(connection, TABLE, limit=1)))
-        verified = newest["verified_snapshot"] or verified  # maintenance may have been followed by a run of its own
+    def _quality_held(self, lake: DemoLake, sender: Sender, bad: list[Record]) -> None:
+        """Rows that decode and are wrong: they land, and the check leaves `verified` where it was."""
         sender.send(bad, per_second=1000.0)
         self._tell(f"{len(bad)} rows without a carrier are planted")
         self._until("the planted rows are landed", lambda: not self._behind(lake))
         run = self._check_run()
+        with self.stand.registry() as connection:
+            earlier = verifications.newest(connection, TABLE, limit=1000)
+        verified = next((each["verified_snapshot"] for each in earlier if each["verdict"] in _GREEN), None)
         self.report.claim(run["verdict"] == "hold", f"the check of planted rows ended {run['verdict']}, not hold")
         self.report.claim(
             run["verified_snapshot"] == verified, f"verified moved from {verified} to {run['verified_snapshot']}"
@@ -233,16 +235,23 @@ class Check:
         airflow = self.stand.airflow
         return airflow.wait(dag, airflow.trigger(dag, conf, note), self.wanted.patience_s)
 
-    def _maintenance(self, lake: DemoLake) -> None:
-        """Trigger `tables_maintain` until a compaction and an expiry are done and verified."""
+    def _maintenance(self, sender: Sender, more: Iterator[Record]) -> None:
+        """Trickle flights, so that small files gather while `tables_maintain` works beside the stream.
+
+        Until a compaction and an expiry are done and verified.
+        """
         deadline = time.monotonic() + self.wanted.patience_s
-        while {"compact", "expire"} - self._verified_actions().keys():
+        turns = 0
+        while missing := sorted({"compact", "expire"} - self._verified_actions().keys()):
             if time.monotonic() > deadline:
-                missing = sorted({"compact", "expire"} - self._verified_actions().keys())
                 self.report.problems.append(f"no verified {' and no verified '.join(missing)} of {TABLE}")
                 break
-            self._run_dag("tables_maintain", {"table": TABLE}, "demo: maintain now")
-            time.sleep(2 * _LOOK_S)
+            sender.send(islice(more, TRICKLE), per_second=1000.0)
+            turns += 1
+            if turns % TURNS == 0:
+                self._run_dag("tables_maintain", {"table": TABLE}, "demo: maintain now")
+            else:
+                time.sleep(TURN_S)
         done = self._verified_actions()
         compact, expire = done.get("compact", {}), done.get("expire", {})
         self.report.tables.append(
