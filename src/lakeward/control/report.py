@@ -186,7 +186,11 @@ def _restarts(facts: Facts, stream: Stream) -> str:
     following = "no further attempt by itself"
     if failure.next_attempt_at is not None:
         wait = (failure.next_attempt_at - facts.now).total_seconds()
-        following = f"attempt {failure.attempt} {f'in {span(wait)}' if wait > 0 else f'was due {span(-wait)} ago'}"
+        driver = facts.drivers.get(stream.driver)
+        if driver is not None and driver.launched_at > failure.at:
+            following = f"attempt {failure.attempt} was launched {span(driver.launched_s)} ago"
+        else:
+            following = f"attempt {failure.attempt} {f'in {span(wait)}' if wait > 0 else f'is due since {span(-wait)}'}"
     return f"{number} in 24 h, {following}"
 
 
