@@ -114,3 +114,10 @@ def _release(spark: SparkSession) -> None:
         spark.stop()
     except Exception as error:  # noqa: BLE001  the session's work is done or lost already; the server forgets it by time
         log.warning("A Spark Connect session could not be released", error=type(error).__name__)
+    # pyspark's finalizer closes the client once more, which joins a thread pool all sessions of the process share; when
+    # the garbage collector runs it in a thread of that very pool, the process hangs for ever. Closed is closed.
+    spark.client.close = _closed_already
+
+
+def _closed_already() -> None:
+    return None
