@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import textwrap
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -25,5 +26,7 @@ def options(*, owner: str, tags: list[str], doc: str, **more: Any) -> dict[str, 
     }
 
 
-FINITE = timedelta(minutes=30)
-"""No task of Lakeward's runs for ever."""
+def quiet_libraries() -> None:
+    """Keep a task's log to its own sentences: PyIceberg tells of every file system it opens."""
+    for name in ("pyiceberg", "py4j", "urllib3"):
+        logging.getLogger(name).setLevel(logging.WARNING)

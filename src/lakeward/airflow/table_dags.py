@@ -11,7 +11,7 @@ from airflow.sdk import DAG, AssetAlias, DeltaTriggerTimetable, Param, task
 from airflow.sdk.exceptions import AirflowFailException
 
 from lakeward.airflow import assets
-from lakeward.airflow.common import options
+from lakeward.airflow.common import options, quiet_libraries
 from lakeward.airflow.names import MAINTAIN, OBSERVE
 from lakeward.airflow.runs import Started, start_run
 
@@ -104,6 +104,7 @@ def look_and_start(
     """
     from lakeward.tables.run import observe
 
+    quiet_libraries()
     seen = observe(runtime, project)
     log.info(_sentence(seen))
     if seen["due"] and busy():
@@ -166,6 +167,7 @@ def maintain_one(runtime: Runtime, project: Project, params: dict[str, Any], *, 
     from lakeward.errors import LakewardError
     from lakeward.tables.run import maintain
 
+    quiet_libraries()
     table = str(params.get("table") or "").strip()
     if not table:
         raise AirflowFailException("Name a table: namespace.table. `lakeward tables health` lists them.")
