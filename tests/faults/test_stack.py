@@ -17,11 +17,13 @@ from pathlib import Path
 import psutil
 import psycopg2
 import pytest
+from pyiceberg.catalog import load_catalog
 
 from lakeward import jars
+from lakeward.connectors.iceberg.catalog import pyiceberg_properties
 from lakeward.errors import LakewardError, Refused, Unhealthy
-from lakeward.runtime import Home, Project, Runtime
-from lakeward.stack import ports, session
+from lakeward.runtime import CATALOG, Home, Project, Runtime
+from lakeward.stack import connect, ports, session
 from lakeward.stack.stack import Stack
 from lakeward.stack.state import StackState
 
@@ -194,9 +196,9 @@ def test_no_secret_stands_on_a_command_line(stack: Stack) -> None:
     assert len(secrets) >= 3
     assert len(lines) >= 2
     assert not [line for line in lines for secret in secrets if secret in line]
-    for file in [*stack.home.secrets.iterdir(), stack.home.runtime_file, *(stack.home.root / "supervisor").iterdir()]:
-        if file.is_file():
-            assert file.stat().st_mode & 0o077 == 0, file
+    written = [*stack.home.secrets.iterdir(), *(stack.home.root / "supervisor").glob("*.json"), stack.home.runtime_file]
+    assert len(written) >= 8
+    assert not [file for file in written if file.stat().st_mode & 0o077]
 
 
 def command(stack: Stack, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -265,3 +267,34 @@ def test_drivers_are_stopped_between_airflow_and_the_databases(stack: Stack) -> 
         stack.down(stop_drivers, lambda line: None)
     assert answered == [(1,)], "PostgreSQL still answers while drivers finish their batch"
     assert pid_of(stack), "and it is not taken away from a driver that goes on"
+
+
+CLIENT = """
+import os
+from pyspark.sql.connect.session import SparkSession
+spark = SparkSession.builder.remote(os.environ["REMOTE"]).create()
+spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.ns")
+spark.sql("CREATE TABLE lake.ns.t USING iceberg AS SELECT 7 AS x")
+print([row.x for row in spark.sql("SELECT x FROM lake.ns.t").collect()])
+spark.stop()
+"""
+
+
+def test_spark_connect_serves_the_lake_to_whoever_has_the_token(stack: Stack) -> None:
+    found = stack.up(["connect"])
+    assert {part.name: part.state for part in stack.status()} == {"postgres": "up", "connect": "up"}
+    remote, token = found["connect"]["remote"], Path(found["connect"]["token_file"]).read_text().strip()
+    assert not connect.answers(remote.removeprefix("sc://"), "another token")
+
+    done = subprocess.run(
+        [sys.executable, "-c", CLIENT], env={**os.environ, "REMOTE": f"{remote}/;token={token}"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stdout.strip() == "[7]", done.stderr
+
+    # The same table without a JVM, by the same name.
+    runtime = Runtime.load(stack.home.runtime_file)
+    lake = load_catalog(CATALOG, **pyiceberg_properties(runtime.lake, runtime.pgpass))
+    assert lake.load_table("ns.t").scan().to_arrow().to_pydict() == {"x": [7]}
+    lake.close()
+    assert ask(stack, "SELECT iceberg_type FROM iceberg_tables", "catalog", "catalog") == [("TABLE",)]
