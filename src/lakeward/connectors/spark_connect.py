@@ -116,7 +116,7 @@ def _release(spark: SparkSession) -> None:
         log.warning("A Spark Connect session could not be released", error=type(error).__name__)
     # pyspark's finalizer closes the client once more, which joins a thread pool all sessions of the process share; when
     # the garbage collector runs it in a thread of that very pool, the process hangs for ever. Closed is closed.
-    spark.client.close = _closed_already
+    spark.client.close = _closed_already  # type: ignore[method-assign]  # there is no switch for it
 
 
 def _closed_already() -> None:
