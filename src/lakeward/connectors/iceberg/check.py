@@ -109,7 +109,7 @@ def decide(state: TableState, batch: RunningBatch) -> Decision:
             "no-position",
             f"Stream {stream} has no position in {table}, but its checkpoint is at batch {batch.batch}",
             f"the checkpoint starts at {ranges.show(batch.start)}; what the table holds of it is not known",
-            f"lakeward streams import {stream}   sets the first position of a table landed by other means",
+            f"give the stream a table of its own: a new table in conf/streams/{stream}.yaml, then: lakeward deploy",
         )
     if position.query_id == batch.query_id and position.batch >= batch.batch:
         return _same_checkpoint(state, position, batch)
@@ -120,7 +120,7 @@ def decide(state: TableState, batch: RunningBatch) -> Decision:
             f"Topic {', '.join(sorted(changed))} of stream {stream} was deleted and created again",
             "; ".join(f"{t}: landed from {position.topic_ids[t]}, now {batch.topic_ids[t]}" for t in sorted(changed))
             + f"; offsets up to {ranges.show(position.end)} belong to the old topic",
-            f"lakeward streams reset {stream} --to earliest   lands the new topic from its beginning",
+            f"give the stream a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy",
         )
     found = ranges.differences(position.end, batch.start)
     if found:
@@ -130,7 +130,7 @@ def decide(state: TableState, batch: RunningBatch) -> Decision:
             f"Batch {batch.batch} of stream {stream} does not continue what {table} holds",
             f"{ranges.in_words(found)} (position: seq {position.seq}, batch {position.batch} of query "
             f"{position.query_id or 'none'}; this query is {batch.query_id})",
-            f"lakeward streams recover {stream}   rebuilds the checkpoint from the table's position",
+            f"lakeward streams recover {stream}   goes on where the table's position ends",
         )
     return Land(seq=position.seq + 1)
 
@@ -152,7 +152,8 @@ def check_table(state: TableState) -> Halt | None:
             f"Snapshot {stray.snapshot} of {table} holds a batch of {stream} that no position counts",
             f"attempt {stray.attempt or stray.wap_id} came to main without it: "
             + ("it was published by hand" if stray.wap_id else "write.wap.enabled was off while it was written"),
-            f"lakeward tables restore {table} --to {stray.parent}   takes the batch out; it then lands again",
+            f"lakeward sql --write \"CALL lake.system.rollback_to_snapshot('{table}', {stray.parent})\"   "
+            "takes the batch out; it then lands again",
         )
     if not state.staging:
         return Halt(
@@ -170,7 +171,7 @@ def check_table(state: TableState) -> Halt | None:
             f"Table {table} was replaced under stream {stream}",
             f"main begins anew and is at {head}; everything landed up to seq {position.seq} (snapshot "
             f"{position.snapshot}, {ranges.show(position.end)}) is not in it: {position.totals.landed} rows",
-            f"lakeward streams reset {stream} --to earliest   lands the source again",
+            f"give the stream a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy",
         )
     kept = state.newest_seq
     lost = f"seq {kept + 1} to {position.seq}" if kept is not None else f"an unknown part up to seq {position.seq}"
@@ -179,8 +180,8 @@ def check_table(state: TableState) -> Halt | None:
         f"Table {table} was rolled back under stream {stream}",
         f"main is at {head} and does not hold snapshot {position.snapshot}; landed but lost: {lost} "
         f"(up to {ranges.show(position.end)})",
-        f"CALL lake.system.set_current_snapshot('{table}', {position.snapshot})   brings the rows back; "
-        f"`lakeward tables restore` moves rows and position together",
+        f"lakeward sql --write \"CALL lake.system.set_current_snapshot('{table}', {position.snapshot})\"   "
+        "brings the rows back",
     )
 
 
@@ -204,7 +205,7 @@ def _same_checkpoint(state: TableState, position: Position, batch: RunningBatch)
             f"The checkpoint of stream {state.stream} is older than {state.table}",
             f"it is at batch {batch.batch} (from {ranges.show(batch.start)}), the table holds batch {position.batch} "
             f"of the same query {batch.query_id} (up to {ranges.show(position.end)}): an older copy was restored",
-            f"lakeward streams recover {state.stream}   rebuilds the checkpoint from the table's position",
+            f"lakeward streams recover {state.stream}   goes on where the table's position ends",
         )
     found = ranges.differences(position.end, batch.end)
     if not found:
@@ -214,5 +215,5 @@ def _same_checkpoint(state: TableState, position: Position, batch: RunningBatch)
         f"Batch {batch.batch} of stream {state.stream} is in {state.table} with other records",
         f"landed up to {ranges.show(position.end)}, this checkpoint's batch {batch.batch} goes up to "
         f"{ranges.show(batch.end)}: two drivers planned the same batch",
-        f"lakeward streams recover {state.stream}   rebuilds the checkpoint from the table's position",
+        f"lakeward streams recover {state.stream}   goes on where the table's position ends",
     )

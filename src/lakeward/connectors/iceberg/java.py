@@ -47,14 +47,14 @@ def load(session: SparkSession, table: str) -> Any:
         return util.loadIcebergTable(session._jsparkSession, quote_table(table, CATALOG))
     except Exception as error:
         if trouble(error) in (Trouble.UNREACHABLE, Trouble.UNKNOWN):
-            raise catalog_down(table, error) from error
+            raise catalog_down(table, error) from None
         if any(each.getClass().getName().endswith("NoSuchTableException") for each in _chain(error)):
             raise Blocked(
                 f"There is no table {table}",
                 why="it was dropped or renamed under the stream",
                 next="UNDROP it from a backup of the catalog, or reset the stream to land it anew",
                 reason="table-missing",
-            ) from error
+            ) from None
         raise
 
 
@@ -133,7 +133,11 @@ def message(error: BaseException) -> str:
 
 
 def catalog_down(table: str, error: BaseException) -> DependencyDown:
-    """The error for a catalog that does not answer."""
+    """The error for a catalog that does not answer.
+
+    Raise it `from None`: Spark matches the text of a failed `foreachBatch` against a pattern that overflows the stack of
+    the query's thread on a long py4j trace, and the query then ends without any exception.
+    """
     return DependencyDown(
         f"The catalog does not answer for table {table}",
         why=message(error),

@@ -97,7 +97,7 @@ def parse(text: str, stream: str, table: str) -> Position:
         raise Blocked(
             f"The position of stream {stream} in {table} cannot be read",
             why=f"property {key(stream)}: {where}: {first['msg']}",
-            next=f"lakeward streams audit {stream}   then set it with `lakeward streams import`",
+            next=f"put the property back as the table's earlier metadata has it; then: lakeward streams audit {stream}",
             reason="position-unreadable",
         ) from None
 

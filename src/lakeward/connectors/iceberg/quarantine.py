@@ -79,7 +79,7 @@ def insert(bad: DataFrame, name: str, stream: str, identity: Sequence[str] = IDE
         except Exception as error:
             trouble = java.trouble(error)
             if trouble is java.Trouble.UNREACHABLE:
-                raise java.catalog_down(name, error) from error
+                raise java.catalog_down(name, error) from None
             if trouble in (java.Trouble.COMMIT_FAILED, java.Trouble.UNKNOWN):
                 continue  # whether it is there or not, the anti-join finds out
             raise
@@ -87,7 +87,7 @@ def insert(bad: DataFrame, name: str, stream: str, identity: Sequence[str] = IDE
     raise Transient(
         f"Rows of stream {stream} could not be put aside in {name}: contention",
         why=f"{_ATTEMPTS} attempts met a table that had changed",
-        next=f"lakeward tables history {name}   shows who writes it",
+        next=f"look for other writers in lake.{name}.snapshots (lakeward sql)",
     )
 
 

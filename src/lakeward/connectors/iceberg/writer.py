@@ -170,7 +170,7 @@ class ExactAppend:
         return Transient(
             f"Batch {batch} of stream {self.stream} could not be landed in {self.table}: contention",
             why=f"{ATTEMPTS} attempts met a table that had changed; last: {why}",
-            next=f"lakeward tables history {self.table}   shows who writes it",
+            next=f"look for other writers in lake.{self.table}.snapshots (lakeward sql)",
         )
 
     def _read_when_it_answers(self, session: SparkSession) -> TableState:
@@ -307,7 +307,7 @@ class ExactAppend:
             if trouble in (java.Trouble.CONFLICT, java.Trouble.COMMIT_FAILED):
                 raise _Redo(f"staging: {java.message(error)}") from error
             if trouble is java.Trouble.UNREACHABLE:
-                raise java.catalog_down(self.table, error) from error
+                raise java.catalog_down(self.table, error) from None
             if trouble is not java.Trouble.UNKNOWN:
                 raise
             # The answer was lost: the snapshot is there or it is not, and the next lines find out.
@@ -319,8 +319,8 @@ class ExactAppend:
             raise Blocked(
                 f"Snapshot {found.snapshot} of {self.table} holds a batch of {self.stream} that no position counts",
                 why="write.wap.enabled was switched off while the batch was written: it went straight to main",
-                next=f"lakeward tables restore {self.table} --to {found.parent}   "
-                "takes the batch out; it then lands again",
+                next=f"lakeward sql --write \"CALL lake.system.rollback_to_snapshot('{self.table}', {found.parent})\""
+                "   takes the batch out; it then lands again",
                 reason="unstaged",
             )
         return found, table
