@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 from pathlib import Path
 from typing import Annotated
 
@@ -32,7 +33,14 @@ def demo(
         return
     from lakeward.demo.live import live
 
+    _end_well()
     live(state().project, state().home, state().output.note, seed=seed, per_second=rate)
+
+
+def _end_well() -> None:
+    """A closed terminal and a kill stop everything too, as Ctrl-C does."""
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, signal.default_int_handler)
 
 
 def _check(report: Path | None, seed: int, records: int, rate: float | None, keep: bool, patience: float) -> None:
@@ -55,6 +63,7 @@ def _check(report: Path | None, seed: int, records: int, rate: float | None, kee
     wanted = Wanted(seed, records, patience_s=patience)
     if rate is not None:
         wanted = Wanted(seed, records, rate, patience)
+    _end_well()
     done = None
     try:
         done = Check(stand, wanted, output.note).run()
