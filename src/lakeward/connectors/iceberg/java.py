@@ -135,8 +135,8 @@ def message(error: BaseException) -> str:
 def catalog_down(table: str, error: BaseException) -> DependencyDown:
     """The error for a catalog that does not answer.
 
-    Raise it `from None`: Spark matches the text of a failed `foreachBatch` against a pattern that overflows the stack of
-    the query's thread on a long py4j trace, and the query then ends without any exception.
+    Raise it `from None`: Spark matches the text of a failed `foreachBatch` against a pattern that overflows the stack
+    of the query's thread on a long py4j trace, and the query then ends without any exception.
     """
     return DependencyDown(
         f"The catalog does not answer for table {table}",
