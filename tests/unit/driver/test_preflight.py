@@ -154,7 +154,7 @@ def test_whole_checkpoint_deleted(tmp_path: Path) -> None:
     with pytest.raises(Blocked) as raised:
         classify("flights", found, landed(4), exact=True).check()
     assert raised.value.reason == "checkpoint-missing"
-    assert "reset" in raised.value.next
+    assert "streams recover flights" in raised.value.next
 
 
 def test_whole_checkpoint_of_a_sink_without_position_deleted(tmp_path: Path) -> None:

@@ -118,6 +118,14 @@ class ExactAppend:
     _batch: int = field(default=-1, init=False, repr=False)
     _tried: dict[str, Totals] = field(default_factory=dict, init=False, repr=False)
 
+    def expect(self, raw: str | None) -> None:
+        """The position as it was when the query's checkpoint was judged (`TableState.raw`).
+
+        Another one at the first batch is somebody else's doing: this driver is fenced, instead of taking its own
+        checkpoint for an older copy and blocking the stream under the driver that lands it.
+        """
+        self._began, self._seen = True, raw
+
     def running(self, batch_id: int) -> RunningBatch:
         """The batch the query is running; call it from inside `foreachBatch`."""
         execution = offsets.execution_of(self.session, self.query_name)

@@ -35,13 +35,14 @@ def check(stream: str, at: str, begins: Mapping[str, Mapping[int, int]], ends: M
         raise Blocked(
             f"Kafka no longer has records that stream {stream} never landed",
             why="retention took " + "; ".join(gone),
-            next=f"lakeward streams reset {stream} --to earliest   accepts the loss and goes on with what is there",
+            next=f"give the stream a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy   "
+            "lands what is left",
             reason="source-expired",
         )
     if shorter:
         raise Blocked(
             f"A topic of stream {stream} is shorter than what was landed from it",
             why="; ".join(shorter) + ": it was deleted and created again, or these are other brokers",
-            next=f"check the connection; or lakeward streams reset {stream} --to earliest",
+            next=f"check the connection, or give the stream a new id and table (conf/streams/{stream}.yaml) and deploy",
             reason="topic-replaced",
         )
