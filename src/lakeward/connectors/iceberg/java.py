@@ -52,7 +52,7 @@ def load(session: SparkSession, table: str) -> Any:
             raise Blocked(
                 f"There is no table {table}",
                 why="it was dropped or renamed under the stream",
-                next="UNDROP it from a backup of the catalog, or reset the stream to land it anew",
+                next="bring it back from a backup of the catalog, or give the stream a new id and a new table",
                 reason="table-missing",
             ) from None
         raise
