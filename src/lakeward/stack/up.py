@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -31,6 +31,15 @@ class Timings:
         """Record and print a step that began at monotonic time `since`."""
         self.seconds[step] = round(time.monotonic() - since, 2)
         self.say(f"{step:<22} {self.seconds[step]:6.1f} s")
+
+
+def critical_path(seconds: Mapping[str, float]) -> list[str]:
+    """The chain of steps, each waiting for the one before, that took longest."""
+    airflow = [step for step in seconds if step.startswith("airflow-") and step != "airflow-database"]
+    ends = sorted(airflow, key=seconds.__getitem__)[-1:]
+    chains = (["postgres", "airflow-database", *ends], ["postgres", "deploy"], ["kafka"], ["connect"])
+    known = [[step for step in chain if step in seconds] for chain in chains]
+    return max(known, key=lambda chain: sum(seconds[step] for step in chain))
 
 
 class Up:
@@ -76,6 +85,9 @@ class Up:
                 self._cancelled.set()
                 raise
         self.timings.took("total", begin)
+        path = critical_path(self.timings.seconds)
+        spent = " + ".join(f"{step} {self.timings.seconds[step]:.1f}" for step in path)
+        self.timings.say(f"critical path: {spent} = {sum(self.timings.seconds[step] for step in path):.1f} s")
         return self.timings.seconds
 
     def _supervise(self) -> None:
