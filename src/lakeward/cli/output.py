@@ -53,15 +53,15 @@ class Output(ABC):
 
     def note(self, text: str) -> None:
         """One line for the person at the terminal; never part of the data."""
-        self.messages.print(Text(text))
+        self.messages.print(Text(text), soft_wrap=True)
 
     def error(self, error: LakewardError) -> None:
         """A foreseen error: what, why, next. No stack trace."""
-        self.messages.print(Text(error.what, style="bold red"))
+        self.messages.print(Text(error.what, style="bold red"), soft_wrap=True)
         if error.why:
-            self.messages.print(Text(f"  why:  {error.why}"))
+            self.messages.print(Text(f"  why:  {error.why}"), soft_wrap=True)
         if error.next:
-            self.messages.print(Text(f"  next: {error.next}"))
+            self.messages.print(Text(f"  next: {error.next}"), soft_wrap=True)  # a command is copied whole
 
     @abstractmethod
     def show(self, data: dict[str, Any], rows: str | None = None, columns: Sequence[str] | None = None) -> None:
@@ -116,7 +116,7 @@ class ConsoleOutput(Output):
         self.console.print(table)
 
     def text(self, text: str) -> None:
-        self.console.print(Text(text))
+        self.console.print(Text(text), soft_wrap=True)
 
     def either(self, data: dict[str, Any], text: str) -> None:
         self.text(text)
