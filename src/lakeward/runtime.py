@@ -142,7 +142,7 @@ class Runtime(BaseModel):
     jars: Path
 
     def checkpoint_of(self, recorded: str) -> str:
-        """Where a generation's checkpoint stands: below `checkpoints`, unless it was recorded with a place of its own."""
+        """Where a generation's checkpoint stands: below `checkpoints`, unless it was recorded with a whole path."""
         whole = recorded.startswith("/") or "://" in recorded
         return recorded if whole else f"{self.checkpoints.rstrip('/')}/{recorded}"
 

@@ -135,6 +135,23 @@ def restart(
     _operate("restart", stream, tag, max_parallel, wait, timeout, comment, dry_run)
 
 
+@app.command()
+def recover(stream: Stream, comment: Comment = "", dry_run: DryRun = False) -> None:
+    """Give a stopped or blocked stream a new checkpoint where its table's position ends, and let it run."""
+    from lakeward.cli.deploy import author
+    from lakeward.control import recover as recovering
+
+    def registry() -> Any:
+        return state().registry()
+
+    done = recovering.recover(registry, state().runtime, stream, author=author(), comment=comment, dry_run=dry_run)
+    detail = f"dry run: {done.words}" if dry_run else done.words
+    if not dry_run:
+        _one("start", stream, wait=False, timeout="5m", comment=comment, dry_run=False, kill=False)
+    result = "skipped" if dry_run else "done"
+    state().output.show({"operation": "recover", "stream": stream, "result": result, "detail": detail})
+
+
 def _operate(
     operation: str,
     stream: str | None,

@@ -11,7 +11,7 @@ See docs/adr/0010.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors.decode.json import ERROR, RAW, REASON, JsonDecoder
@@ -29,6 +29,21 @@ if TYPE_CHECKING:
 
 SOURCE = "_lw_source"
 """Which source a raw record is from; needed where several are read into one streaming plan."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where a query begins.
+
+    Attributes:
+        finding: what the checkpoint is.
+        fresh: it is new, so that the sources must be told where to begin.
+        begin: source name -> position that a recovered stream goes on from; other sources begin where the spec says.
+    """
+
+    finding: str
+    fresh: bool
+    begin: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -61,10 +76,11 @@ class Inlet:
         """The columns that identify one record."""
         return IDENTITY_COLUMNS[self.spec.connector]
 
-    def stream(self, session: SparkSession, *, fresh: bool) -> DataFrame:
+    def stream(self, session: SparkSession, start: Start) -> DataFrame:
         """Raw records as a stream, recognisable in the plan."""
         assert self.spec.kafka is not None
-        raw = source.read(session, self.spec.kafka, self.bootstrap, fresh=fresh)
+        begin = start.begin.get(self.name)
+        raw = source.read(session, self.spec.kafka, self.bootstrap, fresh=start.fresh, begin=begin)
         return offsets.mark(raw, self.name)
 
     def again(self, session: SparkSession, start: str, end: str) -> DataFrame:
@@ -127,7 +143,7 @@ class Flow:
 
 
 def build(
-    session: SparkSession, spec: StreamSpec, sources: list[Inlet], references: Mapping[str, DataFrame], *, fresh: bool
+    session: SparkSession, spec: StreamSpec, sources: list[Inlet], references: Mapping[str, DataFrame], start: Start
 ) -> Flow:
     """Build a stream's plan in `session`, whose views it sets.
 
@@ -139,7 +155,7 @@ def build(
     for name, table in references.items():
         table.createOrReplaceTempView(name)
     for inlet in sources:
-        good(inlet, inlet.decode(inlet.stream(session, fresh=fresh))).createOrReplaceTempView(inlet.name)
+        good(inlet, inlet.decode(inlet.stream(session, start))).createOrReplaceTempView(inlet.name)
     text = sql_of(spec)
     try:
         transformed = session.sql(text)
@@ -164,7 +180,7 @@ def build(
     lineage = spec.lineage or ("rows" if kept and not why_state and "Generate" not in kinds(transformed) else "none")
     if why_state:
         return Flow(spec, sources, transformed, True, transformed.schema, lineage)
-    raw = _raw(session, sources, fresh)
+    raw = _raw(session, sources, start)
     joined = "Join" in kinds(transformed)
     return Flow(spec, sources, raw, False, transformed.schema, lineage, joined, keeps_all(transformed, len(sources)))
 
@@ -192,10 +208,10 @@ def sql_of(spec: StreamSpec) -> str:
     return str(text)
 
 
-def _raw(session: SparkSession, sources: list[Inlet], fresh: bool) -> DataFrame:
+def _raw(session: SparkSession, sources: list[Inlet], start: Start) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
 
-    parts = [inlet.stream(session, fresh=fresh).withColumn(SOURCE, F.lit(inlet.name)) for inlet in sources]
+    parts = [inlet.stream(session, start).withColumn(SOURCE, F.lit(inlet.name)) for inlet in sources]
     whole = parts[0]
     for part in parts[1:]:
         whole = whole.unionByName(part)

@@ -112,7 +112,7 @@ def classify(
             Finding.NO_POSITION,
             f"Stream {stream} has a checkpoint with {committed + 1} finished batches, but its table has no position",
             f"{checkpoint.folder}/commits/{committed} exists: what the table holds of these batches is not known",
-            f"lakeward streams import {stream}   or begin anew: lakeward streams reset {stream} --to earliest",
+            f"give the stream a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy",
         )
     if position is not None and landed_by:
         verdict = _against(stream, checkpoint, position, newest, committed)
@@ -132,7 +132,7 @@ def _presence(stream: str, checkpoint: Checkpoint, expected: str | None, positio
             f"The checkpoint of stream {stream} is gone",
             f"{checkpoint.folder} is empty or absent; {_holder(position)} query {expected}. "
             "Starting from nothing would land rows twice or leave a gap",
-            f"lakeward streams recover {stream}   or land again: lakeward streams reset {stream} --to earliest",
+            f"lakeward streams recover {stream}   goes on where the table's position ends",
         )
     if checkpoint.query_id is None:
         return Verdict(
@@ -185,7 +185,7 @@ def _files(stream: str, checkpoint: Checkpoint, expected: str | None, position: 
 
 def _against(stream: str, checkpoint: Checkpoint, position: Position, newest: int, committed: int) -> Verdict | None:
     """The checkpoint's batches against the position's, both of the same query."""
-    recover = f"lakeward streams recover {stream}   rebuilds the checkpoint from the table's position"
+    recover = f"lakeward streams recover {stream}   goes on where the table's position ends"
     if position.batch > newest:
         return Verdict(
             Finding.OLDER,

@@ -11,6 +11,7 @@ import structlog
 
 from lakeward.connectors.iceberg import java, quarantine, table
 from lakeward.connectors.iceberg.check import Halt, RunningBatch, TableState, check_table, decide
+from lakeward.connectors.iceberg.position import NO_DATA, Position
 from lakeward.connectors.iceberg.writer import ExactAppend
 from lakeward.connectors.kafka import broker, continuity
 from lakeward.driver import checkpoint, flow, preflight, schema, session
@@ -70,9 +71,9 @@ class Starter:
         topics.now()  # a broker that is away is said here, in one sentence, and not after Spark's minutes of retries
         own = session.for_stream(self.spark, spec)
         landing = self._landing(own, wanted, topics)
-        found = self._judge(own, wanted, landing, inlets, topics.now())
+        begin = self._judge(own, wanted, landing, inlets, topics.now())
         references = References(wanted.stream, spec.reference)
-        built = flow.build(own, spec, inlets, references.frames(own), fresh=found is preflight.Finding.FRESH)
+        built = flow.build(own, spec, inlets, references.frames(own), begin)
         if isinstance(landing, IcebergLanding):
             landing.writer.stateful = built.stateful
         self._prepare(own, spec, built)
@@ -102,7 +103,7 @@ class Starter:
             "stream started",
             stream=wanted.stream,
             generation=wanted.generation,
-            checkpoint=str(found),
+            checkpoint=begin.finding,
             shape="with state" if built.stateful else "row by row",
             lineage=built.lineage,
             query_id=str(query.id),
@@ -114,7 +115,7 @@ class Starter:
             function=function,
             gate=gate,
             references=references,
-            finding=str(found),
+            finding=begin.finding,
             session=own,
             listener=listener,
         )
@@ -147,8 +148,8 @@ class Starter:
 
     def _judge(
         self, own: SparkSession, wanted: Wanted, landing: Landing, inlets: list[flow.Inlet], topic_ids: dict[str, str]
-    ) -> preflight.Finding:
-        """Compare checkpoint, table and broker before anything runs."""
+    ) -> flow.Start:
+        """Compare checkpoint, table and broker before anything runs: where the query begins, if it may."""
         state = self._state(own, wanted.spec)
         files = checkpoint.files_of(own, wanted.checkpoint)
         kept = checkpoint.read(files, wanted.checkpoint)
@@ -167,6 +168,8 @@ class Starter:
             halt = check_table(state) if next_batch is None else decide(state, next_batch)
             if isinstance(halt, Halt):
                 raise halt.error()
+        if isinstance(landing, IcebergLanding):
+            landing.writer.expect(state.raw if state is not None else None)
         ends = position.end if position is not None else preflight.ends_of(kept, [inlet.name for inlet in inlets])
         for inlet in inlets:
             at = ends.get(inlet.name)
@@ -177,7 +180,7 @@ class Starter:
                     broker.begin_offsets(inlet.bootstrap, list(topic_ids)),
                     broker.end_offsets(inlet.bootstrap, list(topic_ids)),
                 )
-        return finding
+        return flow.Start(str(finding), finding is preflight.Finding.FRESH, _goes_on(position))
 
     def _state(self, own: SparkSession, spec: StreamSpec) -> TableState | None:
         name = spec.sink.table
@@ -227,6 +230,13 @@ class _Topics:
                     found |= broker.topic_ids(inlet.bootstrap, inlet.spec.kafka)
             self._known, self._until = found, time.monotonic() + TOPICS_EVERY_S
         return self._known
+
+
+def _goes_on(position: Position | None) -> dict[str, str]:
+    """Where a new checkpoint begins: at the position, if an operation set it and not a query."""
+    if position is None or position.query_id:
+        return {}
+    return {source: end for source, end in position.end.items() if end != NO_DATA}
 
 
 def _interval(spec: StreamSpec) -> str:

@@ -17,13 +17,14 @@ KEY, VALUE, HEADERS = "_key", "_value", "_headers"
 """What a record holds besides its position, before it is decoded."""
 
 
-def options(source: KafkaSource, bootstrap: str, *, fresh: bool) -> dict[str, str]:
+def options(source: KafkaSource, bootstrap: str, *, fresh: bool, begin: str | None = None) -> dict[str, str]:
     """Options of Spark's Kafka source.
 
     Args:
         source: the spec.
         bootstrap: brokers.
         fresh: the checkpoint is new: only then does a starting offset mean anything.
+        begin: a position that a new checkpoint has to go on from, instead of the spec's `starting_offsets`.
     """
     chosen = {
         "kafka.bootstrap.servers": bootstrap,
@@ -37,13 +38,16 @@ def options(source: KafkaSource, bootstrap: str, *, fresh: bool) -> dict[str, st
     chosen["subscribePattern" if source.pattern else "subscribe"] = source.pattern or ",".join(source.topics)
     if fresh:
         start = source.starting_offsets
-        chosen["startingOffsets"] = start if isinstance(start, str) else json.dumps(start)
+        chosen["startingOffsets"] = begin or (start if isinstance(start, str) else json.dumps(start))
     return chosen
 
 
-def read(session: SparkSession, source: KafkaSource, bootstrap: str, *, fresh: bool) -> DataFrame:
+def read(
+    session: SparkSession, source: KafkaSource, bootstrap: str, *, fresh: bool, begin: str | None = None
+) -> DataFrame:
     """The topics as a stream of raw records: `_key _value _headers` and the position columns."""
-    return _shape(session.readStream.format("kafka").options(**options(source, bootstrap, fresh=fresh)).load())
+    chosen = options(source, bootstrap, fresh=fresh, begin=begin)
+    return _shape(session.readStream.format("kafka").options(**chosen).load())
 
 
 def read_range(session: SparkSession, source: KafkaSource, bootstrap: str, start: str, end: str) -> DataFrame:
