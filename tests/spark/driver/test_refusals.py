@@ -25,13 +25,15 @@ def test_a_column_the_sql_does_not_find(lab: Any) -> None:
 
 def test_a_sink_table_with_other_columns_names_them(lab: Any) -> None:
     lab.spark.sql(
-        f"CREATE TABLE lake.{lab.namespace}.t (n STRING, extra INT) USING iceberg "
+        f"CREATE TABLE lake.{lab.namespace}.t (n INT, extra INT) USING iceberg "
         "TBLPROPERTIES ('write.wap.enabled'='true')"
     )
-    document = lab.spec(lab.topic(), transform={"sql": "SELECT n, s AS other FROM source"}, lineage="none")
+    document = lab.spec(
+        lab.topic(), decode={"json": "n BIGINT, s STRING"}, transform={"sql": "SELECT n, s AS other FROM source"}
+    )
     with pytest.raises(SpecError) as raised:
         lab.start(document)
-    assert raised.value.why == "not in the table: other; only in the table: extra; n is INT, the table has STRING"
+    assert raised.value.why == "not in the table: other; only in the table: extra; n is BIGINT, the table has INT"
 
 
 def test_a_type_that_fits_without_loss_is_taken(lab: Any) -> None:
