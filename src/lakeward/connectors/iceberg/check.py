@@ -144,7 +144,7 @@ def check_table(state: TableState) -> Halt | None:
             "no-position",
             f"The position of stream {stream} is gone from {table}",
             f"snapshot {stray.snapshot} holds batch {stray.wap_id} of it: somebody removed the property",
-            f"lakeward streams import {stream}   sets the position again",
+            f"put the property back as the newest metadata file with it has it, then: lakeward streams start {stream}",
         )
     if stray is not None:
         return Halt(
