@@ -61,6 +61,6 @@ def to_stderr(level: int = logging.WARNING) -> None:
             structlog.processors.add_log_level,
             structlog.dev.ConsoleRenderer(colors=False),
         ],
-        logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
+        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),  # stderr as it is then, not as it is now
         wrapper_class=structlog.make_filtering_bound_logger(level),
     )
