@@ -170,7 +170,9 @@ def maintain_one(runtime: Runtime, project: Project, params: dict[str, Any], *, 
     quiet_libraries()
     table = str(params.get("table") or "").strip()
     if not table:
-        raise AirflowFailException("Name a table: namespace.table. `lakeward tables health` lists them.")
+        text = "Name a table: namespace.table. `lakeward tables health` lists them."
+        log.error(text)
+        raise AirflowFailException(text)
     dry = bool(params.get("dry_run"))
     try:
         done = maintain(runtime, project, table, params.get("actions") or None, dry_run=dry, holder=author)
