@@ -323,7 +323,7 @@ def _world(server: Any, passwords: Path, url: str, catalog: str, kafka: Any, fol
 
 
 @pytest.fixture
-def simple(world: World) -> Callable[..., dict[str, Any]]:
+def simple() -> Callable[..., dict[str, Any]]:
     """Makes the spec of a stream that lands `{"n", "s"}` records row by row."""
 
     def make(stream: str, topic: str, table: str, **more: Any) -> dict[str, Any]:
