@@ -23,6 +23,7 @@ from lakeward.connectors.spark_connect import session
 from lakeward.runtime import Home, Project, Runtime
 from lakeward.tables import run
 from lakeward.tables.site import Site
+from lakeward.telemetry import logs
 
 NAMESPACE = "bench_tables"
 POLICY = f"""
@@ -40,6 +41,7 @@ def main() -> None:
     arguments.add_argument("--tables", type=int, default=50)
     arguments.add_argument("--megabytes", type=int, default=200)
     given = arguments.parse_args()
+    logs.to_stderr()
     runtime = Runtime.load(Home.locate(given.home).runtime_file)
     with tempfile.TemporaryDirectory() as folder:
         project = Project(Path(folder))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Annotated, Any
@@ -61,6 +62,7 @@ def check(statement: str, *, write: bool) -> str:
 
     if write:
         return statement  # Spark says what is wrong with it
+    logging.getLogger("sqlglot").setLevel(logging.ERROR)  # it warns of every SHOW
     try:
         found = [each for each in sqlglot.parse(statement, dialect="spark") if each is not None]
     except SqlglotError as error:
