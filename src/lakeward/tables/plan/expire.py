@@ -50,7 +50,7 @@ def plan_expire(
         return NotPlanned("expire", "switched off by policy")
     older_than, by = cutoff(policy, needs.clamps, now)
     going = expirable(facts, older_than, policy.min_snapshots)
-    pinned = f"; {by.who} keeps the history since {by.at:%Y-%m-%d %H:%M:%S} ({by.why})" if by else ""
+    pinned = f"; history since {by.at:%Y-%m-%d %H:%M:%S} is kept for {by.who} ({by.why})" if by else ""
     if needs.refusals:
         return NotPlanned("expire", "; ".join(needs.refusals), refused=True)
     count = len(facts.snapshots)
