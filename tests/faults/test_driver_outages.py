@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from typing import Any
 
@@ -35,3 +36,19 @@ def test_postgres_away_pauses_commits_and_restarts_nothing(
     assert not driver.events("stream failed, tries again")
     assert driver.terminate() == 0, driver.said()
     assert sorted(row["n"] for row in world.rows(table)) == list(range(200))
+
+
+def test_a_catalog_away_at_the_start_is_named_and_tried_again(world: Any, simple: Callable[..., Any]) -> None:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))  # bound and not listening: refused, and nobody else gets it
+        dead = held.getsockname()[1]
+        world.runtime = world.runtime.model_copy(update={"lake": world.runtime.lake.model_copy(update={"port": dead})})
+        stream = world.deploy(simple(f"{world.name}_s", world.kafka.create_topic(), f"{world.name}.t"))
+        driver = world.launch()
+        [failed, *_] = world.wait_for("the failure", lambda: driver.events("stream failed, tries again"))
+        assert failed["failure_class"] == "dependency"
+        assert f"127.0.0.1:{dead}" in failed["error"]
+        seen = world.wait_for("the record", lambda: world.observation(stream))
+        assert (seen.query_state, seen.error["class"]) == ("failed", "dependency")
+        assert world.stream(stream).blocked is None
+        assert driver.terminate() == 0, driver.said()

@@ -187,13 +187,16 @@ class Starter:
         if name is None:
             return None
         try:
+            # Loaded by its name first: a catalog that cannot be loaded counts as none for Spark, which then takes
+            # `lake` for a namespace and complains of that.
+            own._jsparkSession.sessionState().catalogManager().catalog(CATALOG)
             if not own.catalog.tableExists(quote_table(str(name), CATALOG)):
                 return None
         except Exception as error:
             if java.trouble(error) in (java.Trouble.UNREACHABLE, java.Trouble.UNKNOWN):
-                raise java.catalog_down(name, error) from error
+                raise java.catalog_down(str(name), error) from error
             raise
-        return java.state_of(java.metadata_of(java.load(own, name)), str(spec.id), str(name))
+        return java.state_of(java.metadata_of(java.load(own, str(name))), str(spec.id), str(name))
 
     def _prepare(self, own: SparkSession, spec: StreamSpec, built: Flow) -> None:
         """Create the tables, or check that the sink's fits."""
