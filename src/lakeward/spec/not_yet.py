@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lakeward.spec.document import Path_
-from lakeward.spec.settings import Settings
+from lakeward.spec.settings import Catalog, Keep, Reconcile, Settings
 from lakeward.spec.stream import StreamSpec
 from lakeward.spec.tables import Tables
 
@@ -60,6 +60,14 @@ def of_stream(spec: StreamSpec) -> Found:
 
 def of_settings(settings: Settings) -> Found:
     """Path in `conf/lakeward.yaml`, and what is not done yet."""
+    if settings.connections:
+        yield ("connections",), "connections in this file (they come from Airflow, or from the embedded stack)"
+    if settings.catalog != Catalog():
+        yield ("catalog",), "a catalog other than the embedded one"
+    if settings.reconcile != Reconcile():
+        yield ("reconcile",), "other intervals of reconcile"
+    if settings.keep != Keep():
+        yield ("keep",), "other keep times"
     for name, driver in settings.drivers.items():
         if driver.backend in BACKENDS:
             yield ("drivers", name, "backend"), f"backend {driver.backend}"

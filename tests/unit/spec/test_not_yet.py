@@ -59,3 +59,19 @@ def test_settings_and_policies_too(project):
         "not yet: executors (a driver runs in one local process)",
         "not yet: engine submit",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("connections: {k: {kafka: {bootstrap: 'b:1'}}}", "connections in this file"),
+        ("catalog: {warehouse: /w}", "a catalog other than the embedded one"),
+        ("reconcile: {every: 30s}", "other intervals of reconcile"),
+        ("keep: {batches: 1d}", "other keep times"),
+    ],
+)
+def test_settings_that_would_do_nothing_are_refused(project, text, words):
+    messages = [problem.message for problem in project({"conf/lakeward.yaml": text}).problems]
+    assert len(messages) == 1, messages
+    assert messages[0].startswith("not yet: ")
+    assert words in messages[0]
