@@ -30,6 +30,7 @@ from lakeward.demo.report import QualityReport, Report, StreamReport, TableRepor
 from lakeward.demo.stand import Stand
 from lakeward.errors import LakewardError, TimedOut
 from lakeward.registry import batches, drivers, maintenance, restarts, verifications
+from lakeward.spec.loader import load_project
 from lakeward.spec.stream import StreamSpec
 
 FLIGHTS, HOURLY, ALERTS = "flights", "departures_hourly", "delay_alerts"
@@ -226,10 +227,17 @@ class Check:
             checks = verifications.checks_of(connection, newest["run"]) if newest else []
         if newest is None:
             raise LakewardError(f"No check run of {TABLE} was recorded", next=f"lakeward quality run {TABLE}")
-        failed = [f"{each['expectation']}" for each in checks if each["state"] in ("fail", "error")]
+        failed = [self._named(each) for each in checks if each["state"] in ("fail", "error")]
         seen = QualityReport(TABLE, newest["run"], newest["verdict"], failed, newest["verified_snapshot"])
         self.report.quality.append(seen)
         return newest
+
+    def _named(self, check: dict[str, Any]) -> str:
+        """A check as people know it: its expectation and its column."""
+        suite = load_project(self.stand.project).suites.get(TABLE)
+        found = {each.id: each.kwargs.get("column") for each in suite.expectations} if suite else {}
+        column = found.get(check["check"])
+        return f"{check['expectation']}({column})" if column else str(check["expectation"])
 
     def _run_dag(self, dag: str, conf: dict[str, Any], note: str) -> str:
         airflow = self.stand.airflow
