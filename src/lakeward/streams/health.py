@@ -116,7 +116,7 @@ def _without_process(sight: Sight) -> Verdict:
         return Verdict(State.RESTARTING, f"{_first_line(failure.error)}; {_next(failure, sight.now)}")
     if driver is not None and driver.exit_code == 0:
         return Verdict(State.STARTING, "its driver ended as asked; the next launch is due")
-    return Verdict(State.RESTARTING, f"its driver is gone ({_silence(sight)} silent); the next launch is due")
+    return Verdict(State.RESTARTING, f"its driver is gone, silent {_silence(sight)}; the next launch is due")
 
 
 def _with_process(sight: Sight, *, holds: bool) -> Verdict:
