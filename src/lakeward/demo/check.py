@@ -25,6 +25,7 @@ from lakeward.demo.flights import Record
 from lakeward.demo.lake import DemoLake
 from lakeward.demo.memory import Peak
 from lakeward.demo.producer import Sender
+from lakeward.demo.producing import Producing
 from lakeward.demo.prove import Proof, Prover, Topic, complete, planned, ranges
 from lakeward.demo.report import QualityReport, Report, StreamReport, TableReport
 from lakeward.demo.stand import Stand
@@ -94,7 +95,7 @@ class Check:
         lake = DemoLake(self.stand.runtime)
         year = flights.load()
         records = flights.replay(year, seed=self.wanted.seed, laps=None)
-        with _Producing(self, sender, self._paced(records)) as producing:
+        with Producing(sender, self._paced(records), self.wanted.per_second, self._killed.set) as producing:
             self._first_row(lake, producing)
             self._kill(lake, dice, producing)
         self._tell(f"{sender.total:,} records are in the broker: {_kinds(sender)}")
@@ -117,13 +118,13 @@ class Check:
                 self._killed.wait(self.wanted.patience_s)
             yield record
 
-    def _first_row(self, lake: DemoLake, producing: _Producing) -> None:
+    def _first_row(self, lake: DemoLake, producing: Producing) -> None:
         self._until("the first row is landed", lambda: _consumed(lake) > 0, producing)
         took = time.monotonic() - self._begun
         self.report.timings_s["first_landed_row"] = round(took, 1)
         self._tell(f"the first row is landed after {took:.0f} s")
 
-    def _kill(self, lake: DemoLake, dice: random.Random, producing: _Producing) -> None:
+    def _kill(self, lake: DemoLake, dice: random.Random, producing: Producing) -> None:
         share = dice.uniform(*KILL_BETWEEN)
         goal = round(share * self.wanted.records)
         self._until(f"{goal:,} records are landed", lambda: _consumed(lake) >= goal, producing)
@@ -318,7 +319,7 @@ class Check:
         with self.stand.registry() as connection:
             return ranges(batches.newest(connection, stream, limit=1_000_000), TOPIC)
 
-    def _until(self, what: str, so: Callable[[], bool], producing: _Producing | None = None) -> None:
+    def _until(self, what: str, so: Callable[[], bool], producing: Producing | None = None) -> None:
         """Wait until something is so.
 
         Raises:
@@ -345,40 +346,6 @@ class Check:
 
 _EARLY = datetime(2013, 1, 20, tzinfo=UTC)
 """The planted rows belong to a month the stream has written."""
-
-
-class _Producing:
-    """The sender in a thread of its own; what it raises is raised where somebody waits."""
-
-    def __init__(self, check: Check, sender: Sender, records: Iterator[Record]) -> None:
-        self._check = check
-        self._failed: BaseException | None = None
-        self._stop = threading.Event()
-
-        def send() -> None:
-            try:
-                sender.send(records, per_second=check.wanted.per_second, stop=self._stop)
-            except LakewardError as error:
-                self._failed = error
-
-        self._thread = threading.Thread(target=send, name="producer", daemon=True)
-
-    def __enter__(self) -> _Producing:
-        self._thread.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
-        if kind is not None:
-            self._stop.set()
-            self._check._killed.set()
-        self._thread.join()
-        if kind is None:
-            self.raise_if_failed()
-
-    def raise_if_failed(self) -> None:
-        """Raise what ended the sender."""
-        if self._failed is not None:
-            raise self._failed
 
 
 def _consumed(lake: DemoLake) -> int:
