@@ -112,7 +112,8 @@ def measure(spark: Any, scratch: Path, arguments: argparse.Namespace) -> dict[st
             for key in ("triggers", "stage", "publish"):
                 found[key] = found[key][-arguments.batches :]
             runs[exact].append(found)
-            print(f"{'exact ' if exact else 'native'} {statistics.median(found['triggers']):6.0f} ms", file=sys.stderr)
+            took = f"{statistics.median(found['triggers']):6.0f} ms {found['cpu_s']:6.3f} CPU-s"
+            print("exact " if exact else "native", took, file=sys.stderr)
 
     def all_of(exact: bool, key: str) -> list[float]:
         return [value for each in runs[exact] for value in each[key]]
