@@ -110,9 +110,13 @@ def remote(connect_server: Runtime) -> Iterator[SparkSession]:
         yield spark
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def checking(connect_server: Runtime) -> Iterator[CheckingProcess]:
-    """One process with Great Expectations warm: importing it once a test would cost minutes."""
+    """One process a module with Great Expectations warm: importing it once a test would cost minutes.
+
+    Not one a run: other modules' tests come between in random order, and a process that stood idle for a quarter of an
+    hour is not what a check run is.
+    """
     with CheckingProcess(connect_server) as process:
         yield process
 

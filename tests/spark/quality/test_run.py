@@ -78,7 +78,7 @@ def test_what_was_held_is_not_due_again_until_something_changes(table) -> None:
 def test_a_warning_publishes_and_is_marked(table) -> None:
     table.append(slow=1)
     result = table.check()
-    assert result["verdict"] == "warn"
+    assert result["verdict"] == "warn", (table.told, result)
     assert table.verified == table.head
     assert states(result)["expect_column_values_to_be_between"] == "fail"
 

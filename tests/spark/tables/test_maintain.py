@@ -39,7 +39,8 @@ def test_a_maintained_table_is_left_alone(site, make_table):
 
 
 @pytest.mark.parametrize(
-    "partitions", ["", "days(ts), hours(ts)", "years(ts), months(ts)", "bucket(4, id), truncate(3, origin)"]
+    "partitions",
+    ["", "days(ts), origin", "hours(ts)", "years(ts)", "months(ts)", "bucket(4, id), truncate(3, origin)"],
 )
 def test_each_kind_of_partition_is_selected_exactly(site, make_table, partitions):
     table = make_table(partitions)

@@ -17,6 +17,14 @@ if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession
 
 
+OVERTAKEN = (
+    "could not be found in the latest snapshot",  # rewrite_manifests: a commit merged a manifest it was replacing
+    "CommitFailedException",
+)
+"""What Iceberg says when another commit came between reading and committing."""
+PAUSES_S = (0.2, 0.5, 1.0, 2.0)
+
+
 @dataclass
 class Run:
     """What came of an action's statements.
@@ -72,7 +80,7 @@ class Statements:
             for statement in statements:
                 if self._stopped.is_set():
                     break
-                outcome.returned += self.execute(statement)
+                outcome.returned += self._against_writers(statement)
         except (PySparkException, RpcError) as error:
             outcome.error = _first_lines(str(error))
         finally:
@@ -80,6 +88,18 @@ class Statements:
         outcome.timed_out = late.is_set()
         outcome.interrupted = self._stopped.is_set() and not late.is_set()
         return outcome
+
+    def _against_writers(self, statement: str) -> list[dict[str, Any]]:
+        """Run a statement again that a writer overtook: nothing of it was committed."""
+        from pyspark.errors import PySparkException
+
+        for pause in PAUSES_S:
+            try:
+                return self.execute(statement)
+            except PySparkException as error:
+                if not any(sign in str(error) for sign in OVERTAKEN) or self._stopped.wait(pause):
+                    raise
+        return self.execute(statement)
 
 
 @contextmanager
