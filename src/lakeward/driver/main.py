@@ -10,6 +10,7 @@ import socket
 import sys
 import threading
 import time
+import warnings
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,9 @@ def run(launch: Launch) -> int:
     launch.folder.mkdir(parents=True, exist_ok=True)
     logs.to_file(launch.folder / LOG)
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # an error in a batch is logged by us, once, as a sentence
-    structlog.contextvars.bind_contextvars(driver=launch.driver)
+    _name_in_every_line(launch.driver)
+    # py4j leaves its loopback sockets to the garbage collector; nothing of ours can close them.
+    warnings.filterwarnings("ignore", "unclosed <socket", ResourceWarning)
     if launch.runtime.pgpass is not None:
         os.environ.setdefault("PGPASSFILE", str(launch.runtime.pgpass))
     _log.info("driver starts", pid=os.getpid(), python=sys.version.split()[0], folder=str(launch.folder))
@@ -52,6 +55,16 @@ def run(launch: Launch) -> int:
     _write_exit(launch.folder / EXIT, end)
     _log.log(logging.INFO if end.code == 0 else logging.ERROR, "driver ends", exit_code=end.code, why=end.why)
     return end.code
+
+
+def _name_in_every_line(driver: str) -> None:
+    """Every thread's log lines carry the driver's name; context variables would only reach this thread's."""
+
+    def named(_: Any, __: str, fields: structlog.typing.EventDict) -> structlog.typing.EventDict:
+        fields.setdefault("driver", driver)
+        return fields
+
+    structlog.configure(processors=[named, *structlog.get_config()["processors"]])
 
 
 def _guarded(launch: Launch) -> End:
