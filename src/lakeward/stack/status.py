@@ -61,7 +61,7 @@ def _one(part: Part, seen: Observed | None, state: StackState) -> PartStatus:
         word = "down" if seen is None else _STATES.get(seen.state, "down")
         return PartStatus(part.name, word, None, None, None, part.log)
     word = _STATES.get(seen.state, "starting")
-    if seen.state == "RUNNING":
+    if seen.state in ("RUNNING", "STARTING"):  # the supervisor says STARTING for a while after a part does its work
         word = "up" if part.healthy(seen.started) else "starting"
     assert state.supervisor is not None
     return PartStatus(part.name, word, seen.pid, seen.started, _pss(seen.pid, state.supervisor.pid), part.log)
