@@ -5,7 +5,6 @@ The password is libpq's business (`PGPASSFILE` or the URL of a private file); no
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -28,7 +27,7 @@ def engine(url: str, pgpass: Path | None = None) -> Engine:
         "application_name": "lakeward",
         "options": f"-c statement_timeout={STATEMENT_TIMEOUT_MS} -c timezone=UTC",
     }
-    if pgpass is not None and not os.environ.get("PGPASSFILE"):
+    if pgpass is not None and pgpass.exists():  # else libpq looks at PGPASSFILE by itself
         arguments["passfile"] = str(pgpass)
     parsed = make_url(url).set(drivername="postgresql+psycopg2")
     return create_engine(parsed, pool_size=2, max_overflow=4, pool_pre_ping=True, connect_args=arguments)

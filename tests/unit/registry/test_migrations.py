@@ -31,3 +31,12 @@ def test_two_at_once_migrate_one_after_the_other(postgres):
     assert [(process.communicate()[1], process.returncode) for process in both] == [("", 0), ("", 0)]
     with connect(url, postgres.pgpass) as connection:
         assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+
+
+def test_the_password_file_that_is_given_wins_over_the_environments(postgres, tmp_path, monkeypatch):
+    other = tmp_path / "pgpass"
+    other.write_text("127.0.0.1:*:*:*:wrong\n")
+    other.chmod(0o600)
+    monkeypatch.setenv("PGPASSFILE", str(other))
+    with connect(postgres.url(postgres.create_database()), postgres.pgpass) as connection:
+        assert connection.exec_driver_sql("SELECT 1").scalar_one() == 1
