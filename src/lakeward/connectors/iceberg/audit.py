@@ -183,12 +183,13 @@ def _both(one: pa.Array, other: pa.Array) -> int:
 
 def _scan(table: Table, topics: list[str], stream: str | None) -> Iterator[pa.RecordBatch]:
     """The identity columns of main's head, only the rows of these topics (and of this stream)."""
-    from pyiceberg.expressions import And, BooleanExpression, EqualTo, In
+    from pyiceberg import expressions
 
+    build: Any = expressions  # pydantic hides these constructors from mypy
     topic, partition, offset = IDENTITY_COLUMNS["kafka"]
-    wanted: BooleanExpression = In(topic, topics)  # type: ignore[call-arg,misc]  # pyiceberg's own constructor, hidden from mypy by pydantic
+    wanted: expressions.BooleanExpression = build.In(topic, topics)
     if stream is not None:
-        wanted = And(wanted, EqualTo("stream", stream))  # type: ignore[call-arg,misc]  # the same
+        wanted = build.And(wanted, build.EqualTo("stream", stream))
     if table.current_snapshot() is None:
         return iter(())
     reader: Any = table.scan(row_filter=wanted, selected_fields=(topic, partition, offset)).to_arrow_batch_reader()
