@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
 import threading
 import uuid
 from collections.abc import Callable, Iterator
@@ -12,79 +9,23 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from time import monotonic, sleep
+from time import sleep
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 
-from lakeward import jars
-from lakeward.connectors.iceberg import catalog as addresses
 from lakeward.connectors.iceberg.position import Position, key
 from lakeward.connectors.spark_connect import session
 from lakeward.registry import streams
-from lakeward.registry.engine import migrate
 from lakeward.registry.schema import generations
 from lakeward.registry.schema import streams as stream_rows
-from lakeward.runtime import Lake, Project, Runtime
-from lakeward.stack import connect as stack_connect
-from lakeward.stack import ports, private
+from lakeward.runtime import Project, Runtime
 from lakeward.tables.guard import clamps
 from lakeward.tables.site import Site
 
 if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession
-
-TOKEN = "token-of-the-tests"
-
-
-@pytest.fixture(scope="session")
-def connect_server(lake: Lake, postgres: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
-    """A Connect server on loopback with a token, and the runtime that names it."""
-    folder = tmp_path_factory.mktemp("connect")
-    jars.ensure()
-    port = ports.any_free()
-    conf = addresses.spark_conf(lake) | stack_connect.server_conf(port, "1g", folder / "temporary")
-    conf |= {"spark.sql.warehouse.dir": str(folder / "warehouse"), "spark.local.dir": str(folder / "local")}
-    (folder / "temporary").mkdir()
-    home = jars.pyspark_jars().parent
-    command = [str(home / "bin" / "spark-submit"), "--jars", ",".join(str(jar) for jar in jars.spark_classpath())]
-    for name, value in conf.items():
-        command += ["--conf", f"{name}={value}"]
-    command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
-    env = {
-        **os.environ, "SPARK_HOME": str(home), "SPARK_CONNECT_AUTHENTICATE_TOKEN": TOKEN,
-        "PGPASSFILE": str(postgres.pgpass), "SPARK_LOCAL_IP": "127.0.0.1",
-    }  # fmt: skip
-    log = folder / "log"
-    with log.open("wb") as sink:
-        server = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink, env=env, cwd=folder, start_new_session=True
-        )
-    try:
-        end = monotonic() + 120
-        while not (ports.answers(port) and stack_connect.answers(f"localhost:{port}", TOKEN)):
-            assert server.poll() is None and monotonic() < end, log.read_text(errors="replace")[-3000:]
-            sleep(0.3)
-        registry = postgres.create_database()
-        migrate(postgres.url(registry), postgres.pgpass)
-        yield Runtime(
-            registry_url_file=private.write(folder / "registry.url", postgres.url(registry)),
-            pgpass=postgres.pgpass,
-            lake=lake,
-            connect=f"127.0.0.1:{port}",
-            connect_token_file=private.write(folder / "token", TOKEN),
-            checkpoints=str(folder / "checkpoints"),
-            drivers=folder / "drivers",
-            jars=jars.spark_folder(),
-        )
-    finally:
-        server.send_signal(signal.SIGTERM)
-        try:
-            server.wait(20)
-        except subprocess.TimeoutExpired:
-            os.killpg(server.pid, signal.SIGKILL)
-            server.wait()
 
 
 @pytest.fixture(scope="session")
