@@ -41,7 +41,10 @@ _SQL = "unexpected_rows_expectation"
 def lint(project: Project) -> list[Problem]:
     """Every problem of the project's suites: of their form, and of what they ask Great Expectations for."""
     files = Files(project.root)
-    formal = [each for each in load_project(project).problems if each.file.startswith("expectations/")]
+    known = load_project(project).problems
+    formal = [each for each in known if each.file.startswith("expectations/")]
+    if not project.streams.is_dir():  # no project at all: a wrong path must not look like a clean one
+        formal += [each for each in known if each.file == "conf/streams"]
     if project.expectations.is_dir():
         for file in sorted(project.expectations.glob("*.yaml")):
             lint_file(files, file)

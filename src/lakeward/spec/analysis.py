@@ -9,6 +9,9 @@ from sqlglot import exp
 
 from lakeward.spec.sql import DIALECT, parse_select
 
+_GENERATORS = {"inline_outer", "variant_explode", "variant_explode_outer"}
+"""Functions that make several rows of one and that sqlglot does not know for it."""
+
 
 @dataclass(frozen=True)
 class ReadName:
@@ -48,6 +51,31 @@ def analyse(text: str) -> SqlFacts:
     return SqlFacts(reads, _groups(statement), _fans_out(statement), statement)
 
 
+def times_read(part: exp.Expr, statement: exp.Query, names: Collection[str]) -> int:
+    """How often `part` of the statement reads a table of one of the names, through its WITH too: 0, 1, or 2 and more.
+
+    More than once, and a record may come out more than once, whatever the conditions say.
+    """
+    sources = {name.lower() for name in names}
+    defined = {cte.alias_or_name.lower(): cte for cte in statement.find_all(exp.CTE)}
+    known: dict[str, int] = {}
+
+    def count(node: exp.Expr) -> int:
+        around = node if isinstance(node, exp.CTE) else node.find_ancestor(exp.CTE)
+        return min(2, sum(of(table.name.lower()) for table in node.find_all(exp.Table)
+                          if table.find_ancestor(exp.CTE) is around))  # fmt: skip
+
+    def of(name: str) -> int:
+        if name in sources:
+            return 1
+        if name not in known:
+            known[name] = 0  # a WITH that reads itself ends here
+            known[name] = count(defined[name]) if name in defined else 0
+        return known[name]
+
+    return count(part)
+
+
 def joins_streams(facts: SqlFacts, sources: Collection[str]) -> bool:
     """Whether the SQL joins two of the sources, or one with itself: only then does a join keep state."""
     names = {name.lower() for name in sources}
@@ -81,8 +109,19 @@ def _groups(statement: exp.Query) -> str | None:
 def _fans_out(statement: exp.Query) -> str | None:
     if statement.find(exp.Lateral):
         return "LATERAL VIEW"
-    for function in statement.find_all(exp.UDTF):
-        if not isinstance(function, exp.Subquery | exp.Values | exp.Lateral):
+    for table in statement.find_all(exp.Table):
+        if isinstance(table.this, exp.Func):  # JOIN range(3)
+            return table.this.name.lower() + "()"
+    return generator(statement)
+
+
+def generator(part: exp.Expr) -> str | None:
+    """The first function in it that makes rows; None when there is none."""
+    for function in part.find_all(exp.UDTF, exp.Anonymous):
+        if isinstance(function, exp.Anonymous):
+            if function.name.lower() in _GENERATORS:
+                return function.name.lower() + "()"
+        elif not isinstance(function, exp.Subquery | exp.Values | exp.Lateral):
             return function.key.lower() + "()"
     return None
 

@@ -11,17 +11,20 @@ from lakeward.spec.document import Path_
 from lakeward.spec.settings import Settings
 from lakeward.spec.stream import StreamSpec
 from lakeward.spec.suite import Suite
+from lakeward.spec.tables import Tables, matches
 
 
 @dataclass(frozen=True)
 class CrossFinding:
-    """One thing wrong between files: `owner` is the stream's id (or the suite's table) whose file it is reported in."""
+    """One thing wrong between files: `owner` names the file it is reported in: a stream's id, a suite's table,
+    or a file of settings by its name."""
 
     owner: str
     path: Path_
     message: str
     value: str | None = None
     severity: Literal["error", "warning"] = "error"
+    key: bool = False
 
 
 def stream_findings(streams: Sequence[StreamSpec], settings: Settings) -> Iterator[CrossFinding]:
@@ -96,6 +99,21 @@ def _drivers(streams: Sequence[StreamSpec], settings: Settings) -> Iterator[Cros
                 f"declare the driver once, under drivers: in conf/lakeward.yaml"
             )
             yield CrossFinding(spec.id, ("resources",), message)
+
+
+def unused_findings(streams: Sequence[StreamSpec], settings: Settings, tables: Tables) -> Iterator[CrossFinding]:
+    """Drivers that host nothing, and policies of tables that no stream here writes: often a name that was changed."""
+    landed = {table for spec in streams for table in spec.tables}
+    used = {spec.driver for spec in streams}
+    for name in settings.drivers if streams else ():
+        if name not in used:
+            yield CrossFinding("lakeward.yaml", ("drivers", name), f"no stream here runs in driver {name}", str(name),
+                               "warning", key=True)  # fmt: skip
+    for section in ("policies", "unsafe"):
+        for index, rule in enumerate(getattr(tables, section) if landed else ()):
+            if not any(matches(rule, table) for table in landed):
+                yield CrossFinding("tables.yaml", (section, index, "match"), "no stream here writes a table like this",
+                                   str(rule.match), "warning")  # fmt: skip
 
 
 def suite_findings(suites: Sequence[Suite], streams: Sequence[StreamSpec]) -> Iterator[CrossFinding]:

@@ -6,6 +6,7 @@ problem, and so is whatever is not plain JSON-like data. Dates stay text; the mo
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +16,9 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 Path_ = tuple[str | int, ...]
 _TAG = "tag:yaml.org,2002:"
+_DIRECTIVE = re.compile(r"((?:[ \t]*(?:#.*)?\n)*)%YAML[ \t]+([0-9.]+)")
+_NO_TEXT = re.compile("[\x00\ud800-\udfff]")  # neither a file name nor UTF-8 nor PostgreSQL can hold these
+_KINDS: dict[type[Node], str] = {MappingNode: "map", SequenceNode: "seq"}
 _MOST_VALUES = 20_000  # aliases can make a small file enormous; no spec comes near this
 _DEEPEST = 40
 
@@ -52,6 +56,7 @@ class Document:
     values: dict[Path_, Place] = field(default_factory=dict)
     keys: dict[Path_, Place] = field(default_factory=dict)
     styles: dict[Path_, str | None] = field(default_factory=dict)
+    left_out: set[Path_] = field(default_factory=set)
     faults: list[Fault] = field(default_factory=list)
 
     def has(self, path: Path_) -> bool:
@@ -59,10 +64,13 @@ class Document:
         return path in self.values
 
     def place(self, path: Path_, *, key: bool = False) -> Place:
-        """Where `path` stands: its value (or its key), else the nearest thing above it that the file has."""
+        """Where `path` stands: its value (or its key), else the nearest thing above it that the file has.
+
+        A value that was left out has its key's place: it is nowhere itself.
+        """
         for length in range(len(path), -1, -1):
             part = path[:length]
-            if (key or length < len(path)) and part in self.keys:
+            if (key or length < len(path) or part in self.left_out) and part in self.keys:
                 return self.keys[part]
             if part in self.values:
                 return self.values[part]
@@ -88,6 +96,11 @@ class Document:
 def read_document(text: str) -> Document:
     """Read one YAML file. Never raises for what stands in it: faults are listed in the document."""
     document = Document(text)
+    older = _DIRECTIVE.match(text)
+    if older is not None and older[2] != "1.2":
+        message = f"YAML {older[2]} reads yes, no and 010 otherwise than these files mean; take the %YAML line out"
+        document.faults.append(Fault(Place(older[1].count("\n") + 1, 1), (), message))
+        return document
     try:
         root = YAML(typ="safe", pure=True).compose(text)
     except MarkedYAMLError as error:
@@ -138,6 +151,9 @@ class _Builder:
             raise _TooMuchError("this file is nested too deeply (or an alias contains itself)")
         place = Place(node.start_mark.line + 1, node.start_mark.column + 1)
         self.document.values[path] = place
+        kind = _KINDS.get(type(node))
+        if kind is not None and str(node.tag) != _TAG + kind:
+            self._tagged(node, path, place)
         if isinstance(node, MappingNode):
             return self._mapping(node, path, (*above, id(node)))
         if isinstance(node, SequenceNode):
@@ -145,6 +161,8 @@ class _Builder:
         if not isinstance(node, ScalarNode):
             return None
         self.document.styles[path] = node.style
+        if node.value == "" and node.style is None:
+            self.document.left_out.add(path)
         return self._scalar(node, path, place)
 
     def _mapping(self, node: MappingNode, path: Path_, above: tuple[int, ...]) -> dict[str, Any]:
@@ -154,7 +172,11 @@ class _Builder:
             if not isinstance(key_node, ScalarNode):
                 self.document.faults.append(Fault(at, path, "a key must be one word, not a list or a mapping"))
                 continue
-            key = str(key_node.value)
+            if str(key_node.tag) == _TAG + "merge":
+                message = "merge keys (<<) are not read; write the keys out"
+                self.document.faults.append(Fault(at, (*path, "<<"), message))
+                continue
+            key = self._clean(str(key_node.value), path, at)
             here = (*path, key)
             if key in result:
                 first = self.document.keys[here]
@@ -167,12 +189,12 @@ class _Builder:
         return result
 
     def _scalar(self, node: ScalarNode, path: Path_, place: Place) -> Any:
-        text, tag = str(node.value), str(node.tag).removeprefix(_TAG)
+        text, tag = self._clean(str(node.value), path, place), str(node.tag).removeprefix(_TAG)
         try:
             if tag == "null":
                 return None
             if tag == "bool":
-                return text.lower() == "true"
+                return _truth(text)
             if tag == "int":
                 return _whole_number(text)
             if tag == "float":
@@ -180,8 +202,27 @@ class _Builder:
         except (ValueError, OverflowError):
             return text
         if tag not in ("str", "timestamp"):
-            self.document.faults.append(Fault(place, path, f"tags such as !{tag} are not read; write the value itself"))
+            self._tagged(node, path, place)
         return text
+
+    def _tagged(self, node: Node, path: Path_, place: Place) -> None:
+        tag = str(node.tag)
+        written = "!!" + tag.removeprefix(_TAG) if tag.startswith(_TAG) else tag
+        self.document.faults.append(Fault(place, path, f"tags such as {written} are not read; write the value itself"))
+
+    def _clean(self, text: str, path: Path_, place: Place) -> str:
+        """The text without what no text may hold, which is told."""
+        found = _NO_TEXT.search(text)
+        if found is None:
+            return text
+        self.document.faults.append(Fault(place, path, f"this text holds the character {ord(found[0]):#06x}, "
+                                                       "which is half a character or none"))  # fmt: skip
+        return _NO_TEXT.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def _truth(text: str) -> bool | str:
+    """true or false; what `!!bool` says of another word stays text, and no switch takes that."""
+    return text.lower() == "true" if text.lower() in ("true", "false") else text
 
 
 def _whole_number(text: str) -> int | str:

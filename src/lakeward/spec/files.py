@@ -14,6 +14,7 @@ from lakeward.spec.problems import Problem, shown
 from lakeward.spec.secrets import hides_secret, looks_secret
 
 _LARGEST_FILE = 1_000_000
+_YAML = (".yaml", ".yml")
 
 
 @dataclass
@@ -27,17 +28,37 @@ class Files:
         """The file's path as problems show it: relative to the project."""
         return file.relative_to(self.root).as_posix() if file.is_relative_to(self.root) else str(file)
 
+    def tell_misnamed(self, file: Path) -> None:
+        """Say of what is called like this file of settings, with another ending, that it is not read."""
+        for other in sorted(file.parent.glob(f"{file.stem}.*")):
+            if other.name != file.name:
+                self.tell_ignored(other)
+
+    def tell_ignored(self, file: Path) -> None:
+        """Say of what looks like a spec and stands where none is read that it is not read."""
+        if file.suffix.lower() in _YAML:
+            self.whole(file, f"this file is not read: its name must end in .yaml; rename it to {file.stem}.yaml")
+        elif file.is_dir() and not file.name.startswith("."):
+            for inner in sorted(each for each in file.rglob("*") if each.suffix.lower() in _YAML):
+                self.whole(
+                    inner, f"this file is not read: specs stand in {self.name(file.parent)} itself; move it there"
+                )
+
     def text(self, file: Path) -> str | None:
         """The file's text, or None with a problem."""
         try:
             if file.stat().st_size > _LARGEST_FILE:
                 self.whole(file, "this file is too large for a spec: more than 1 MB")
                 return None
-            return file.read_text(encoding="utf-8")
+            text = file.read_text(encoding="utf-8-sig")
+            if "\x00" not in text:  # PostgreSQL keeps no text with it
+                return text
+            line = text[: text.index("\x00")].count("\n") + 1
+            self.whole(file, f"this is no text: there is a NUL character on line {line}")
         except UnicodeDecodeError as error:
             self.whole(file, f"this is not UTF-8 text: byte {error.start}")
         except OSError as error:
-            self.whole(file, f"this file cannot be read: {error.strerror}")
+            self.whole(file, f"this file cannot be read: {error.strerror or error}")
         return None
 
     def document(self, file: Path) -> Document | None:
@@ -59,6 +80,11 @@ class Files:
             self.found(file, document, finding)
         return document
 
+    @property
+    def errors(self) -> int:
+        """How many errors there are so far; warnings do not count."""
+        return sum(problem.severity == "error" for problem in self.problems)
+
     def whole(self, file: Path, message: str) -> None:
         """A problem of a file as a whole."""
         self.add(file, 1, 1, (), message)
@@ -70,7 +96,8 @@ class Files:
         if finding.at is not None:
             place = document.inside(where, *finding.at)
         self.add(
-            file, place.line, place.column, where, finding.message, finding.value, finding.valid, finding.nearest
+            file, place.line, place.column, where, finding.message, finding.value, finding.valid, finding.nearest,
+            warning=finding.warning,
         )  # fmt: skip
 
     def add(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from lakeward.spec.analysis import SqlFacts, joins_streams, kept_columns
+from lakeward.spec.analysis import SqlFacts, joins_streams, kept_columns, times_read
 from lakeward.spec.positions import IDENTITY_COLUMNS
 from lakeward.spec.stream import StreamSpec
 
@@ -59,6 +59,9 @@ def _obstacle(spec: StreamSpec, facts: SqlFacts | None) -> str | None:
         return f"the SQL makes several rows of one ({facts.fans_out})"
     if joins_streams(facts, spec.sources):
         return "the SQL joins streams"
+    for name in spec.sources:
+        if times_read(facts.statement, facts.statement, [name]) > 1:
+            return f"the SQL reads {name} more than once"
     return None
 
 

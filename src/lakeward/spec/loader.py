@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from lakeward.runtime import Project
 from lakeward.spec import not_yet, spark_conf
-from lakeward.spec.cross_checks import CrossFinding, stream_findings, suite_findings
+from lakeward.spec.cross_checks import CrossFinding, stream_findings, suite_findings, unused_findings
 from lakeward.spec.document import Document, Path_
 from lakeward.spec.files import Files
 from lakeward.spec.messages import Finding, findings
@@ -20,7 +20,7 @@ from lakeward.spec.settings import Settings
 from lakeward.spec.stream import StreamSpec
 from lakeward.spec.stream_file import StreamReader
 from lakeward.spec.suite import Suite
-from lakeward.spec.tables import Tables, below_floors
+from lakeward.spec.tables import Tables, below_floors, larger_than_a_group
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -76,7 +76,7 @@ class _Loading:
     def __init__(self, project: Project) -> None:
         self.project = project
         self.files = Files(project.root)
-        self.documents: dict[str, tuple[Path, Document]] = {}  # stream id or table -> its file
+        self.documents: dict[str, tuple[Path, Document]] = {}  # stream id, table, lakeward.yaml -> its file
 
     def load(self) -> Loaded:
         settings, settings_document = self._settings()
@@ -85,7 +85,10 @@ class _Loading:
         suites = self._suites()
         specs = [loaded.spec for loaded in streams.values()]
         for finding in (*stream_findings(specs, settings), *suite_findings(list(suites.values()), specs)):
-            self._cross(finding, streams)
+            self._cross(finding)
+        if not self.files.errors:  # a file that could not be read may be the one that uses it
+            for finding in unused_findings(specs, settings, tables):
+                self._cross(finding)
         order = sorted(self.files.problems, key=lambda p: (p.file, p.line, p.column, p.path))
         return Loaded(streams, tables, settings, suites, tuple(dict.fromkeys(order)))
 
@@ -93,8 +96,9 @@ class _Loading:
         document = self.files.document(file)
         if document is None:
             return None, None
+        self.documents[file.name] = (file, document)
         try:
-            return kind.model_validate(document.data), document
+            return kind.model_validate(document.data, by_name=False), document
         except ValidationError as error:
             for finding in findings(error, kind, document.data):
                 self.files.found(file, document, finding)
@@ -102,13 +106,17 @@ class _Loading:
 
     def _settings(self) -> tuple[Settings, Document | None]:
         file = self.project.settings_file
-        if not file.exists():
+        self.files.tell_misnamed(file)
+        if not (file.exists() or file.is_symlink()):  # a link to nowhere is told when it is read
             return Settings(), None
         settings, document = self._model(file, Settings)
         if settings is None or document is None:
             return Settings(), document
         for path, what in not_yet.of_settings(settings):
             self.files.found(file, document, Finding(path, f"not yet: {what}"))
+        for key in getattr(settings.defaults, "spark", None) or ():
+            if refused := spark_conf.refusal(key):
+                self.files.found(file, document, Finding(("defaults", "spark", key), refused, key, key=True))
         for name, driver in settings.drivers.items():
             for key in driver.spark:
                 if refused := spark_conf.refusal(key, whole_driver=True):
@@ -127,7 +135,8 @@ class _Loading:
 
     def _tables(self) -> Tables:
         file = self.project.tables_file
-        if not file.exists():
+        self.files.tell_misnamed(file)
+        if not (file.exists() or file.is_symlink()):  # a link to nowhere is told when it is read
             return Tables()
         tables, document = self._model(file, Tables)
         if tables is None or document is None:
@@ -136,6 +145,9 @@ class _Loading:
             self.files.found(file, document, Finding(path, f"not yet: {what}"))
         checked: list[tuple[Path_, Any]] = [(("defaults",), tables.defaults)]
         checked += [(("policies", index), rule) for index, rule in enumerate(tables.policies)]
+        for at, rule in (*checked, *((("unsafe", index), rule) for index, rule in enumerate(tables.unsafe))):
+            if too_large := larger_than_a_group(rule):
+                self.files.found(file, document, Finding((*at, "compact", "target_size"), too_large))
         for at, rule in checked:
             for threshold, value, floor, cost in below_floors(rule):
                 message = (
@@ -154,9 +166,8 @@ class _Loading:
         defaults = self._usable_defaults(settings_document)
         streams: dict[str, LoadedStream] = {}
         for file in sorted(folder.iterdir()):
-            if file.suffix == ".yml":
-                self.files.whole(file, f"this file is not read: streams end in .yaml; rename it to {file.stem}.yaml")
             if file.suffix != ".yaml":
+                self.files.tell_ignored(file)
                 continue
             reader = StreamReader(self.project, self.files, settings_document, defaults)
             loaded = reader.read(file)
@@ -175,7 +186,10 @@ class _Loading:
     def _suites(self) -> dict[str, Suite]:
         folder = self.project.expectations
         suites: dict[str, Suite] = {}
-        for file in sorted(folder.glob("*.yaml")) if folder.is_dir() else ():
+        for file in sorted(folder.iterdir()) if folder.is_dir() else ():
+            if file.suffix != ".yaml":
+                self.files.tell_ignored(file)
+                continue
             suite, document = self._model(file, Suite)
             if suite is None or document is None:
                 continue
@@ -185,13 +199,16 @@ class _Loading:
                 )
                 self.files.found(file, document, finding)
                 continue
+            for path, what in not_yet.of_suite(suite):
+                valid = ("record", "warn", "hold")
+                self.files.found(file, document, Finding(path, f"not yet: {what}", "quarantine", valid))
             suites[suite.table] = suite
-            self.documents["suite " + suite.table] = (file, document)
+            self.documents[suite.table] = (file, document)
         return suites
 
-    def _cross(self, finding: CrossFinding, streams: Mapping[str, LoadedStream]) -> None:
-        file, document = self.documents[finding.owner if finding.owner in streams else "suite " + finding.owner]
-        place = document.place(finding.path)
+    def _cross(self, finding: CrossFinding) -> None:
+        file, document = self.documents[finding.owner]
+        place = document.place(finding.path, key=finding.key)
         self.files.add(
             file, place.line, place.column, finding.path, finding.message, finding.value,
             warning=finding.severity == "warning",

@@ -52,6 +52,7 @@ class Finding:
     key: bool = False
     summary: bool = False
     at: tuple[int | None, int | None] | None = None
+    warning: bool = False
 
 
 def findings(error: ValidationError, model: type[BaseModel], data: Any) -> list[Finding]:
@@ -81,7 +82,9 @@ def _finding(error: dict[str, Any], model: type[BaseModel], data: Any) -> Findin
     path = _real_path(loc, data)
     if kind == "literal_error":
         valid = tuple(re.findall(r"'([^']*)'", str(context.get("expected")))) or (str(context.get("expected")).lower(),)
-        return Finding(path, f"{given!r} is not known here", given, valid, nearest(str(given), valid))
+        block = isinstance(given, dict | list)
+        what = "this block" if block else repr(given)
+        return Finding(path, f"{what} is not known here", given, valid, nearest(str(given), valid), summary=block)
     if loc[-1:] == ("[key]",):  # the key itself is not what a key here must be
         return Finding(path, str(context.get("error") or error["msg"]), str(path[-1]), key=True)
     if kind == "value_error":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, cast
 
 from pydantic import BaseModel, ConfigDict, Field, Strict, create_model
@@ -31,9 +32,26 @@ class SpecModel(BaseModel):
 
 
 Int = Annotated[int, Strict()]
-PositiveInt = Annotated[int, Strict(), Field(gt=0)]
+PositiveInt = Annotated[int, Strict(), Field(gt=0, le=2**31 - 1)]
+PositiveLong = Annotated[int, Strict(), Field(gt=0, le=2**63 - 1)]
+Cores = Annotated[int, Strict(), Field(gt=0, le=1024)]
 Bool = Annotated[bool, Strict()]
 Text = Annotated[str, Field(min_length=1)]
+
+
+def not_left_empty(data: Any, forms: Iterable[str]) -> Any:
+    """The data, if the one form it names says something.
+
+    Raises:
+        ValueError: it stands there without a value, which YAML reads as if it were not there.
+    """
+    if isinstance(data, dict) and not any(data.get(form) is not None for form in forms):
+        for form in forms:
+            if form in data:
+                raise ValueError(
+                    f"{form} is empty; write what it needs below it, or {form}: {{}} when it needs nothing"
+                )
+    return data
 
 
 def only_one(what: str, given: dict[str, object]) -> str:

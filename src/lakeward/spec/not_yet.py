@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lakeward.spec.document import Path_
-from lakeward.spec.settings import Catalog, Keep, Reconcile, Settings
+from lakeward.spec.settings import Catalog, Reconcile, Settings
 from lakeward.spec.stream import StreamSpec
+from lakeward.spec.suite import Suite
 from lakeward.spec.tables import Tables
 
 SOURCES = {"kinesis", "files", "iceberg", "delta", "socket", "rate", "format"}
@@ -46,6 +47,8 @@ def of_stream(spec: StreamSpec) -> Found:
         yield (*sink, "mode"), f"mode {spec.sink.mode}"
     if spec.sink.iceberg and spec.sink.iceberg.commit == "native":
         yield (*sink, "commit"), "commit native"
+    if spec.sink.iceberg and spec.sink.iceberg.write is not None:
+        yield (*sink, "write"), f"write {spec.sink.iceberg.write}: rows of an append never change"
     if spec.schema_.evolution == "additive":
         yield ("schema", "evolution"), "additive schema evolution"
     if spec.trigger.kind in TRIGGERS:
@@ -66,8 +69,6 @@ def of_settings(settings: Settings) -> Found:
         yield ("catalog",), "a catalog other than the embedded one"
     if settings.reconcile != Reconcile():
         yield ("reconcile",), "other intervals of reconcile"
-    if settings.keep != Keep():
-        yield ("keep",), "other keep times"
     for name, driver in settings.drivers.items():
         if driver.backend in BACKENDS:
             yield ("drivers", name, "backend"), f"backend {driver.backend}"
@@ -83,3 +84,18 @@ def of_tables(tables: Tables) -> Found:
     for path, rule in rules:
         if getattr(rule, "engine", None) == "submit":
             yield (*path, "engine"), "engine submit"
+        if (orphans := getattr(rule, "orphans", None)) is not None:
+            yield from (((*path, "orphans", key), "deleting orphan files") for key in orphans.model_fields_set)
+        if getattr(getattr(rule, "deletes", None), "deleted_rows_ratio", None) is not None:
+            what = "rewriting by the share of deleted rows; min_delete_files counts delete files"
+            yield (*path, "deletes", "deleted_rows_ratio"), what
+
+
+def of_suite(suite: Suite) -> Found:
+    """Path in a suite, and what is not done yet."""
+    for index, expectation in enumerate(suite.expectations):
+        if expectation.on_fail == "quarantine":
+            yield (
+                ("expectations", index, "on_fail"),
+                "moving landed rows to quarantine; hold keeps readers from them",
+            )

@@ -13,9 +13,10 @@ from lakeward.spec.sql import quote
 
 _WANTED = "a partition field is a column, days(column), months(column), bucket(16, column) or truncate(4, column)"
 _FIELD = re.compile(
-    r"\s*(?:(?P<transform>[A-Za-z]+)\s*\(\s*(?:(?P<number>\d+)\s*,\s*)?(?P<inner>[A-Za-z_][A-Za-z0-9_]*)\s*\)"
+    r"\s*(?:(?P<transform>[A-Za-z]+)\s*\(\s*(?:(?P<number>[0-9]+)\s*,\s*)?(?P<inner>[A-Za-z_][A-Za-z0-9_]*)\s*\)"
     r"|(?P<column>[A-Za-z_][A-Za-z0-9_]*))\s*"
 )
+_MOST = 2**31 - 1  # Iceberg keeps it as an int
 _TIMES = {"year": "years", "month": "months", "day": "days", "hour": "hours", "date": "days"}
 
 
@@ -42,11 +43,18 @@ class PartitionField(str):
             raise ValueError(_WANTED)
         if (transform in ("bucket", "truncate")) != (match["number"] is not None):
             raise ValueError(_WANTED)
+        if match["number"] is not None and not (len(match["number"]) <= 10 and 1 <= int(match["number"]) <= _MOST):
+            raise ValueError(f"the number in {transform}(number, column) is 1 to {_MOST}")
         field = super().__new__(cls, text)
         field.transform = transform
         field.column = match["inner"] or match["column"]
         field.number = int(match["number"]) if match["number"] else None
         return field
+
+    @property
+    def kind(self) -> tuple[str, str]:
+        """What a table may have once: a column's partition by value, by time, by bucket or by prefix."""
+        return self.column.lower(), "time" if self.transform in _TIMES.values() else self.transform
 
     def __reduce__(self) -> tuple[object, ...]:
         return PartitionField, (str(self),)

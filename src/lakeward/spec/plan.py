@@ -130,10 +130,7 @@ def _changed(name: str, known: Accepted, spec: StreamSpec, wanted: str, hint: st
         return Change(name, "changed", False, why, generation, "none" if waits_already else "pend")
     what = "changed: " + ", ".join(differences(before, spec))
     if known.wanted:
-        then = (
-            f"upgrade pending, what runs is not touched; to take it: lakeward streams stop {name}, "
-            f"lakeward deploy, lakeward streams start {name}"
-        )
+        then = f"upgrade pending, what runs is not touched; to take it: lakeward streams upgrade {name} --wait"
         return Change(name, "changed", True, _joined(what, then, hint), generation, "none" if waits_already else "pend")
     then = "the next start takes it"
     return Change(name, "changed", True, _joined(what, then), generation, "adopt" if waits_already else "accept")

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal, get_args
 
-from pydantic import Field
+from pydantic import Field, Strict
 
 from lakeward.spec.model import Bool, Int, PositiveInt, SpecModel
 from lakeward.spec.types import Bytes, Duration, Size, Span
 
 TableClass = Literal["append-stream", "upsert-stream", "append-batch", "static", "delta-stream"]
 TABLE_CLASSES: Final[tuple[str, ...]] = get_args(TableClass)
-Ratio = Annotated[float, Field(gt=0)]
+Share = Annotated[float, Strict(), Field(gt=0, lt=1, allow_inf_nan=False)]
+Ratio = Annotated[float, Strict(), Field(ge=1, le=1000, allow_inf_nan=False)]
 
 
 class Compact(SpecModel):
@@ -24,8 +25,8 @@ class Compact(SpecModel):
     enabled: Bool = True
     target_size: Bytes | None = None
     """Size of a rewritten file; without it the table's own property, else by the table's size (`target_for`)."""
-    small_file_ratio: Ratio = 0.75
-    fragment_ratio: Ratio = 0.125
+    small_file_ratio: Share = 0.75
+    fragment_ratio: Share = 0.125
     hot_for: Span = Duration("30m")
     min_fragments: PositiveInt = 50
     fragment_bytes_ratio: Ratio = 1.3
@@ -58,7 +59,7 @@ class Deletes(SpecModel):
     """When files are rewritten because of the delete files that point at them (merge-on-read)."""
 
     min_delete_files: PositiveInt = 5
-    deleted_rows_ratio: Ratio = 0.1
+    deleted_rows_ratio: Share = 0.1
 
 
 class Expire(SpecModel):
@@ -166,6 +167,9 @@ FLOORS: Final[dict[str, tuple[Any, str]]] = {
     "compact.cold_after": (Duration("10m"), "shorter calls a pausing stream finished"),
     "compact.hot_for": (Duration("5m"), "shorter rewrites what the stream is still writing"),
     "compact.cooldown": (Duration("5m"), "shorter rewrites the same bytes again and again"),
+    "compact.max_group_size": (Size("1GB"), "a group has to make several files of the target size"),
+    "compact.max_size": (Size("1GB"), "a run has to hold one group at least"),
+    "compact.max_duration": (Duration("5m"), "a group of the target size has to end in it"),
     "expire.older_than": (Duration("6h"), "a rewrite or a batch that takes longer would lose its base"),
     "expire.min_snapshots": (5, "readers and rollbacks need a history"),
     "expire.every": (Duration("30m"), "each expiry is a commit that streams have to pass"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -43,7 +44,7 @@ class Problem:
         """The problem as a person reads it, on one line."""
         warning = "warning: " if self.severity == "warning" else ""
         text = f"{self.file}:{self.line}:{self.column}  {warning}{self.path + ': ' if self.path else ''}{self.message}"
-        if self.value is not None and str(self.value) not in self.message:
+        if self.value not in (None, "") and not _quoted(str(self.value), self.message):
             here = " ".join(str(self.value).split())
             text += f" (here: {here if len(here) <= _SHORT else here[:_SHORT] + '…'})"
         if self.nearest:
@@ -55,6 +56,11 @@ class Problem:
     def document(self) -> dict[str, Any]:
         """The problem as JSON data."""
         return asdict(self)
+
+
+def _quoted(value: str, message: str) -> bool:
+    """Whether the message shows the value already, as a word of its own: `5` stands in `5m`, and says nothing there."""
+    return re.search(rf"(?<![\w.]){re.escape(value)}(?![\w.])", message) is not None
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:

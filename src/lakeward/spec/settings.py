@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
-from lakeward.spec.model import PositiveInt, SpecModel, Text, partial
+from lakeward.spec.model import Cores, SpecModel, Text, partial
 from lakeward.spec.stream import Executors, SparkConf, StreamSpec
 from lakeward.spec.types import Brokers, DriverName, Duration, Memory, Name, Span
 
@@ -33,10 +34,12 @@ class Catalog(SpecModel):
 class Driver(SpecModel):
     """A driver that several streams share."""
 
-    cores: PositiveInt = 2
+    cores: Cores = 2
     memory: Memory = Memory("1g")
     backend: Literal["local", "standalone", "yarn", "kubernetes"] = "local"
     executors: Executors | None = None
+    compiler: Literal["quick", "full"] = "full"
+    """Java's compilers: `full` pays off in a driver that lives for hours; `quick` starts with half the CPU."""
     spark: SparkConf = Field(default_factory=dict)
     """Settings of the whole Spark application, e.g. `spark.driver.maxResultSize`."""
 
@@ -53,16 +56,36 @@ class Reconcile(SpecModel):
 
 
 class Keep(SpecModel):
-    """How long what Lakeward records about itself is kept."""
+    """How long what Lakeward records about itself is kept. Positions and generations are kept for ever."""
 
-    observations: Span = Duration("7d")
     batches: Span = Duration("30d")
+    """One row a batch: what was landed when, from which offsets."""
+    events: Span = Duration("90d")
+    """The timelines."""
+    incidents: Span = Duration("365d")
+    """Counted from their end; an open one stays."""
+    observations: Span = Duration("7d")
+    """The newest figures of streams that were removed."""
     facts: Span = Duration("30d")
+    plans: Span = Duration("30d")
     restarts: Span = Duration("90d")
-    operations: Span = Duration("90d")
-    actions: Span = Duration("180d")
+    operations: Span = Duration("365d")
+    actions: Span = Duration("365d")
     checks: Span = Duration("90d")
-    changes: Span = Duration("400d")
+    """Quality runs with their checks; the run `verified` stands on stays."""
+    changes: Span = Duration("1095d")
+    """Who changed what: three years."""
+    launches: Span = Duration("14d")
+    """Folders of drivers that ended: logs, event log, thread dumps. The newest of each driver stays."""
+    runs: Span = Duration("14d")
+    """Runs of Dags and their logs, in the embedded Airflow."""
+
+    @field_validator("*")
+    @classmethod
+    def _nothing_that_is_going_on(cls, value: Duration) -> Duration:
+        if value.timedelta < timedelta(hours=1):
+            raise ValueError(f"{value} would remove what is still going on; keep it 1h at least")
+        return value
 
 
 StreamDefaults = partial(

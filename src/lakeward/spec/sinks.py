@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from lakeward.spec.model import SpecModel, Text, only_one
+from lakeward.spec.model import SpecModel, Text, not_left_empty, only_one
 from lakeward.spec.partition import PartitionField
 from lakeward.spec.sources import KAFKA_CONNECTION
 from lakeward.spec.sql import Expression
@@ -125,6 +125,11 @@ class Sink(SpecModel):
     console: ConsoleSink | None = None
     memory: MemorySink | None = None
     format: FormatSink | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _not_left_empty(cls, data: Any) -> Any:
+        return not_left_empty(data, SINK_CONNECTORS)
 
     @model_validator(mode="after")
     def _one_connector(self) -> Self:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+import re
+import warnings
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from lakeward.spec.decode import Decode
-from lakeward.spec.model import Bool, PositiveInt, SpecModel, Text, only_one
+from lakeward.spec.model import Bool, Int, PositiveInt, PositiveLong, SpecModel, Text, not_left_empty, only_one
 from lakeward.spec.positions import position_columns
 from lakeward.spec.sql import Ddl
 from lakeward.spec.types import Duration, Name, Span, TableName, Topic
 
 KAFKA_CONNECTION = "lakeward_kafka"
+Offset = Annotated[Int, Field(ge=-2, le=2**63 - 1)]
+"""An offset as Spark reads it: -2 is the earliest, -1 the latest."""
+_WRONG_IN_JAVA_TOO = ("missing )", "unbalanced parenthesis", "unterminated character set", "nothing to repeat",
+                      "bad character range")  # fmt: skip
+_PARTITION = re.compile(r"0|[1-9][0-9]{0,9}")
 
 
 class KafkaSource(SpecModel):
@@ -24,19 +31,44 @@ class KafkaSource(SpecModel):
     """Java regular expression of topics to read, instead of `topics`."""
     connection: Name = Name(KAFKA_CONNECTION)
     """Id of the Airflow connection with the brokers."""
-    starting_offsets: Literal["earliest", "latest"] | dict[Topic, dict[str, int]] = "earliest"
+    starting_offsets: Literal["earliest", "latest"] | dict[Topic, dict[str, Offset]] = "earliest"
     """Where a stream without a position begins: `earliest`, `latest`, or `{topic: {"partition": offset}}`."""
-    max_offsets_per_trigger: PositiveInt
+    max_offsets_per_trigger: PositiveLong
     """Most records one batch may take; required, because the first batch after an outage is otherwise all of it."""
     isolation_level: Literal["read_committed", "read_uncommitted"] = "read_committed"
     """Whether records of open and aborted transactions are read."""
+
+    @field_validator("topics")
+    @classmethod
+    def _each_once(cls, topics: tuple[Topic, ...]) -> tuple[Topic, ...]:
+        twice = [topic for topic in dict.fromkeys(topics) if topics.count(topic) > 1]
+        if twice:
+            raise ValueError(f"{', '.join(twice)} is there twice")
+        return topics
+
+    @field_validator("pattern")
+    @classmethod
+    def _regular_expression(cls, pattern: str | None) -> str | None:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # Python may read [a-z&&[^b]] otherwise some day; Java does already
+                re.compile(pattern or "")
+        except re.error as error:
+            if error.msg.startswith(_WRONG_IN_JAVA_TOO):  # the rest may only be unknown to Python
+                raise ValueError(f"this is no regular expression: {error}") from None
+        return pattern
 
     @model_validator(mode="after")
     def _topics_or_pattern(self) -> Self:
         only_one("kafka", {"topics": self.topics or None, "pattern": self.pattern})
         if isinstance(self.starting_offsets, dict):
+            if not self.starting_offsets:
+                raise ValueError("starting_offsets names no topic; give earliest, latest or offsets of every topic")
             for topic, offsets in self.starting_offsets.items():
-                if not offsets or not all(part.isdigit() for part in offsets):
+                if self.topics and topic not in self.topics:
+                    read = ", ".join(self.topics)
+                    raise ValueError(f"starting_offsets names {topic}, which is not read here; topics: {read}")
+                if not offsets or not all(_PARTITION.fullmatch(part) for part in offsets):
                     raise ValueError(f'starting_offsets of {topic} must be {{"partition": offset}}, e.g. {{"0": 1500}}')
         return self
 
@@ -122,6 +154,11 @@ class Source(SpecModel):
     decode: Decode | None = None
     watermark: Watermark | None = None
     deduplicate: Deduplicate | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _not_left_empty(cls, data: Any) -> Any:
+        return not_left_empty(data, SOURCE_CONNECTORS)
 
     @model_validator(mode="after")
     def _one_connector(self) -> Self:

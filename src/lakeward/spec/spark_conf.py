@@ -22,12 +22,18 @@ _OURS: tuple[tuple[str, str], ...] = (
     ("spark.sql.streaming.stopActiveRunOnRestart", "the lease decides who runs"),
     ("spark.sql.session.timeZone", "times are UTC everywhere"),
 )
-_OF_THE_DRIVER = (
-    "spark.driver.", "spark.executor.", "spark.dynamicAllocation.", "spark.memory.", "spark.ui.", "spark.scheduler.",
-    "spark.serializer", "spark.kryo", "spark.network.", "spark.rpc.", "spark.shuffle.", "spark.local.dir",
-    "spark.cores.", "spark.task.", "spark.kubernetes.", "spark.yarn.", "spark.hadoop.",
-    "spark.eventLog.", "spark.metrics.",
+_OF_A_STREAM = "spark.sql."
+_STATIC = (
+    "spark.sql.warehouse.dir", "spark.sql.catalogImplementation", "spark.sql.queryExecutionListeners",
+    "spark.sql.streaming.streamingQueryListeners", "spark.sql.ui.", "spark.sql.streaming.ui.",
+    "spark.sql.codegen.cache.maxEntries", "spark.sql.codegen.comments", "spark.sql.event.truncate.length",
+    "spark.sql.cache.serializer", "spark.sql.debug", "spark.sql.globalTempDatabase", "spark.sql.hive.",
+    "spark.sql.filesourceTableRelationCacheSize", "spark.sql.legacy.sessionInitWithConfigDefaults",
+    "spark.sql.broadcastExchange.maxThreadThreshold", "spark.sql.subquery.maxThreadThreshold",
+    "spark.sql.resultQueryStage.maxThreadThreshold", "spark.sql.defaultUrlStreamHandlerFactory.enabled",
+    "spark.sql.metadataCacheTTLSeconds", "spark.sql.streaming.unsupportedOperationCheck",
 )  # fmt: skip
+"""Settings Spark reads once, when the application starts: a session cannot have its own."""
 FROZEN = (
     "spark.sql.shuffle.partitions",
     "spark.sql.streaming.stateStore.providerClass",
@@ -45,11 +51,12 @@ FROZEN = (
 
 def refusal(key: str, *, whole_driver: bool = False) -> str | None:
     """Why a setting may not be given; None when it may. `whole_driver`: it stands under `drivers:`."""
+    low = key.lower()
     if hides_secret(key):
         return "a secret does not belong in Spark settings: they are shown in the UI; put it into the connection"
     for prefix, why in _OURS:
-        if key == prefix or (prefix.endswith((".", "jars", "extra")) and key.startswith(prefix)):
+        if low == prefix.lower() or (prefix.endswith((".", "jars", "extra")) and low.startswith(prefix.lower())):
             return f"{key} is not yours to set: {why}"
-    if not whole_driver and key.startswith(_OF_THE_DRIVER):
+    if not whole_driver and (not low.startswith(_OF_A_STREAM) or low.startswith(tuple(map(str.lower, _STATIC)))):
         return f"{key} belongs to a whole driver, not to one stream: write it under `drivers:` in conf/lakeward.yaml"
     return None

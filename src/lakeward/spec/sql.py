@@ -7,6 +7,7 @@ whether rows are grouped; what only Spark knows (types, functions) is checked by
 from __future__ import annotations
 
 import logging
+from functools import lru_cache
 from itertools import pairwise
 from typing import Annotated, Any
 
@@ -15,6 +16,8 @@ from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
+
+from lakeward.spec.dialect import Place, beyond_spark, beyond_types
 
 DIALECT = "spark"
 logging.getLogger("sqlglot").setLevel(logging.ERROR)  # what it warns of is a problem of the spec, and said as one
@@ -99,7 +102,13 @@ def parse_select(text: str) -> exp.Query:
     statement = parse(text)
     if not isinstance(statement, exp.Query):
         raise SqlProblem(f"a transform is one SELECT, this is {statement.key.upper()}", 1, 1)
+    _raise_if(beyond_spark(statement, _spark_tokens(text)))
     return statement
+
+
+def _raise_if(found: tuple[str, Place] | None) -> None:
+    if found is not None:
+        raise SqlProblem(found[0], *found[1])
 
 
 def parse_expression(text: str) -> exp.Expr:
@@ -109,8 +118,10 @@ def parse_expression(text: str) -> exp.Expr:
         SqlProblem: it does not parse, or is a whole statement.
     """
     prefix = "SELECT ("
+    wrapped = f"{prefix}{text}\n)"
     try:
-        statement = parse(f"{prefix}{text}\n)")
+        statement = parse(wrapped)
+        _raise_if(beyond_spark(statement, _spark_tokens(wrapped)))
     except SqlProblem as error:
         raise _inside(error, prefix, text) from None
     inner = statement.find(exp.Paren)
@@ -160,6 +171,11 @@ def ddl_columns(ddl: str) -> dict[str, str]:
     Raises:
         SqlProblem: it is not a list of columns with types.
     """
+    return dict(_columns(ddl))
+
+
+@lru_cache(maxsize=64)  # a file's checks ask several times, and parsing is what validation costs
+def _columns(ddl: str) -> dict[str, str]:
     prefix = "CREATE TABLE t ("
     try:
         statement = parse(f"{prefix}{ddl}\n)")
@@ -182,6 +198,7 @@ def ddl_columns(ddl: str) -> dict[str, str]:
         if kind.this == exp.DataType.Type.USERDEFINED:
             raise SqlProblem(f"column {each.name} has a type Spark does not know: {kind.sql(dialect=DIALECT)}")
         columns[each.name] = kind.sql(dialect=DIALECT)
+    _raise_if(beyond_types(schema, _spark_tokens(f"{ddl}\n)")))
     return columns
 
 

@@ -6,13 +6,13 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from lakeward.spec.model import Bool, Int, PositiveInt, SpecModel, Text
+from lakeward.spec.model import Bool, Cores, Int, PositiveInt, PositiveLong, SpecModel, Text
 from lakeward.spec.sinks import Quarantine, Sink
 from lakeward.spec.sources import Reference, Source
 from lakeward.spec.sql import Expression
 from lakeward.spec.transform import Transform
 from lakeward.spec.trigger import Trigger
-from lakeward.spec.types import DriverName, Duration, Memory, Name, Span, SparkKey, StreamId, TableName
+from lakeward.spec.types import DriverName, Duration, Memory, Name, Span, SparkKey, StreamId, TableName, Tag
 
 SINGLE = "source"
 """The name of the source of a stream that has only one and did not name it."""
@@ -46,7 +46,7 @@ class Limits(SpecModel):
 
     freshness: Span = Duration("5m")
     """Lagging when the newest landed record is older than this while the source has newer ones."""
-    lag_records: PositiveInt | None = None
+    lag_records: PositiveLong | None = None
     """Lagging when more records than this wait."""
     stall: Span = Duration("5m")
     """Stalled when no batch was committed for this long although records wait."""
@@ -57,7 +57,7 @@ class State(SpecModel):
 
     provider: Literal["rocksdb", "hdfs"] = "rocksdb"
     """Where state is kept; frozen in the checkpoint at the first start."""
-    max_rows: PositiveInt | None = None
+    max_rows: PositiveLong | None = None
     """Most rows of state; beyond it the stream is reported."""
 
 
@@ -66,7 +66,7 @@ class Executors(SpecModel):
 
     min: Annotated[Int, Field(ge=0)] = 0
     max: PositiveInt = 2
-    cores: PositiveInt = 1
+    cores: Cores = 1
     memory: Memory = Memory("1g")
 
     @model_validator(mode="after")
@@ -81,7 +81,7 @@ class Resources(SpecModel):
 
     driver: DriverName | None = None
     """Name of the driver; streams with the same one share a process. Default: a driver of its own."""
-    cores: PositiveInt | None = None
+    cores: Cores | None = None
     """Cores of a driver of its own."""
     driver_memory: Memory | None = None
     """Memory of a driver of its own."""
@@ -110,7 +110,7 @@ class StreamSpec(SpecModel):
     """Who is asked when it fails."""
     team: Text | None = None
     """The team that may act on the stream's Dag in Airflow."""
-    tags: tuple[Text, ...] = ()
+    tags: tuple[Tag, ...] = ()
     """Words to find streams by."""
     enabled: Bool = True
     """Whether a new stream is started when it is deployed. It never stops one: an operation does."""
@@ -184,21 +184,30 @@ def long_form(data: Any) -> Any:
     """
     if not isinstance(data, dict):
         return data
-    beside = [key for key in OF_THE_SOURCE if key in data]
+    for _, message in mixed_forms(data):
+        raise ValueError(message)
     if SINGLE not in data:
-        if beside and "sources" in data:
-            raise ValueError(f"{', '.join(beside)} stands beside source: only; move it into one of the sources")
         return data
-    if "sources" in data:
-        raise ValueError("give source: (one, then named source) or sources: (several, by name), not both")
+    beside = [key for key in OF_THE_SOURCE if key in data]
     source = data[SINGLE]
     if isinstance(source, dict):
-        twice = [key for key in beside if key in source]
-        if twice:
-            raise ValueError(f"{', '.join(twice)} stands both beside source: and inside it")
         source = source | {key: data[key] for key in beside}
     rest = {key: value for key, value in data.items() if key != SINGLE and key not in beside}
     return rest | {"sources": {SINGLE: source}}
+
+
+def mixed_forms(data: dict[str, Any]) -> list[tuple[tuple[str | int, ...], str]]:
+    """Where short and long form are mixed: the path of what is too much, and why."""
+    found: list[tuple[tuple[str | int, ...], str]] = []
+    beside = [key for key in OF_THE_SOURCE if key in data]
+    source = data.get(SINGLE)
+    if SINGLE in data and "sources" in data:
+        found.append((("sources",), "give source: (one, then named source) or sources: (several, by name), not both"))
+    elif "sources" in data:
+        found += [((key,), f"{key} stands beside source: only; move it into one of the sources") for key in beside]
+    if isinstance(source, dict):
+        found += [((SINGLE, key), f"{key} stands both beside source: and inside it") for key in beside if key in source]
+    return found
 
 
 def written_path(path: tuple[str | int, ...], data: dict[str, Any]) -> tuple[str | int, ...]:

@@ -17,9 +17,12 @@ from lakeward.spec.lineage import Lineage, decide
 from lakeward.spec.messages import Finding, findings
 from lakeward.spec.problems import nearest
 from lakeward.spec.provenance import Origins
+from lakeward.spec.reference_files import exists
+from lakeward.spec.repair import concerns, repaired
+from lakeward.spec.secrets import holds_token
 from lakeward.spec.sinks import Quarantine
 from lakeward.spec.sql import SqlProblem
-from lakeward.spec.stream import StreamSpec, long_form, written_path
+from lakeward.spec.stream import SINGLE, StreamSpec, long_form, mixed_forms, written_path
 from lakeward.spec.tables import merged
 from lakeward.spec.transform import Transform
 from lakeward.spec.types import DriverName, TableName
@@ -38,15 +41,16 @@ class StreamReader:
         self.document: Document | None = None
         self.sql_file: Path | None = None
         self.sql_text: str | None = None
+        self.doubtful: frozenset[Path_] = frozenset()
 
     def read(self, file: Path) -> tuple[StreamSpec, str | None, dict[str, str]] | None:
         """The resolved spec, its SQL file and the origins; None when there is an error in the file."""
         self.file = file
-        before = len(self.files.problems)
+        before = self.files.errors
         self.document = self.files.document(file)
         if self.document is None:
             return None
-        data = self._with_defaults(self.document.data)
+        data = self._with_defaults(self._one_form(self.document))
         spec = self._validated(data)
         facts = self._sql(data, spec)
         if spec is None:
@@ -55,8 +59,8 @@ class StreamReader:
         resolved = self._resolved(spec, lineage)
         checked = resolved.model_copy(update={"lineage": spec.lineage, "reference": spec.reference})
         for finding in checks.spec_findings(checked, facts, lineage, self.project.root):
-            self._found(finding)
-        if len(self.files.problems) > before:
+            self._follows(finding)
+        if self.files.errors > before:
             return None
         origins = Origins(self.document, self.files.name(file), self.settings, self.project, self.sql_name)
         return resolved, self.sql_name, origins.of(resolved, spec, lineage)
@@ -70,22 +74,37 @@ class StreamReader:
         below = {key: value for key, value in self.defaults.items() if key not in _WHOLE or key not in written}
         return merged({"id": self.file.stem} | below, written)
 
+    def _one_form(self, document: Document) -> dict[str, Any]:
+        """What the file says without what mixes the short form with the long one, which is told."""
+        data: dict[str, Any] = dict(document.data)
+        for path, message in mixed_forms(data):
+            self.files.found(self.file, document, Finding(path, message, key=True))
+            if len(path) > 1:
+                data[SINGLE] = {key: value for key, value in data[SINGLE].items() if key != path[1]}
+            else:
+                data.pop(str(path[0]), None)
+        return data
+
     def _validated(self, data: dict[str, Any]) -> StreamSpec | None:
+        """The spec; with problems, what is left of it without its bad parts, for the checks that need a whole one."""
         try:
             long = self._sql_in_place(long_form(data))
-        except ValueError as error:
+        except ValueError as error:  # what the defaults say does not go with what the file says
             self._found(Finding((), str(error)))
             return None
         hint = checks.single_source_hint(long)
         if hint:
             self._found(hint)
+            self.doubtful |= {hint.path}
         try:
-            spec = StreamSpec.model_validate(long)
+            return StreamSpec.model_validate(long, by_name=False)
         except ValidationError as error:
-            for finding in findings(error, StreamSpec, long):
-                self._found(finding)
-            return None
-        return None if hint else spec
+            found = findings(error, StreamSpec, long)
+        for finding in found:
+            self._found(finding)
+        spec, doubtful = repaired(long, found)
+        self.doubtful |= doubtful
+        return spec
 
     def _sql_in_place(self, data: dict[str, Any]) -> dict[str, Any]:
         """`transform: {file: x.sql}` with the text of the file instead of its name."""
@@ -109,7 +128,7 @@ class StreamReader:
         if not file.is_relative_to(self.project.root):
             self._found(Finding(("transform", "file"), "the SQL file must stand inside the project", name))
             return None
-        if not file.is_file():
+        if not exists(file, Path.is_file):
             there = sorted(each.name for each in self.file.parent.glob("*.sql"))
             message = f"there is no such SQL file: {self.files.name(file)}"
             self._found(Finding(("transform", "file"), message, name, tuple(there), nearest(name, there)))
@@ -117,6 +136,9 @@ class StreamReader:
         text = self.files.text(file)
         if text is not None and not text.strip():
             self.files.whole(file, "this SQL file is empty")
+            return None
+        if text is not None and holds_token(text):
+            self.files.whole(file, checks.LEAKS)
             return None
         self.sql_file = file if text is not None else None
         return text
@@ -132,8 +154,9 @@ class StreamReader:
             return None
         strangers = list(checks.name_findings(facts, spec.sources, spec.reference)) if spec is not None else []
         for finding in strangers:
-            self._found(finding)
-        return None if strangers else facts  # what else the SQL does is worth a word when it reads the right names
+            self._follows(finding)
+        wrong = any(not finding.warning for finding in strangers)
+        return None if wrong else facts  # what else the SQL does is worth a word when it reads the right names
 
     def _resolved(self, spec: StreamSpec, lineage: Lineage) -> StreamSpec:
         update: dict[str, Any] = {"lineage": lineage.value}
@@ -150,6 +173,11 @@ class StreamReader:
                 each = each.model_copy(update={each.kind: str((self.project.root / path).resolve())})
             reference[name] = each
         return spec.model_copy(update=update | {"reference": reference})
+
+    def _follows(self, finding: Finding) -> None:
+        """Report a finding of the whole spec, unless it may only follow from a part that was told already."""
+        if not concerns(finding, self.doubtful):
+            self._found(finding)
 
     def _found(self, finding: Finding) -> None:
         """Report a finding where its value was written: in the SQL file, the stream's file, or the defaults."""
@@ -168,6 +196,7 @@ class StreamReader:
                 finding.value,
                 finding.valid,
                 finding.nearest,
+                warning=finding.warning,
             )
             return
         below = ("defaults", *path)

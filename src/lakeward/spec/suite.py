@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from datetime import date
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from lakeward.spec.model import SpecModel, Text
 from lakeward.spec.types import ExpectationType, TableName
+
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
+
+def _day(value: Any) -> Any:
+    """A number would be read as seconds since 1970."""
+    if isinstance(value, date) or (isinstance(value, str) and _DAY.fullmatch(value)):
+        return value
+    raise ValueError("this must be a day: 2026-12-31")
 
 
 class Expectation(SpecModel):
@@ -26,7 +36,7 @@ class Expectation(SpecModel):
     """The rows since the last check, a recent window, or the whole table."""
     why: Text | None = None
     """What breaks downstream when this does not hold; shown to whoever is on call."""
-    waive_until: date | None = None
+    waive_until: Annotated[date, BeforeValidator(_day)] | None = None
     """Until this day a failure is recorded and nothing else."""
 
     @property

@@ -105,6 +105,16 @@ def matches(rule: SpecModel, table: str) -> bool:
     return fnmatchcase(table, cast(Rule, rule).match)
 
 
+def larger_than_a_group(rule: SpecModel) -> str | None:
+    """What is wrong with an entry whose files could never be made: a rewrite takes one group at a time."""
+    compact: Any = getattr(rule, "compact", None)
+    target = getattr(compact, "target_size", None)
+    if target is None:
+        return None
+    group = compact.max_group_size or Policy().compact.max_group_size
+    return f"more than max_group_size ({group}): no file of this size can be made" if target > group else None
+
+
 def below_floors(rule: SpecModel) -> list[tuple[str, Any, Any, str]]:
     """Thresholds of an entry below their floor: (path, value, floor, what a smaller value costs)."""
     found = []

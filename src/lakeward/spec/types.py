@@ -44,6 +44,22 @@ class _Written(str):
 class _Measured(_Written):
     """A written amount; compares by what it amounts to, so that `60s` equals `1m`. Prints as written."""
 
+    units: ClassVar[dict[str, float]]
+    most: ClassVar[tuple[float, str]]
+    """The largest amount allowed, as a number and in words: beyond it clocks and counters overflow."""
+
+    def __new__(cls, text: str) -> Self:
+        written = super().__new__(cls, text)
+        if cls._amount(text) > cls.most[0]:
+            raise ValueError(f"at most {cls.most[1]}")
+        return written
+
+    @classmethod
+    def _amount(cls, text: str) -> float:
+        """What the text amounts to; infinity where a float has no such number."""
+        match = cls.pattern.fullmatch(text)
+        return float(match[1]) * cls.units[match[2]] if match else 0.0
+
     @property
     def amount(self) -> float:
         """What is compared."""
@@ -74,17 +90,16 @@ class _Measured(_Written):
 class Duration(_Measured):
     """A span of time as written in a spec: `500ms`, `10s`, `5m`, `2h`, `7d`."""
 
-    pattern = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+    pattern = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)")
     wanted = "a duration is a number and a unit: 10s, 5m, 2h or 7d"
     examples: ClassVar[list[str]] = ["10s", "5m", "2h", "7d"]
-    _seconds: ClassVar[dict[str, float]] = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
+    units: ClassVar[dict[str, float]] = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
+    most: ClassVar[tuple[float, str]] = (36_500 * 86_400, "36500d (a hundred years)")
 
     @property
     def seconds(self) -> float:
         """The length in seconds."""
-        match = self.pattern.fullmatch(self)
-        number, unit = (match[1], match[2]) if match else ("0", "s")
-        return float(number) * self._seconds[unit]
+        return self._amount(self)
 
     @property
     def timedelta(self) -> timedelta:
@@ -102,17 +117,16 @@ class Duration(_Measured):
 class Size(_Measured):
     """A size as written in a spec: `128MB`, `10GB`; 1 KB is 1024 bytes, as Iceberg and Spark count."""
 
-    pattern = re.compile(r"(\d+(?:\.\d+)?)(B|KB|MB|GB|TB)")
+    pattern = re.compile(r"([0-9]+(?:\.[0-9]+)?)(B|KB|MB|GB|TB)")
     wanted = "a size is a number and a unit: 512KB, 128MB or 10GB"
     examples: ClassVar[list[str]] = ["512KB", "128MB", "10GB"]
-    _bytes: ClassVar[dict[str, int]] = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
+    units: ClassVar[dict[str, float]] = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
+    most: ClassVar[tuple[float, str]] = (1 << 60, "1048576TB (1 EB)")
 
     @property
     def bytes(self) -> int:
         """The size in bytes."""
-        match = self.pattern.fullmatch(self)
-        number, unit = (match[1], match[2]) if match else ("0", "B")
-        return int(float(number) * self._bytes[unit])
+        return int(self._amount(self))
 
     amount = bytes
 
@@ -120,9 +134,15 @@ class Size(_Measured):
 class Memory(_Written):
     """Memory of a JVM in Spark's own form: `512m`, `2g`."""
 
-    pattern = re.compile(r"[1-9]\d*[mg]")
+    pattern = re.compile(r"[1-9][0-9]{0,8}[mg]")
     wanted = "memory is a whole number and m or g: 512m, 2g"
     examples: ClassVar[list[str]] = ["512m", "2g"]
+
+    def __new__(cls, text: str) -> Self:
+        written = super().__new__(cls, text)
+        if not 512 << 20 <= written.bytes <= 1 << 40:  # below 450 MB Spark refuses to start
+            raise ValueError("memory of a JVM here is 512m at least and 1024g at most")
+        return written
 
     @property
     def bytes(self) -> int:
@@ -220,17 +240,24 @@ class ExpectationType(_Written):
     examples: ClassVar[list[str]] = ["expect_column_values_to_not_be_null"]
 
 
+class Tag(_Written):
+    """A word to find streams by; Airflow keeps no tag longer than this."""
+
+    pattern = re.compile(r"[\s\S]{1,100}")
+    wanted = "a tag is text of 1 to 100 characters"
+    examples: ClassVar[list[str]] = ["core"]
+
+
 def _cron(text: str) -> str:
     if len(text.split()) != 5 or not croniter.is_valid(text):
         raise ValueError('a schedule is five cron fields, for example "0 * * * *" for every full hour')
     return text
 
 
-def _positive(kind: str) -> Callable[[Any], Any]:
+def _at_least(least: _Measured, what: str) -> Callable[[Any], Any]:
     def check(value: Any) -> Any:
-        amount = value.seconds if isinstance(value, Duration) else value.bytes
-        if amount <= 0:
-            raise ValueError(f"a {kind} here must be more than 0")
+        if value < least:
+            raise ValueError(f"{what} here must be more than 0: {least} at least")
         return value
 
     return check
@@ -239,8 +266,8 @@ def _positive(kind: str) -> Callable[[Any], Any]:
 Cron = Annotated[str, AfterValidator(_cron), Field(examples=["0 * * * *"])]
 """Five cron fields, checked when the spec is read."""
 
-Span = Annotated[Duration, AfterValidator(_positive("duration"))]
-"""A duration longer than nothing."""
+Span = Annotated[Duration, AfterValidator(_at_least(Duration("1ms"), "a duration"))]
+"""A duration longer than nothing: Spark counts in milliseconds."""
 
-Bytes = Annotated[Size, AfterValidator(_positive("size"))]
+Bytes = Annotated[Size, AfterValidator(_at_least(Size("1B"), "a size"))]
 """A size larger than nothing."""

@@ -92,3 +92,9 @@ def test_a_warning_alone_is_ok(tmp_path: Path) -> None:
     done = lint(tmp_path)
     answer = json.loads(done.stdout)
     assert (done.returncode, answer["ok"], [each["severity"] for each in answer["problems"]]) == (0, True, ["warning"])
+
+
+def test_a_path_without_a_project_is_not_clean(tmp_path: Path) -> None:
+    done = lint(tmp_path / "nowhere")
+    assert done.returncode == 2
+    assert "no Lakeward project" in done.stdout

@@ -56,10 +56,34 @@ def test_places_inside_text_on_one_line():
         ("a: 1\n---\nb: 2", "another document"),
         ("&a [*a]", "an alias contains itself"),
         ("a: \x01", "special characters"),
+        ("a: !foo 1", "tags such as !foo are"),
+        ("a: !!foo 1", "tags such as !!foo are"),
+        ("a: !foo {b: 1}", "tags such as !foo are"),
+        ("a: !!set {b: }", "tags such as !!set are"),
+        ("a: !foo [1]", "tags such as !foo are"),
+        ("a: &a {b: 1}\nc:\n  <<: *a", "merge keys (<<) are not read"),
+        ("# c\n\n%YAML 1.1\n---\na: yes", "take the %YAML line out"),
+        ('a: "\\ud800"', "the character 0xd800"),
+        ('"a\\0": 1', "the character 0x0000"),
     ],
 )
 def test_faults(text, words):
     assert any(words in fault.message for fault in read_document(text).faults)
+
+
+def test_yaml_1_2_may_say_so():
+    assert read_document("%YAML 1.2\n---\na: yes\n").data == {"a": "yes"}
+
+
+def test_only_true_and_false_are_switches():
+    assert read_document("a: !!bool yes\nb: !!bool TRUE\nc: False").data == {"a": "yes", "b": True, "c": False}
+
+
+def test_what_was_left_out_has_the_place_of_its_key():
+    document = read_document("a:\nb:\n  c:\nd: ~\n")
+    assert document.place(("a",)) == Place(1, 1)
+    assert document.place(("b", "c")) == Place(3, 3)
+    assert document.place(("d",)) == Place(4, 4)
 
 
 def test_nothing_is_an_empty_mapping():

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+from problems import texts
 
 ALL_KEYS = """\
 id: everything
@@ -24,7 +23,7 @@ transform: {file: everything.sql}
 rules: {carrier_there: "carrier IS NOT NULL"}
 sink:
   iceberg: {table: nyc.everything, mode: append, partition_by: [carrier, "days(time_hour)"],
-            properties: {format-version: "3"}, write: merge-on-read, commit: exact}
+            properties: {format-version: "3"}, commit: exact}
 quarantine: {table: nyc.everything_quarantine}
 schema: {evolution: fixed}
 trigger: {every: 10s}
@@ -35,10 +34,6 @@ resources: {driver: core, cores: 2, driver_memory: 1g}
 spark: {spark.sql.shuffle.partitions: 4}
 restart: {max_backoff: 10m, reset_after: 30m}
 """
-
-
-def texts(loaded) -> str:
-    return "\n".join(problem.text() for problem in loaded.problems)
 
 
 def test_the_minimal_stream_is_resolved(stream, minimal):
@@ -97,8 +92,27 @@ WRONG = [
     (("iceberg: {", "iceberg: {mode: apend, "), "a.yaml:6:19", "'apend' is not known here; did you mean append?"),
     (("iceberg: {", "iceberg: {keys: [a], "), "a.yaml:6:12", "keys belongs to mode upsert; this is append"),
     (("  iceberg:", "  delta:"), "a.yaml:6:46", "partition_by"),
-    (("trigger: {", "sources: {}\ntrigger: {"), "a.yaml:1:1", "give source: (one, then named source) or sources:"),
+    (("trigger: {", "sources: {}\ntrigger: {"), "a.yaml:7:1", "give source: (one, then named source) or sources:"),
     (("source:\n", "tags: core\nsource:\n"), "a.yaml:2:7", "tags: this must be a list"),
+    (("source:\n", f"tags: [{'x' * 101}]\nsource:\n"), "a.yaml:2:8", "a tag is text of 1 to 100 characters"),
+    (("source:\n", "restart: {reset_after: 9999999999999d}\nsource:\n"), "a.yaml:2:24", "at most 36500d"),
+    (("every: 10s", "every: 0.4ms"), "a.yaml:7:18", "a duration here must be more than 0: 1ms at least"),
+    (("source:\n", "transform: {sql: SELECT * FROM source LIMIT 5}\nsource:\n"), "a.yaml:2:18", "LIMIT counts over"),
+    (("source:\n", "source:\n  decode: {json: a INT}\n"), "a.yaml:3:3", "both beside source: and inside it"),
+    (("source:\n  kafka", "sources:\n  kafka"), "a.yaml:4:1", "decode stands beside source: only"),
+    (("  iceberg:", "  console:\n  #"), "a.yaml:6:3", "console is empty; write what it needs below it, or console: {}"),
+    (("sink:\n  iceberg:", "sink:\nx:"), "a.yaml:5:1", "sink: this must be a mapping"),
+    (("{json:", "{json_:"), "a.yaml:4:10", "unknown key 'json_'; did you mean json?"),
+    (("source:\n", "schema_: {evolution: fixed}\nsource:\n"), "a.yaml:2:1", "unknown key 'schema_'"),
+    (("[flights]", "[flights, flights]"), "a.yaml:3:19", "flights is there twice"),
+    (("topics: [flights]", "pattern: 'a(b'"), "a.yaml:3:20", "this is no regular expression: missing )"),
+    (("source:\n", "reference: {r: {csv: conf}}\nsource:\n"), "a.yaml:2:22", "conf is a folder; a CSV is one file"),
+    (("source:\n", "reference: {r: {csv: 'http://h/x'}}\nsource:\n"), "a.yaml:2:22", "a file of this machine"),
+    (("source:\n", f"reference: {{r: {{csv: {'x' * 5000}}}}}\nsource:\n"), "a.yaml:2:22", "no such file in the"),
+    (("source:\n", f"transform: {{file: {'x' * 5000}}}\nsource:\n"), "a.yaml:2:19", "there is no such SQL file"),
+    (("source:\n", 'transform: {file: "a\\0b"}\nsource:\n'), "a.yaml:2:19", "holds the character 0x0000"),
+    (("source:\n", 'team: "\\ud800"\nsource:\n'), "a.yaml:2:7", "holds the character 0xd800"),
+    (("source:\n", "limits: {lag_records: 5m}\nsource:\n"), "a.yaml:2:23", "(here: 5m)"),
     (("source:\n", "enabled: 'no'\nsource:\n"), "a.yaml:2:10", "this must be true or false"),
     (("source:\n", "id: Nope\nsource:\n"), "a.yaml:2:5", "a stream's id is lower case"),
     (("source:\n", "owner: again\nsource:\n"), "a.yaml:2:1", "key 'owner' is there twice; the first stands on line 1"),
@@ -123,7 +137,31 @@ WRONG = [
     (("year INT", "_partition INT"), "a.yaml:4:16", "_partition is a name Iceberg keeps for itself"),
     (("iceberg: {", "iceberg: {properties: {write.wap.enabled: 'no'}, "), "a.yaml:6:26", "it stages every batch"),
     (("iceberg: {", "iceberg: {properties: {lakeward.x: 'no'}, "), "a.yaml:6:26", "it is Lakeward's record"),
-    (('["days(time_hour)"]', "[carrier, carrier]"), "a.yaml:6:57", "carrier is there twice"),
+    (('["days(time_hour)"]', "[carrier, carrier]"), "a.yaml:6:57", "and carrier is one already"),
+    (('["days(', '["hours(time_hour)", "days('), "a.yaml:6:68", "and hours(time_hour) is one already"),
+    (("days(time_hour)", "days(tim_hour)"), "a.yaml:6:48", "'tim_hour' is not a column of this stream"),
+    (("days(time_hour)", "days(carrier)"), "a.yaml:6:48", "days takes a column of TIMESTAMP, DATE; carrier is STRING"),
+    (("days(time_hour)", "truncate(4, time_hour)"), "a.yaml:6:48", "truncate takes a column of SMALLINT"),
+    (("days(time_hour)", "bucket(4, dep_delay)"), "a.yaml:6:48", "bucket takes a column of"),
+    (("days(time_hour)", "_partition"), "a.yaml:6:48", "_partition is a name Iceberg keeps for itself"),
+    (("year INT", "year TINYINT"), "a.yaml:4:16", "cannot be TINYINT"),
+    (("source:\n", "rules: {r: 'yeer > 1'}\nsource:\n"), "a.yaml:2:12", "is not a column of this stream; did you"),
+    (("source:\n", "rules: {r: 'count(*) > 1'}\nsource:\n"), "a.yaml:2:12", "* is none"),
+    (("source:\n", "rules: {r: 'max(year) > 1'}\nsource:\n"), "a.yaml:2:12", "an aggregate is none"),
+    (("source:\n", "rules: {r: 'rank() OVER (ORDER BY a) = 1'}\nsource:\n"), "a.yaml:2:12", "a window function is"),
+    (("source:\n", "rules: {r: 'explode(a)'}\nsource:\n"), "a.yaml:2:12", "a generator is none"),
+    (("source:\n", "rules: {r: 'inline_outer(a)'}\nsource:\n"), "a.yaml:2:12", "a generator is none"),
+    (("source:\n", "rules: {r: '{{ x }} > 1'}\nsource:\n"), "a.yaml:2:13", "nothing fills in placeholders"),
+    (("max_offsets", "starting_offsets: {}, max_offsets"), "a.yaml:3:10", "starting_offsets names no topic"),
+    (("max_offsets", "starting_offsets: {x: {'0': 1}}, max_offsets"), "a.yaml:3:10", "x, which is not read here"),
+    (("max_offsets", "starting_offsets: {flights: {'01': 1}}, max_offsets"), "a.yaml:3:10", 'must be {"partition"'),
+    (("max_offsets", "starting_offsets: {flights: {'0': -3}}, max_offsets"), "a.yaml:3:64", "at least -2"),
+    (("max_offsets", "starting_offsets: {flights: {'0': '1'}}, max_offsets"), "a.yaml:3:64", "a whole number"),
+    (("20000", "9223372036854775808"), "a.yaml:3:55", "this must be at most 9223372036854775807"),
+    (("source:\n", "resources: {cores: 1025}\nsource:\n"), "a.yaml:2:20", "this must be at most 1024"),
+    (("source:\n", "resources: {driver_memory: 64m}\nsource:\n"), "a.yaml:2:28", "512m at least"),
+    (("source:\n", "spark: {spark.extraListeners: x}\nsource:\n"), "a.yaml:2:9", "belongs to a whole driver"),
+    (("iceberg: {", "iceberg: {properties: {gc.enabled: 'no'}, "), "a.yaml:6:26", "maintenance needs it"),
     (("source:\n", "trigger: [\nsource:\n"), "a.yaml:", "this is not YAML"),
     (("owner: data-platform", "\towner: x"), "a.yaml:1:1", "a tab cannot indent; use spaces"),
     (("owner: data-platform", "owner: !!python/object:os.system x"), "a.yaml:1:8", "tags such as"),
@@ -177,6 +215,18 @@ def test_one_pass_finds_the_mistakes_of_every_file(project, minimal):
     assert list(loaded.streams) == ["good"]
 
 
+@pytest.mark.parametrize("pattern", ["flights-.*", r"\p{Alpha}+", "a(?i)b", "[a-z&&[^b]]", "a*+b"])
+def test_a_pattern_is_javas(stream, minimal, pattern):
+    assert texts(stream(minimal.replace("topics: [flights]", f"pattern: '{pattern}'"))) == ""
+
+
+@pytest.mark.parametrize("day", ["20261231", "1.5", "2026-12", "tomorrow", "2026-12-31T00:00:00Z", "2026-02-30"])
+def test_a_waiver_ends_on_a_day(project, day):
+    suite = "table: n.t\nowner: x\nexpectations: [{type: expect_a, waive_until: %s}]\n"
+    assert "expectations[0].waive_until: this must be a day" in texts(project({"expectations/n.t.yaml": suite % day}))
+    assert texts(project({"expectations/n.t.yaml": suite % "2026-12-31"})) == ""
+
+
 def test_sql_in_a_file_is_told_in_that_file(stream, minimal):
     text = minimal + "transform: {file: a.sql}\n"
     (problem,) = stream(text, **{"conf/streams/a.sql": "SELECT *\nFROM sauce\n"}).problems[:1]
@@ -196,6 +246,12 @@ def test_sql_in_a_block_is_told_on_its_line(stream, minimal):
 def test_a_value_from_the_defaults_is_told_there(project, minimal):
     loaded = project({"conf/streams/a.yaml": minimal, "conf/lakeward.yaml": "defaults:\n  spark: {spark.wap.id: x}\n"})
     assert texts(loaded).startswith("conf/lakeward.yaml:2:11  defaults.spark[spark.wap.id]: spark.wap.id is not yours")
+
+
+def test_a_keep_time_that_would_remove_what_is_going_on_is_refused(project, minimal):
+    loaded = project({"conf/streams/a.yaml": minimal, "conf/lakeward.yaml": "keep:\n  runs: 59m\n  batches: 1h\n"})
+    assert texts(loaded).startswith("conf/lakeward.yaml:2:9  keep.runs: 59m would remove what is still going on")
+    assert len(loaded.problems) == 1
 
 
 def test_a_bad_default_is_told_once_and_not_for_every_stream(project, minimal):
@@ -325,47 +381,3 @@ def test_a_suite_is_named_after_its_table(project, minimal):
         ("expectations/nyc.x.yaml", "table", "error"),
         ("expectations/nyc.z.yaml", "table", "warning"),
     ]
-
-
-def test_files_that_are_no_text(tmp_path, project, minimal):
-    project({"conf/streams/good.yaml": minimal})
-    folder = tmp_path / "conf" / "streams"
-    (folder / "latin.yaml").write_bytes(b"owner: \xff\xfe")
-    (folder / "huge.yaml").write_text("# " + "x" * 1_000_001)
-    (folder / "folder.yaml").mkdir()
-    (folder / "gone.yaml").symlink_to(folder / "nowhere")
-    (folder / "bomb.yaml").write_text("a: &a [x]\n" + "\n".join(
-        f"{chr(98 + i)}: &{chr(98 + i)} [{', '.join([f'*{chr(97 + i)}'] * 9)}]" for i in range(9)))  # fmt: skip
-    (folder / "loop.yaml").write_text("&a [*a]")
-    (folder / "list.yaml").write_text("- a")
-    (folder / "empty.yaml").write_text("")
-    loaded = project({})
-    said = texts(loaded)
-    for file, words in {
-        "latin.yaml": "this is not UTF-8 text: byte 7",
-        "huge.yaml": "too large for a spec",
-        "folder.yaml": "cannot be read",
-        "gone.yaml": "cannot be read",
-        "bomb.yaml": "its aliases multiply",
-        "loop.yaml": "an alias contains itself",
-        "list.yaml": "must be a mapping",
-        "empty.yaml": "sources: this is missing",
-    }.items():
-        assert any(file in line and words in line for line in said.splitlines()), said
-    assert list(loaded.streams) == ["good"]
-
-
-def test_no_project_here(tmp_path):
-    from lakeward.runtime import Project
-    from lakeward.spec.loader import load_project
-
-    loaded = load_project(Project(tmp_path))
-    assert "lakeward init DIR makes one" in texts(loaded)
-    assert not loaded.ok
-
-
-def test_a_missing_project_folder_is_a_problem_not_a_crash():
-    from lakeward.runtime import Project
-    from lakeward.spec.loader import load_project
-
-    assert not load_project(Project(Path("/nonexistent"))).ok

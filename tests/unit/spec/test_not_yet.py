@@ -31,6 +31,8 @@ GRAMMAR = [
     (HEAD + "sink: {iceberg: {table: n.t, mode: complete}}\n", "mode complete"),
     (HEAD + "sink: {kafka: {topic: u, mode: update}}\n", "mode update"),
     (HEAD + "sink: {iceberg: {table: n.t, commit: native}}\n", "commit native"),
+    (HEAD + "sink: {iceberg: {table: n.t, write: merge-on-read}}\n", "write merge-on-read"),
+    (HEAD + "sink: {iceberg: {table: n.t, write: copy-on-write}}\n", "write copy-on-write"),
     (HEAD + SINK + "schema: {evolution: additive}\n", "additive schema evolution"),
     (HEAD + SINK + 'trigger: {available_now: true, schedule: "0 * * * *"}\n', "trigger available_now"),
     (HEAD + SINK + "trigger: {real_time: 5m}\n", "trigger real_time"),
@@ -51,13 +53,27 @@ def test_settings_and_policies_too(project):
     loaded = project(
         {
             "conf/lakeward.yaml": "drivers: {d: {backend: yarn, executors: {max: 3}}}",
-            "conf/tables.yaml": "policies: [{match: a.b, engine: submit}]",
+            "conf/tables.yaml": "policies: [{match: a.b, engine: submit, orphans: {enabled: false, older_than: 9d},"
+            " deletes: {deleted_rows_ratio: 0.2, min_delete_files: 9}}]\n",
+            "expectations/a.b.yaml": "table: a.b\nowner: x\nexpectations: [{type: expect_a, on_fail: quarantine}]\n",
         }
     )
-    assert [problem.message for problem in loaded.problems] == [
+    assert [(problem.path, problem.message) for problem in loaded.problems if problem.file != "conf/lakeward.yaml"] == [
+        ("policies[0].engine", "not yet: engine submit"),
+        ("policies[0].orphans.enabled", "not yet: deleting orphan files"),
+        ("policies[0].orphans.older_than", "not yet: deleting orphan files"),
+        (
+            "policies[0].deletes.deleted_rows_ratio",
+            "not yet: rewriting by the share of deleted rows; min_delete_files counts delete files",
+        ),
+        (
+            "expectations[0].on_fail",
+            "not yet: moving landed rows to quarantine; hold keeps readers from them",
+        ),
+    ]
+    assert [problem.message for problem in loaded.problems if problem.file == "conf/lakeward.yaml"] == [
         "not yet: backend yarn",
         "not yet: executors (a driver runs in one local process)",
-        "not yet: engine submit",
     ]
 
 
@@ -67,7 +83,6 @@ def test_settings_and_policies_too(project):
         ("connections: {k: {kafka: {bootstrap: 'b:1'}}}", "connections in this file"),
         ("catalog: {warehouse: /w}", "a catalog other than the embedded one"),
         ("reconcile: {every: 30s}", "other intervals of reconcile"),
-        ("keep: {batches: 1d}", "other keep times"),
     ],
 )
 def test_settings_that_would_do_nothing_are_refused(project, text, words):

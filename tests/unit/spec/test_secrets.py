@@ -29,6 +29,9 @@ def test_settings_whose_name_does_not(key):
         "AKIAIOSFODNN7EXAMPLE",
         "x;password=abc;",
         "-----BEGIN PRIVATE KEY-----",
+        "ghp_" + "a1B2" * 9,
+        "Bearer eyJhbGciOiJIUzI1NiJ9.e30.x",
+        "jdbc:x://h/d?user=a&password=hunter2",
     ],
 )
 def test_values_that_look_like_one(value):
@@ -45,7 +48,7 @@ def test_names_count_where_names_are_free_and_values_anywhere_but_in_sql():
         "spark": {"spark.x.password": "abc"},
         "sink": {"iceberg": {"properties": {"api.key": "abc"}}},
         "rules": {"password": "password = 'hunter2'"},
-        "transform": {"sql": "SELECT * FROM x WHERE password = 'hunter2'"},
+        "transform": {"sql": "SELECT * FROM x WHERE password = 'hunter2' AND token=other"},
         "tags": ["jdbc://a:b@c"],
     }
     assert set(secrets(data)) == {
@@ -53,3 +56,24 @@ def test_names_count_where_names_are_free_and_values_anywhere_but_in_sql():
         ("sink", "iceberg", "properties", "api.key"),
         ("tags", 0),
     }
+
+
+@pytest.mark.parametrize("key", ["token", "pwd", "github.token"])
+def test_a_bare_token_is_one_where_names_are_free(key):
+    assert set(secrets({"spark": {key: "abc"}, "kwargs": {key: "abc"}})) == {("spark", key)}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ghp_" + "a1B2" * 9,
+        "AKIAIOSFODNN7EXAMPLE",
+        "Bearer eyJhbGciOiJIUzI1NiJ9.e30.x",
+        "jdbc:sqlserver://h;password=hunter2",
+    ],
+)
+def test_what_can_be_nothing_else_is_found_in_sql_and_rules_too(text):
+    sql = f"SELECT '{text}' FROM source"
+    assert set(secrets({"transform": {"sql": sql}, "rules": {"r": f"a != '{text}'"}})) == {
+        ("transform", "sql"), ("rules", "r"),
+    }  # fmt: skip

@@ -19,6 +19,8 @@ from lakeward.spec.spark_conf import FROZEN, refusal
         ("spark.sql.iceberg.handle-timestamp-without-timezone", "commit protocol"),
         ("spark.sql.streaming.checkpointLocation", "never given"),
         ("spark.sql.session.timeZone", "UTC"),
+        ("spark.SQL.Catalog.lake", "conf/lakeward.yaml"),
+        ("spark.sql.streaming.CHECKPOINTLOCATION", "never given"),
         ("spark.hadoop.fs.s3a.secret.key", "secret"),
     ],
 )
@@ -28,7 +30,19 @@ def test_settings_that_are_nobodys_to_give(key, words):
 
 
 @pytest.mark.parametrize(
-    "key", ["spark.driver.maxResultSize", "spark.executor.cores", "spark.ui.port", "spark.hadoop.x"]
+    "key",
+    [
+        "spark.driver.maxResultSize",
+        "spark.executor.cores",
+        "spark.ui.port",
+        "spark.hadoop.x",
+        "spark.extraListeners",
+        "spark.python.worker.memory",
+        "spark.sql.warehouse.dir",
+        "spark.sql.queryExecutionListeners",
+        "spark.sql.streaming.streamingQueryListeners",
+        "spark.sql.UI.retainedExecutions",
+    ],
 )
 def test_settings_of_a_whole_driver_stand_with_the_driver(key):
     assert "belongs to a whole driver" in (refusal(key) or "")

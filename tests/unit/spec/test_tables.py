@@ -60,6 +60,27 @@ def test_no_class_has_a_default_below_a_floor(name):
     assert below_floors(policy) == []
 
 
+@pytest.mark.parametrize(
+    ("compact", "words"),
+    [
+        ("small_file_ratio: 1.0", "this must be less than 1"),
+        ("fragment_ratio: 0", "this must be more than 0"),
+        ("small_file_ratio: '0.5'", "this must be a number"),
+        ("fragment_bytes_ratio: 0.5", "this must be at least 1"),
+        ("fragment_bytes_ratio: 1e999", "this must be a number"),
+        ("max_group_size: 16MB", "below the floor of 1GB"),
+        ("max_size: 16MB", "below the floor of 1GB"),
+        ("max_duration: 1s", "below the floor of 5m"),
+        ("target_size: 11GB", "more than max_group_size (10GB)"),
+        ("target_size: 2GB, max_group_size: 1GB", "more than max_group_size (1GB)"),
+    ],
+)
+def test_thresholds_that_make_no_sense_are_refused(project, compact, words):
+    said = [each.text() for each in project({"conf/tables.yaml": f"defaults: {{compact: {{{compact}}}}}"}).problems]
+    assert len(said) == 1
+    assert words in said[0]
+
+
 def test_the_target_size_follows_the_table():
     compact = Compact()
     assert compact.target_for(0) == Size("128MB").bytes

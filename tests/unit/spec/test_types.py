@@ -6,7 +6,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from lakeward.spec.partition import PartitionField
-from lakeward.spec.types import Brokers, Cron, Duration, Memory, Name, Size, Span, StreamId, TableName
+from lakeward.spec.types import Brokers, Cron, Duration, Memory, Name, Size, Span, StreamId, TableName, Tag
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ def test_a_duration_knows_its_seconds_and_keeps_its_text(text, seconds):
     assert f"{duration}" == text
 
 
-@pytest.mark.parametrize("text", ["10", "10 s", "-5s", "s", "", "1w", "10S", "١s ", "5m\n"])
+@pytest.mark.parametrize("text", ["10", "10 s", "-5s", "s", "", "1w", "10S", "١s ", "5m\n", "١s"])
 def test_what_is_no_duration_is_refused_in_words(text):
     with pytest.raises(ValueError, match="a number and a unit: 10s, 5m, 2h or 7d"):
         Duration(text)
@@ -36,15 +36,45 @@ def test_measures_compare_by_length_not_by_letter():
     assert Size("128MB").bytes == 134_217_728
 
 
-def test_a_span_is_more_than_nothing():
-    with pytest.raises(ValidationError, match="more than 0"):
-        TypeAdapter(Span).validate_python("0s")
+@pytest.mark.parametrize("text", ["0s", "0.4ms"])
+def test_a_span_is_more_than_nothing(text):
+    with pytest.raises(ValidationError, match="more than 0: 1ms at least"):
+        TypeAdapter(Span).validate_python(text)
+    assert TypeAdapter(Span).validate_python("1ms").spark == "1 milliseconds"
+
+
+@pytest.mark.parametrize("number", ["99999999999", "36500.1", "9" * 400])
+def test_what_no_clock_can_count_is_refused(number):
+    assert Duration("36500d").timedelta.days == 36_500
+    with pytest.raises(ValueError, match="at most 36500d"):
+        Duration(number + "d")
+
+
+@pytest.mark.parametrize("number", ["1048577", "9" * 400])
+def test_a_size_has_an_end(number):
+    assert Size("1048576TB").bytes == 1 << 60
+    with pytest.raises(ValueError, match="1 EB"):
+        Size(number + "TB")
+
+
+@pytest.mark.parametrize("text", ["", "x" * 101])
+def test_a_tag_is_one_that_airflow_keeps(text):
+    assert Tag("x" * 100)
+    with pytest.raises(ValueError, match="1 to 100 characters"):
+        Tag(text)
 
 
 @pytest.mark.parametrize("text", ["512k", "1G", "0g", "1gb", "1.5g"])
 def test_memory_is_in_sparks_own_form(text):
     assert Memory("512m").bytes == 536_870_912
     with pytest.raises(ValueError, match="512m, 2g"):
+        Memory(text)
+
+
+@pytest.mark.parametrize("text", ["511m", "1025g", "999999999g"])
+def test_memory_is_what_a_driver_can_start_with(text):
+    assert Memory("1024g").bytes == 1 << 40
+    with pytest.raises(ValueError, match="512m at least and 1024g at most"):
         Memory(text)
 
 
@@ -100,6 +130,15 @@ def test_a_partition_field_quotes_its_column(text, sql):
 def test_what_is_no_partition_field_is_refused(text):
     with pytest.raises(ValueError, match="partition field"):
         PartitionField(text)
+
+
+@pytest.mark.parametrize("text", ["bucket(0, x)", "bucket(2147483648, x)", f"truncate({'9' * 5000}, x)"])
+def test_buckets_and_widths_are_what_iceberg_can_count(text):
+    assert PartitionField("bucket(2147483647, x)").number == 2_147_483_647
+    with pytest.raises(ValueError, match="is 1 to 2147483647"):
+        PartitionField(text)
+    with pytest.raises(ValueError, match="partition field"):
+        PartitionField("bucket(٣, x)")
 
 
 def test_names_and_texts_survive_json_and_pickle():

@@ -1,0 +1,38 @@
+"""What the streams of a project must be together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lakeward.spec.cross_checks import stream_findings
+from lakeward.spec.settings import Settings
+from lakeward.spec.stream import StreamSpec
+
+
+def stream(name: str, mode: str, table: str = "ns.t") -> StreamSpec:
+    sink: dict[str, Any] = {"table": table, "mode": mode}
+    if mode == "upsert":
+        sink |= {"keys": ["id"], "order_by": "at"}
+    return StreamSpec.model_validate({
+        "id": name, "owner": "o", "source": {"kafka": {"topics": ["t"], "max_offsets_per_trigger": 10}},
+        "decode": {"json": "id INT, at TIMESTAMP"}, "sink": {"iceberg": sink},
+    })  # fmt: skip
+
+
+def found(*streams: StreamSpec) -> list[tuple[str, str]]:
+    return [(each.owner, each.message) for each in stream_findings(streams, Settings()) if each.path[-1] == "mode"]
+
+
+@pytest.mark.parametrize("mode", ["upsert", "complete"])
+def test_a_second_writer_beside_one_that_changes_rows_is_refused(mode: str) -> None:
+    [(owner, message)] = found(stream("changes", mode), stream("appends", "append"), stream("else", "append", "ns.u"))
+    assert owner == "changes"
+    assert "appends writes ns.t too" in message
+    assert {owner for owner, _ in found(stream("one", mode), stream("two", mode))} == {"one", "two"}
+
+
+def test_several_streams_may_append_to_one_table() -> None:
+    assert found(stream("one", "append"), stream("two", "append")) == []
+    assert found(stream("one", "upsert")) == []

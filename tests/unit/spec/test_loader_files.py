@@ -1,0 +1,99 @@
+"""The files of a project as files: those that cannot be read, those that are not read, and what nothing uses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from problems import texts
+
+
+def test_files_that_are_no_text(tmp_path, project, minimal):
+    project({"conf/streams/good.yaml": minimal})
+    folder = tmp_path / "conf" / "streams"
+    (folder / "latin.yaml").write_bytes(b"owner: \xff\xfe")
+    (folder / "huge.yaml").write_text("# " + "x" * 1_000_001)
+    (folder / "folder.yaml").mkdir()
+    (folder / "gone.yaml").symlink_to(folder / "nowhere")
+    (folder / "bomb.yaml").write_text("a: &a [x]\n" + "\n".join(
+        f"{chr(98 + i)}: &{chr(98 + i)} [{', '.join([f'*{chr(97 + i)}'] * 9)}]" for i in range(9)))  # fmt: skip
+    (folder / "loop.yaml").write_text("&a [*a]")
+    (folder / "list.yaml").write_text("- a")
+    (folder / "empty.yaml").write_text("")
+    loaded = project({})
+    said = texts(loaded)
+    for file, words in {
+        "latin.yaml": "this is not UTF-8 text: byte 7",
+        "huge.yaml": "too large for a spec",
+        "folder.yaml": "cannot be read",
+        "gone.yaml": "cannot be read",
+        "bomb.yaml": "its aliases multiply",
+        "loop.yaml": "an alias contains itself",
+        "list.yaml": "must be a mapping",
+        "empty.yaml": "sources: this is missing",
+    }.items():
+        assert any(file in line and words in line for line in said.splitlines()), said
+    assert list(loaded.streams) == ["good"]
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "conf/lakeward.yml", "conf/tables.YAML", "conf/streams/b.YML", "conf/streams/more/b.yaml",
+        "expectations/nyc.a.yml", "expectations/nyc/a.yaml",
+    ],
+)  # fmt: skip
+def test_a_file_that_is_not_read_is_told(project, minimal, file):
+    loaded = project({"conf/streams/a.yaml": minimal, file: "a: 1\n", "conf/streams/sql/a.sql": "SELECT 1"})
+    assert [(problem.file, problem.message[:21]) for problem in loaded.problems] == [(file, "this file is not read")]
+
+
+@pytest.mark.parametrize("file", ["conf/lakeward.yaml", "conf/tables.yaml"])
+def test_settings_that_are_a_link_to_nowhere_are_no_defaults(tmp_path, project, minimal, file):
+    project({"conf/streams/a.yaml": minimal})
+    (tmp_path / file).symlink_to(tmp_path / "nowhere")
+    assert [(each.file, "cannot be read" in each.message) for each in project({}).problems] == [(file, True)]
+
+
+def test_what_nothing_uses_is_told_and_stops_nobody(project, minimal):
+    policy = "{match: other.*, observe: 2m}"
+    policies = f"policies: [{{match: 'nyc.*', observe: 2m}}, {policy}]"
+    loaded = project(
+        {
+            "conf/streams/a.yaml": minimal + "reference: {r: {csv: r.csv}}\nresources: {driver: used}\n",
+            "r.csv": "a,b\n",
+            "conf/lakeward.yaml": "drivers:\n  used: {cores: 1}\n  other: {cores: 1}\n",
+            "conf/tables.yaml": f"{policies}\nunsafe: [{policy[:-1]}, why: x}}]",
+        }
+    )
+    assert [(each.file, each.path, each.line, each.severity) for each in loaded.problems] == [
+        ("conf/lakeward.yaml", "drivers.other", 3, "warning"),
+        ("conf/streams/a.yaml", "reference.r", 8, "warning"),
+        ("conf/tables.yaml", "policies[1].match", 1, "warning"),
+        ("conf/tables.yaml", "unsafe[0].match", 2, "warning"),
+    ]
+    assert loaded.ok
+    assert "a" in loaded.streams
+
+
+def test_a_secret_in_an_sql_file_is_refused_and_never_shown(stream, minimal):
+    text = "SELECT *, 'Bearer eyJhbGciOiJIUzI1NiJ9' AS t FROM source"
+    loaded = stream(minimal + "transform: {file: a.sql}\n", **{"conf/streams/a.sql": text})
+    assert "looks like a secret" in texts(loaded)
+    assert "eyJ" not in repr(loaded.problems)
+
+
+def test_no_project_here(tmp_path):
+    from lakeward.runtime import Project
+    from lakeward.spec.loader import load_project
+
+    loaded = load_project(Project(tmp_path))
+    assert "lakeward init DIR makes one" in texts(loaded)
+    assert not loaded.ok
+
+
+def test_a_missing_project_folder_is_a_problem_not_a_crash():
+    from lakeward.runtime import Project
+    from lakeward.spec.loader import load_project
+
+    assert not load_project(Project(Path("/nonexistent"))).ok
