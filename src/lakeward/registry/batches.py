@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, func, select
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import Connection, DateTime, Integer, String, cast, column, func, or_, select
+from sqlalchemy.dialects.postgresql import JSONB, insert
 
 from lakeward.registry.schema import batches
 
@@ -34,6 +36,36 @@ def of_snapshots(connection: Connection, snapshots: list[int]) -> list[dict[str,
     """The batches that published the given snapshots, with their offsets."""
     rows = connection.execute(select(batches).where(batches.c.snapshot_id.in_(snapshots)).order_by(batches.c.seq))
     return [dict(row._mapping) for row in rows]
+
+
+def landed(connection: Connection, of: Mapping[str, tuple[int, datetime | None]], most: int) -> dict[str, int]:
+    """How many batches each stream landed with a generation since a moment; counted up to `most`.
+
+    Args:
+        of: stream -> (generation, since; None: ever).
+    """
+    if not of:
+        return {}
+    rows = [
+        {"stream": name, "generation": number, "since": None if since is None else since.isoformat()}
+        for name, (number, since) in of.items()
+    ]
+    columns = (column("stream", String), column("generation", Integer), column("since", DateTime(timezone=True)))
+    wanted = (
+        func.jsonb_to_recordset(cast(rows, JSONB)).table_valued(*columns, name="wanted").render_derived(with_types=True)
+    )
+    # The newest rows are the current generation's: each stream costs `most` rows of the index, however old it is.
+    newest_rows = (
+        select(batches.c.batch_id)
+        .where(batches.c.stream == wanted.c.stream, batches.c.generation == wanted.c.generation)
+        .where(or_(wanted.c.since.is_(None), batches.c.committed_at > wanted.c.since))
+        .order_by(batches.c.committed_at.desc())
+        .limit(most)
+        .correlate(wanted)
+        .subquery()
+    )
+    number = select(func.count()).select_from(newest_rows).scalar_subquery()
+    return {row[0]: int(row[1]) for row in connection.execute(select(wanted.c.stream, number))}
 
 
 def totals(connection: Connection, stream: str) -> dict[str, int]:

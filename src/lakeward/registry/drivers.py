@@ -1,15 +1,28 @@
-"""Drivers: the launches. Intent and a fresh token are written by compare-and-set before a process exists."""
+"""Drivers: the launches. Intent and a fresh token are written by compare-and-set before a process exists.
+
+What a running driver reads stands at the end (`hosted`, `plans`). It names its columns, so that a driver and a registry
+one version apart work together: migrations only add.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, select, update
+from sqlalchemy import Connection, Row, case, exists, func, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 
-from lakeward.registry.schema import drivers
+from lakeward.registry import leases
+from lakeward.registry.operations import STARTS
+from lakeward.registry.schema import drivers, generations, observations, operations, streams
+
+PROCESS = "process"
+"""Scope of the lease a process has on its launch, by the launch's token; it goes when the next launch is intended."""
+FOR_GOOD = timedelta(days=3650)
+STUCK = "stuck"
+"""The state of a driver that lives, and says of itself that it does nothing any more."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +99,8 @@ def intend(connection: Connection, name: str, *, token: str, previous: str | Non
     changed = connection.execute(
         update(drivers).where(drivers.c.name == name, drivers.c.token == previous).values(**fresh)
     )
+    if changed.rowcount == 1:
+        leases.forget(connection, PROCESS, previous)
     return changed.rowcount == 1
 
 
@@ -96,6 +111,24 @@ def started(connection: Connection, name: str, token: str, *, handle: dict[str, 
         .where(drivers.c.name == name, drivers.c.token == token)
         .values(handle=handle, host=host, log=log)
     )
+
+
+def claim(connection: Connection, name: str, token: str, process: str, holder: str) -> bool:
+    """Be the one process of a launch; its first sign of life.
+
+    Args:
+        process: a secret of this process alone. A process that a backend started a second time knows the token, too.
+        holder: who that is, for people.
+
+    Returns:
+        False when a newer launch exists, or another process has this one: the caller ends without doing anything.
+    """
+    if leases.take(connection, PROCESS, token, process, holder, FOR_GOOD) is None:
+        return False
+    if beat(connection, name, token, state="launching"):
+        return True
+    leases.release(connection, PROCESS, [token], process)
+    return False
 
 
 def beat(connection: Connection, name: str, token: str, *, state: str, spark_ui: str | None = None) -> bool:
@@ -115,3 +148,70 @@ def exited(connection: Connection, name: str, token: str, *, exit_code: int | No
         .where(drivers.c.name == name, drivers.c.token == token)
         .values(state="exited", exit_code=exit_code, error=error)
     )
+
+
+@dataclass(frozen=True)
+class Hosted:
+    """What a driver must know of a stream it hosts. `query_id` is the one last seen for it."""
+
+    id: str
+    desired: str
+    generation: int
+    blocked: dict[str, Any] | None
+    run_after: datetime | None
+    removed_at: datetime | None
+    query_id: str | None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An accepted spec, as far as a driver runs it; it never changes."""
+
+    stream: str
+    generation: int
+    spec: dict[str, Any]
+    checkpoint: str
+
+
+def hosted(connection: Connection, driver: str) -> list[Hosted]:
+    """The streams a driver hosts, run or not.
+
+    A query that failed while restarts are held waits until the hold is over, unless a person has asked for it since.
+    """
+    asked = exists().where(
+        operations.c.stream == streams.c.id,
+        operations.c.operation.in_(STARTS),
+        operations.c.requested_at >= observations.c.at,
+    )
+    held = case(((observations.c.query_state == "failed") & ~asked, streams.c.hold_until))
+    columns = [streams.c[name] for name in ("id", "desired", "generation", "blocked", "removed_at")]
+    rows = connection.execute(
+        select(*columns, func.greatest(streams.c.run_after, held).label("run_after"), observations.c.query_id)
+        .join_from(streams, observations, observations.c.stream == streams.c.id, isouter=True)
+        .where(streams.c.driver == driver)
+        .order_by(streams.c.id)
+    )
+    return [Hosted(**row._mapping) for row in rows]
+
+
+def plans(connection: Connection, wanted: Iterable[tuple[str, int]]) -> dict[tuple[str, int], Plan]:
+    """The named generations, by (stream, generation)."""
+    keys = list(wanted)
+    if not keys:
+        return {}
+    g = generations.c
+    rows = connection.execute(
+        select(g.stream, g.generation, g.spec, g.checkpoint).where(tuple_(g.stream, g.generation).in_(keys))
+    )
+    return {(row.stream, row.generation): Plan(**row._mapping) for row in rows}
+
+
+def checkpoints(connection: Connection) -> dict[str, str]:
+    """The checkpoint every declared stream's current generation has, as it was recorded."""
+    current = (generations.c.stream == streams.c.id) & (generations.c.generation == streams.c.generation)
+    rows = connection.execute(
+        select(streams.c.id, generations.c.checkpoint)
+        .join_from(streams, generations, current)
+        .where(streams.c.removed_at.is_(None))
+    )
+    return {row.id: row.checkpoint for row in rows}

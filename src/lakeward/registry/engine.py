@@ -10,13 +10,25 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
-from sqlalchemy import Connection, Engine, create_engine, make_url
-from sqlalchemy.exc import OperationalError
+from sqlalchemy import URL, Connection, Engine, create_engine, make_url
+from sqlalchemy.exc import ArgumentError, OperationalError
 
-from lakeward.errors import DependencyDown
+from lakeward.errors import DependencyDown, SpecError
 
 CONNECT_TIMEOUT_S = 5
 STATEMENT_TIMEOUT_MS = 30_000
+
+
+def _parsed(url: str) -> URL:
+    try:
+        return make_url(url).set(drivername="postgresql+psycopg2")
+    except (ArgumentError, ValueError):
+        # It may hold a password: it is not repeated.
+        raise SpecError(
+            "The registry's address cannot be read",
+            why="it is no URL of the form postgresql://USER@HOST:PORT/DATABASE",
+            next="correct the file LAKEWARD_REGISTRY_URL_FILE names",
+        ) from None
 
 
 @lru_cache(maxsize=4)
@@ -29,8 +41,7 @@ def engine(url: str, pgpass: Path | None = None) -> Engine:
     }
     if pgpass is not None and pgpass.exists():  # else libpq looks at PGPASSFILE by itself
         arguments["passfile"] = str(pgpass)
-    parsed = make_url(url).set(drivername="postgresql+psycopg2")
-    return create_engine(parsed, pool_size=2, max_overflow=4, pool_pre_ping=True, connect_args=arguments)
+    return create_engine(_parsed(url), pool_size=2, max_overflow=4, pool_pre_ping=True, connect_args=arguments)
 
 
 @contextmanager

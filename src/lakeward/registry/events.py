@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, insert, select
@@ -13,6 +14,18 @@ from lakeward.registry.schema import events
 def record(connection: Connection, scope: str, name: str, kind: str, text: str, **fields: Any) -> None:
     """Add one line to the timeline of (scope, name)."""
     connection.execute(insert(events).values(scope=scope, name=name, kind=kind, text=text, fields=fields))
+
+
+def record_all(
+    connection: Connection, scope: str, kind: str, lines: Sequence[tuple[str, str, Mapping[str, Any]]]
+) -> None:
+    """Add one line, (name, text, fields), to each of many timelines."""
+    if lines:
+        rows = [
+            {"scope": scope, "name": name, "kind": kind, "text": text, "fields": dict(fields)}
+            for name, text, fields in lines
+        ]
+        connection.execute(insert(events), rows)
 
 
 def newest(connection: Connection, scope: str, name: str, limit: int = 50) -> list[dict[str, Any]]:

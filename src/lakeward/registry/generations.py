@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, insert, select, update
+from sqlalchemy import Connection, Row, func, insert, null, select, tuple_, update
 
 from lakeward.registry.schema import generations, streams
 
@@ -26,6 +27,8 @@ class Generation:
     checkpoint: str
     created_at: datetime
     stable_at: datetime | None
+    failed_at: datetime | None = None
+    failure: str | None = None
 
 
 def _read(row: Row[Any]) -> Generation:
@@ -40,12 +43,49 @@ def get(connection: Connection, stream: str, generation: int) -> Generation | No
     return None if row is None else _read(row)
 
 
-def of_streams(connection: Connection, wanted: dict[str, int]) -> dict[str, Generation]:
-    """The named generation of each stream, e.g. what a driver has to run."""
-    if not wanted:
+def of_streams(
+    connection: Connection, wanted: dict[str, int], *, known: Mapping[str, Generation] | None = None
+) -> dict[str, Generation]:
+    """The named generation of each stream, e.g. what a driver has to run.
+
+    Args:
+        known: generations read before: only what may have changed of them, how they did, is read again.
+    """
+    kept = {name: each for name, each in (known or {}).items() if wanted.get(name) == each.generation}
+    key = tuple_(generations.c.stream, generations.c.generation)
+    found: dict[str, Generation] = {}
+    if kept:
+        fate = select(
+            generations.c.stream, generations.c.stable_at, generations.c.failed_at, generations.c.failure
+        ).where(key.in_([(name, each.generation) for name, each in kept.items()]))
+        for row in connection.execute(fate):
+            values = {"stable_at": row.stable_at, "failed_at": row.failed_at, "failure": row.failure}
+            found[row.stream] = replace(kept[row.stream], **values)
+    missing = [(name, number) for name, number in wanted.items() if name not in found]
+    if missing:
+        rows = connection.execute(select(generations).where(key.in_(missing)))
+        found |= {row.stream: _read(row) for row in rows}
+    return found
+
+
+def last_stable(connection: Connection, before: dict[str, int]) -> dict[str, int]:
+    """The newest generation of each stream that proved itself, is older than the given one and shares its checkpoint.
+
+    Args:
+        before: stream -> the generation to go back from.
+    """
+    if not before:
         return {}
-    rows = connection.execute(select(generations).where(generations.c.stream.in_(wanted)))
-    return {row.stream: _read(row) for row in rows if row.generation == wanted[row.stream]}
+    bad = generations.alias("bad")
+    rows = connection.execute(
+        select(generations.c.stream, func.max(generations.c.generation))
+        .join(bad, bad.c.stream == generations.c.stream)
+        .where(tuple_(bad.c.stream, bad.c.generation).in_(list(before.items())))
+        .where(generations.c.generation < bad.c.generation, generations.c.checkpoint == bad.c.checkpoint)
+        .where(generations.c.stable_at.is_not(None), generations.c.failed_at.is_(None))
+        .group_by(generations.c.stream)
+    )
+    return {row[0]: int(row[1]) for row in rows}
 
 
 def latest(connection: Connection) -> dict[str, Generation]:
@@ -97,9 +137,56 @@ def add(
 
 def mark_stable(connection: Connection, stream: str, generation: int) -> None:
     """Record that a generation proved itself (batches landed, lag under the limit)."""
+    mark_all_stable(connection, [(stream, generation)])
+
+
+def mark_all_stable(connection: Connection, proved: Sequence[tuple[str, int]]) -> None:
+    """The same for many, in one statement."""
+    connection.execute(
+        update(generations)
+        .where(tuple_(generations.c.stream, generations.c.generation).in_(list(proved)))
+        .where(generations.c.stable_at.is_(None))
+        .values(stable_at=func.now())
+    )
+
+
+def newest_stable(connection: Connection, stream: str, *, before: int) -> Generation | None:
+    """The newest generation older than `before` that proved itself: what `before` is compared with."""
+    row = connection.execute(
+        select(generations)
+        .where(generations.c.stream == stream, generations.c.generation < before)
+        .where(generations.c.stable_at.is_not(None))
+        .order_by(generations.c.generation.desc())
+        .limit(1)
+    ).one_or_none()
+    return None if row is None else _read(row)
+
+
+def mark_failed(connection: Connection, stream: str, generation: int, failure: str) -> None:
+    """Record that a generation was taken back by itself; that happens once."""
     connection.execute(
         update(generations)
         .where(generations.c.stream == stream, generations.c.generation == generation)
-        .where(generations.c.stable_at.is_(None))
-        .values(stable_at=func.now())
+        .where(generations.c.failed_at.is_(None))
+        .values(failed_at=func.now(), failure=failure)
+    )
+
+
+def restore(connection: Connection, stream: str, generation: int) -> None:
+    """Make an earlier generation the one to run again: with its driver, without a block, a pause or a proof."""
+    spec = connection.execute(
+        select(generations.c.spec).where(generations.c.stream == stream, generations.c.generation == generation)
+    ).scalar_one()
+    driver = (spec.get("resources") or {}).get("driver") or stream
+    connection.execute(
+        update(streams)
+        .where(streams.c.id == stream)
+        .values(
+            generation=generation,
+            driver=driver,
+            blocked=null(),
+            run_after=None,
+            proving=null(),
+            updated_at=func.now(),
+        )
     )

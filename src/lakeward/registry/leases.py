@@ -82,6 +82,11 @@ def release(connection: Connection, scope: str, names: Sequence[str], token: str
     )
 
 
+def forget(connection: Connection, scope: str, name: str) -> None:
+    """Remove a lease, whoever holds it."""
+    connection.execute(delete(leases).where(leases.c.scope == scope, leases.c.name == name))
+
+
 def current(connection: Connection, scope: str, names: Sequence[str] | None = None) -> dict[str, Lease]:
     """The leases of a scope by name."""
     statement = select(leases, (leases.c.until >= func.now()).label("live")).where(leases.c.scope == scope)

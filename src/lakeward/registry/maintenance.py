@@ -39,6 +39,11 @@ def all_tables(connection: Connection) -> dict[str, Table]:
     return {row.name: Table(**row._mapping) for row in connection.execute(select(tables).order_by(tables.c.name))}
 
 
+def hold(connection: Connection, name: str, until: datetime | None) -> None:
+    """No maintenance of a table before a time (None lifts it)."""
+    connection.execute(update(tables).where(tables.c.name == name).values(hold_until=until))
+
+
 def hold_expiry(connection: Connection, name: str, why: str | None) -> None:
     """Hold expiry of a table until a person looked (None lifts it)."""
     connection.execute(update(tables).where(tables.c.name == name).values(expiry_hold=why))

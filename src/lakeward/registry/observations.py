@@ -1,4 +1,20 @@
-"""Observations: the newest thing each driver said of each of its queries."""
+"""Observations: the newest thing each driver said of each of its queries.
+
+`watch` is what only somebody beside the source can see all the time. The driver writes it whole, every few seconds;
+every key may be missing or null where it is not known:
+
+| key | value |
+|---|---|
+| `at` | when it was measured, RFC 3339 |
+| `partitions` | `[{source, topic, partition, position, end, lag_records}]`; `position` null before the first batch |
+| `oldest` | when the oldest record that waits was written, RFC 3339: its age is right after the driver's death, too |
+| `retention_s` | shortest time the source keeps a record; null: for ever |
+| `arriving_per_second` | records that came in, over the last minute |
+| `lag_per_second` | slope of the lag over the last minutes, in records; below zero it catches up |
+| `phases` | `{phase: seconds}` of the last batch, Spark's names and our own (`stage`, `publish`, ...) |
+| `state` | `{rows, bytes, disk_bytes}` over all state stores |
+| `app_id` | Spark's application id |
+"""
 
 from __future__ import annotations
 
@@ -6,7 +22,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, func, null, select, text
 from sqlalchemy.dialects.postgresql import insert
 
 from lakeward.registry.schema import observations
@@ -32,12 +48,14 @@ class Observation:
     error: dict[str, Any] | None
     age_s: float
     commit_age_s: float | None
+    watch: dict[str, Any] | None = None
 
 
-def latest(connection: Connection) -> dict[str, Observation]:
-    """The latest observation by stream."""
+def latest(connection: Connection, *, whole: bool = True) -> dict[str, Observation]:
+    """The latest observation by stream; without `whole` its `progress` and `watch`, the bulk of it, stay behind."""
+    bulk = {} if whole else {"progress": null().label("progress"), "watch": null().label("watch")}
     statement = select(
-        observations,
+        *(bulk.get(column.name, column) for column in observations.c),
         func.extract("epoch", func.now() - observations.c.at).label("age_s"),
         func.extract("epoch", func.now() - observations.c.committed_at).label("commit_age_s"),
     )
@@ -48,6 +66,15 @@ def latest(connection: Connection) -> dict[str, Observation]:
         values["commit_age_s"] = None if values["commit_age_s"] is None else float(values["commit_age_s"])
         found[row.stream] = Observation(**values)
     return found
+
+
+def columns(connection: Connection) -> frozenset[str]:
+    """The columns this registry has: a driver may be a version newer than it and leaves the others out."""
+    found = select(text("column_name")).select_from(text("information_schema.columns"))
+    rows = connection.execute(
+        found.where(text("table_schema = current_schema() AND table_name = :table")), {"table": observations.name}
+    )
+    return frozenset(rows.scalars())
 
 
 def record(connection: Connection, stream: str, **values: Any) -> None:

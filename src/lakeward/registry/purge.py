@@ -2,43 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 
 from sqlalchemy import Connection, delete, func, select
 
 from lakeward.registry import schema
+from lakeward.spec.settings import Keep
 
-KEEP = {
-    "batches": timedelta(days=30),
-    "events": timedelta(days=90),
-    "restarts": timedelta(days=90),
-    "operations": timedelta(days=365),
-    "facts": timedelta(days=30),
-    "plans": timedelta(days=30),
-    "actions": timedelta(days=365),
-    "verifications": timedelta(days=90),  # checks go with their run
-    "changes": timedelta(days=3 * 365),
-}
+_SETTING = {"verifications": "checks"}
+"""Table -> the setting with its keep time, where they have different names. Checks go with their run."""
+TABLES = (
+    "batches", "events", "incidents", "restarts", "operations", "facts", "plans", "actions", "verifications", "changes",
+)  # fmt: skip
 _TIME = {
     "batches": "committed_at",
     "operations": "requested_at",
     "actions": "started_at",
+    "incidents": "closed_at",  # an open one stays
 }
 BATCH = 10_000  # rows a statement: a purge never holds locks for long
 
 
-def purge(connection: Connection, keep: dict[str, timedelta] | None = None) -> dict[str, int]:
+def times(keep: Keep) -> dict[str, timedelta]:
+    """Table -> keep time."""
+    return {name: getattr(keep, _SETTING.get(name, name)).timedelta for name in (*TABLES, "observations")}
+
+
+def purge(connection: Connection, keep: Mapping[str, timedelta] | None = None) -> dict[str, int]:
     """Delete what is older than its keep time; returns the rows deleted by table.
 
     A table's newest verification that proved its own head is never deleted: `verified` is repaired from it. At most
     `BATCH` rows a table go in one call; the next call takes the rest.
     """
+    kept = times(Keep()) | dict(keep or {})
     removed = {}
-    for name, default in KEEP.items():
+    for name in TABLES:
         table = schema.metadata.tables[name]
         moment = table.c[_TIME.get(name, "at")]
         key = list(table.primary_key.columns)
-        old = select(*key).where(moment < func.now() - (keep or {}).get(name, default))
+        old = select(*key).where(moment < func.now() - kept[name])
         if name == "verifications":
             proof = (
                 select(func.max(table.c.at))
@@ -50,4 +53,11 @@ def purge(connection: Connection, keep: dict[str, timedelta] | None = None) -> d
         chosen = old.limit(BATCH).subquery()
         condition = [column == chosen.c[column.name] for column in key]
         removed[name] = connection.execute(delete(table).where(*condition)).rowcount
+    removed["observations"] = _of_removed_streams(connection, kept["observations"])
     return {name: count for name, count in removed.items() if count}
+
+
+def _of_removed_streams(connection: Connection, keep: timedelta) -> int:
+    """The newest figures of streams nobody declares any more."""
+    gone = select(schema.streams.c.id).where(schema.streams.c.removed_at < func.now() - keep)
+    return connection.execute(delete(schema.observations).where(schema.observations.c.stream.in_(gone))).rowcount

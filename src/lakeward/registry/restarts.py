@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import Connection, Row, Select, func, insert, select, update
 from sqlalchemy.dialects.postgresql import distinct_on
 
 from lakeward.registry.schema import restarts
@@ -54,23 +55,59 @@ def record(
     )
 
 
+def recent(connection: Connection, driver: str, limit: int) -> list[Restart]:
+    """The newest failures of a whole driver, newest first; those of single streams inside it are left out."""
+    rows = connection.execute(
+        _select()
+        .where(restarts.c.driver == driver, restarts.c.stream.is_(None))
+        .order_by(restarts.c.at.desc(), restarts.c.id.desc())
+        .limit(limit)
+    )
+    return [_read(row) for row in rows]
+
+
+def within(connection: Connection, window: timedelta) -> list[tuple[str, str | None, str, str]]:
+    """(driver, stream, class, error) of every failure of the last while; stream None is the whole driver."""
+    rows = connection.execute(
+        select(restarts.c.driver, restarts.c.stream, restarts.c.failure_class, restarts.c.error)
+        .where(restarts.c.at > func.now() - window)
+        .order_by(restarts.c.id)
+    )
+    return [(row[0], row[1], row[2], row[3]) for row in rows]
+
+
+def sooner(connection: Connection, ids: Sequence[int], delay: timedelta) -> None:
+    """Bring attempts forward that would be later than `delay` from now: what they waited for is back."""
+    moment = func.now() + delay
+    connection.execute(
+        update(restarts)
+        .where(restarts.c.id.in_(ids), restarts.c.next_attempt_at > moment)
+        .values(next_attempt_at=moment)
+    )
+
+
 def newest(connection: Connection) -> dict[tuple[str, str | None], Restart]:
     """The newest failure of each (driver, stream); stream None is the whole driver."""
     statement = (
-        select(
-            restarts,
-            func.extract("epoch", func.now() - restarts.c.at).label("age_s"),
-            func.coalesce(restarts.c.next_attempt_at <= func.now(), False).label("due"),
-        )
+        _select()
         .ext(distinct_on(restarts.c.driver, restarts.c.stream))
         .order_by(restarts.c.driver, restarts.c.stream, restarts.c.at.desc(), restarts.c.id.desc())
     )
-    found: dict[tuple[str, str | None], Restart] = {}
-    for row in connection.execute(statement):
-        values: dict[str, Any] = dict(row._mapping)
-        values["age_s"] = float(values["age_s"])
-        found[row.driver, row.stream] = Restart(**values)
-    return found
+    return {(row.driver, row.stream): _read(row) for row in connection.execute(statement)}
+
+
+def _select() -> Select[Any]:
+    return select(
+        restarts,
+        func.extract("epoch", func.now() - restarts.c.at).label("age_s"),
+        func.coalesce(restarts.c.next_attempt_at <= func.now(), False).label("due"),
+    )
+
+
+def _read(row: Row[Any]) -> Restart:
+    values: dict[str, Any] = dict(row._mapping)
+    values["age_s"] = float(values["age_s"])
+    return Restart(**values)
 
 
 def count_24h(connection: Connection) -> dict[tuple[str, str | None], int]:

@@ -54,6 +54,7 @@ streams = Table(
     Column("hold_until", DateTime(timezone=True)),  # no automatic restart before this
     Column("blocked", JSONB),  # {reason, what, why, next, batch, offsets}: waits for a person
     Column("removed_at", DateTime(timezone=True)),  # its file is gone; stopped, kept for history
+    Column("proving", JSONB),  # {generation, previous, since, until, batches, author}: an upgrade not proven yet
     _at("updated_at"),
 )
 
@@ -71,6 +72,8 @@ generations = Table(
     Column("checkpoint", String, nullable=False),  # folder of its checkpoint: changes only through reset
     _at("created_at"),
     Column("stable_at", DateTime(timezone=True)),  # when it proved itself: rollback's target
+    Column("failed_at", DateTime(timezone=True)),  # when it was taken back by itself: that happens once
+    Column("failure", Text),  # why
 )
 
 leases = Table(
@@ -119,6 +122,7 @@ batches = Table(
     Column("quarantined", BigInteger),
     Column("filtered", BigInteger),
     Column("late_dropped", BigInteger),
+    Column("skipped", BigInteger),  # records a person gave up (skip-batch); null: none
     Column("duration_s", Float),
     Column("replayed", Boolean, nullable=False, server_default=text("false")),
     Column("complete_through", DateTime(timezone=True)),
@@ -143,6 +147,7 @@ observations = Table(
     Column("complete_through", DateTime(timezone=True)),
     Column("query_state", String),  # running | idle | failed | stopped, as the driver sees its query
     Column("error", JSONB),  # {class, error, batch_id, offsets} of the last failure
+    Column("watch", JSONB),  # what only the driver can see: {partitions, retention_s, oldest, phases, state}
 )
 
 events = Table(
@@ -186,7 +191,34 @@ operations = Table(
     Column("result", String),  # done | refused | failed | timed_out | skipped; null while under way
     Column("detail", Text, nullable=False, server_default=""),
     Column("finished_at", DateTime(timezone=True)),
+    Column("approved_by", String),  # who said yes to an operation that needs it
+    Column("approved_at", DateTime(timezone=True)),
     Index("ix_operations_stream_requested_at", "stream", "requested_at"),
+)
+
+incidents = Table(
+    "incidents",
+    metadata,
+    Column("id", BigInteger, Identity(), primary_key=True),
+    Column("kind", String, nullable=False),  # stream | dependency | thrash | reconcile | operation
+    Column("subject", String, nullable=False),  # the stream, the dependency, or `streams`
+    _at("opened_at"),
+    Column("text", Text, nullable=False),
+    Column("fields", JSONB, nullable=False, server_default=text("'{}'::jsonb")),  # {streams, next, ...}
+    _at("updated_at"),
+    Column("closed_at", DateTime(timezone=True)),  # null: it is open
+    Column("message", JSONB),  # what a notifier needs to change its one message: {channel, id, text}
+    Index("ix_incidents_kind_subject_opened_at", "kind", "subject", "opened_at"),
+    Index("uq_incidents_open", "kind", "subject", unique=True, postgresql_where=text("closed_at IS NULL")),
+)
+
+ticks = Table(
+    "ticks",
+    metadata,
+    Column("name", String, primary_key=True),  # reconcile: what must happen again and again
+    _at("at"),  # when it last succeeded
+    Column("duration_s", Float),
+    Column("detail", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
 )
 
 tables = Table(

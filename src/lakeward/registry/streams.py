@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, case, func, select, update
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import Connection, Row, String, case, cast, column, func, null, select, update
+from sqlalchemy.dialects.postgresql import JSONB, insert
 
 from lakeward.errors import SpecError
 from lakeward.registry.schema import streams
@@ -31,6 +31,7 @@ class Stream:
     blocked: dict[str, Any] | None
     removed_at: datetime | None
     updated_at: datetime
+    proving: dict[str, Any] | None = None
 
 
 def _read(row: Row[Any]) -> Stream:
@@ -89,10 +90,10 @@ def set_pending(connection: Connection, stream: str, generation: int | None) -> 
     _change(connection, stream, pending_generation=generation)
 
 
-def set_desired(connection: Connection, names: Sequence[str], desired: str) -> None:
-    """Say what is wanted of streams: `running` or `stopped`. A start clears what blocked the stream."""
+def set_desired(connection: Connection, names: Sequence[str], desired: str, *, keep_block: bool = False) -> None:
+    """Say what is wanted of streams: `running` or `stopped`. A start clears what blocked them, unless told not to."""
     values: dict[str, Any] = {"desired": desired, "updated_at": func.now()}
-    if desired == "running":
+    if desired == "running" and not keep_block:
         values |= {"blocked": None, "run_after": None}
     connection.execute(update(streams).where(streams.c.id.in_(names)).values(**values))
 
@@ -113,19 +114,52 @@ def set_state(connection: Connection, stream: str, state: str, why: str) -> bool
     return bool(before != state)
 
 
+def set_states(connection: Connection, states: Mapping[str, tuple[str, str]]) -> None:
+    """Record the words (state, why) of many streams in one statement; `since` moves where the word changes."""
+    if not states:
+        return
+    rows = [{"id": name, "state": state, "why": why} for name, (state, why) in states.items()]
+    given = (
+        func.jsonb_to_recordset(cast(rows, JSONB))
+        .table_valued(column("id", String), column("state", String), column("why", String), name="given")
+        .render_derived(with_types=True)
+    )
+    connection.execute(
+        update(streams)
+        .where(streams.c.id == given.c.id)
+        .values(
+            since=case((streams.c.state == given.c.state, streams.c.since), else_=func.now()),
+            state=given.c.state,
+            why=given.c.why,
+            updated_at=func.now(),
+        )
+    )
+
+
 def block(connection: Connection, stream: str, reason: dict[str, Any]) -> None:
     """Make a stream wait for a person. `reason` has the keys reason, what, why, next and, if known, batch, offsets."""
     _change(connection, stream, blocked=reason)
 
 
 def set_run_after(connection: Connection, stream: str, moment: datetime | None) -> None:
-    """Do not start the stream's query again before `moment` (back-off inside a driver)."""
-    _change(connection, stream, run_after=moment)
+    """Do not start the stream's query again before `moment` (back-off inside a driver), nor before a hold is over."""
+    held = func.greatest(moment, case((streams.c.hold_until > func.now(), streams.c.hold_until)))
+    _change(connection, stream, run_after=None if moment is None else held)
 
 
 def set_hold(connection: Connection, stream: str, until: datetime | None) -> None:
-    """Freeze automatic restarts until a time; None lifts it."""
-    _change(connection, stream, hold_until=until)
+    """Freeze automatic restarts until a time; None lifts it. A query that waits for its next attempt waits with it."""
+    if until is not None:
+        pause = case((streams.c.run_after > func.now(), until))
+    else:
+        pause = case((streams.c.run_after < streams.c.hold_until, streams.c.run_after))
+    _change(connection, stream, hold_until=until, run_after=pause)
+
+
+def set_proving(connection: Connection, stream: str, proof: dict[str, Any] | None) -> None:
+    """Say that a new generation must prove itself ({generation, previous, since, until, batches, author}), or that
+    this is over."""
+    _change(connection, stream, proving=null() if proof is None else proof)
 
 
 def remove(connection: Connection, stream: str) -> None:

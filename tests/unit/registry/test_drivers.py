@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from lakeward.registry import drivers
+from lakeward.registry import drivers, leases
 
 
 def test_the_first_intent_wins(registry):
@@ -22,6 +22,19 @@ def test_a_new_intent_forgets_the_former_launch(registry):
     drivers.intend(registry, "demo", token="two", previous="one", backend="local")
     found = drivers.find(registry, "demo")
     assert (found.handle, found.exit_code, found.error, found.heartbeat) == (None, None, None, None)
+
+
+def test_a_launch_is_of_the_process_that_claimed_it_first(registry):
+    drivers.intend(registry, "demo", token="one", previous=None, backend="local")
+    assert drivers.claim(registry, "demo", "one", "this process", "here")
+    assert drivers.claim(registry, "demo", "one", "this process", "here"), (
+        "it may ask again while it waits for its lease"
+    )
+    assert not drivers.claim(registry, "demo", "one", "the same, started twice", "here")
+    drivers.intend(registry, "demo", token="two", previous="one", backend="local")
+    assert not drivers.claim(registry, "demo", "one", "this process", "here")
+    assert drivers.claim(registry, "demo", "two", "the same, started twice", "here")
+    assert leases.current(registry, drivers.PROCESS).keys() == {"two"}, "a launch that is over leaves nothing behind"
 
 
 def test_an_old_launch_neither_beats_nor_reports(registry):

@@ -5,7 +5,8 @@ from datetime import timedelta
 from sqlalchemy import text
 
 from lakeward.registry import batches, changes, events, maintenance, observations, operations, restarts, verifications
-from lakeward.registry.purge import KEEP, purge
+from lakeward.registry.purge import TABLES, purge, times
+from lakeward.spec.settings import Keep
 
 BATCH = {"stream": "flights", "query_id": "q", "batch_id": 1, "generation": 1, "seq": 2, "consumed": 10, "landed": 9}
 
@@ -63,7 +64,9 @@ def _age(registry, table: str, column: str) -> None:
 
 def test_everything_that_grows_has_a_keep_time(registry):
     growing = {"batches", "events", "restarts", "operations", "facts", "plans", "actions", "verifications", "changes"}
-    assert set(KEEP) == growing
+    growing |= {"incidents"}
+    assert set(TABLES) == growing
+    assert all(times(Keep())[name] > timedelta() for name in growing)
 
 
 def test_the_purge_removes_what_is_old_and_nothing_else(registry):

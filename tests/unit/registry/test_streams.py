@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
+from sqlalchemy import func, select
 
 from lakeward.errors import SpecError
 from lakeward.registry import generations, streams
@@ -72,3 +75,18 @@ def test_generations_are_kept_whole_and_found_by_number(registry):
     assert generations.latest(registry)["flights"].generation == 2
     assert generations.of_streams(registry, {"flights": 1})["flights"].spec["n"] == 1
     assert generations.get(registry, "flights", 3) is None
+
+
+def test_a_query_that_waits_for_its_next_attempt_waits_out_a_hold(registry):
+    streams.accept(registry, "held", generation=1, driver="d", desired="running")
+    now = registry.execute(select(func.now())).scalar_one()
+    soon, later = now + timedelta(minutes=1), now + timedelta(hours=1)
+    streams.set_run_after(registry, "held", soon)
+    streams.set_hold(registry, "held", later)
+    assert streams.get(registry, "held").run_after == later
+    streams.set_run_after(registry, "held", soon)
+    assert streams.get(registry, "held").run_after == later
+    streams.set_hold(registry, "held", None)
+    assert streams.get(registry, "held").run_after is None
+    streams.set_run_after(registry, "held", soon)
+    assert streams.get(registry, "held").run_after == soon

@@ -1,0 +1,80 @@
+"""Incidents: one thing that is wrong, however many streams show it. People get one message for each, and its end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, func, select, update
+from sqlalchemy.dialects.postgresql import insert
+
+from lakeward.registry.schema import incidents
+
+
+@dataclass(frozen=True)
+class Incident:
+    """One incident; open while `closed_at` is None.
+
+    Attributes:
+        kind: stream | dependency | thrash | reconcile | operation.
+        subject: the stream, the dependency, or `streams`.
+        fields: what belongs to it, e.g. the streams that show it and the next command.
+        message: what a notifier needs to change its one message; None before the first was sent.
+    """
+
+    id: int
+    kind: str
+    subject: str
+    opened_at: datetime
+    text: str
+    fields: dict[str, Any]
+    updated_at: datetime
+    closed_at: datetime | None
+    message: dict[str, Any] | None
+
+
+def _read(row: Row[Any]) -> Incident:
+    return Incident(**row._mapping)
+
+
+def open_ones(connection: Connection) -> dict[tuple[str, str], Incident]:
+    """The open incidents by (kind, subject)."""
+    rows = connection.execute(select(incidents).where(incidents.c.closed_at.is_(None)).order_by(incidents.c.id))
+    return {(row.kind, row.subject): _read(row) for row in rows}
+
+
+def opened(connection: Connection, kind: str, subject: str, text: str, **fields: Any) -> int:
+    """Open an incident, or change the text of the open one; returns its id."""
+    made = insert(incidents).values(kind=kind, subject=subject, text=text, fields=fields)
+    statement = made.on_conflict_do_update(
+        index_elements=[incidents.c.kind, incidents.c.subject],
+        index_where=incidents.c.closed_at.is_(None),
+        set_={"text": text, "fields": fields, "updated_at": func.now()},
+    )
+    return int(connection.execute(statement.returning(incidents.c.id)).scalar_one())
+
+
+def closed(connection: Connection, kind: str, subject: str, text: str) -> Incident | None:
+    """Close the open incident, if there is one; returns it."""
+    row = connection.execute(
+        update(incidents)
+        .where(incidents.c.kind == kind, incidents.c.subject == subject, incidents.c.closed_at.is_(None))
+        .values(text=text, updated_at=func.now(), closed_at=func.now())
+        .returning(*incidents.c)
+    ).one_or_none()
+    return None if row is None else _read(row)
+
+
+def remember_message(connection: Connection, incident: int, message: dict[str, Any]) -> None:
+    """Keep what the notifier needs to change its message later."""
+    connection.execute(update(incidents).where(incidents.c.id == incident).values(message=message))
+
+
+def unsaid(connection: Connection) -> list[Incident]:
+    """Incidents whose newest text no message has yet, oldest first."""
+    said = incidents.c.message["text"].astext
+    rows = connection.execute(
+        select(incidents).where(said.is_distinct_from(incidents.c.text)).order_by(incidents.c.id).limit(100)
+    )
+    return [_read(row) for row in rows]

@@ -1,0 +1,78 @@
+"""Versions of the registry's schema: one apart works together, more is refused before anything is read wrong.
+
+Migrations only add. So code that is one version older reads and writes as it did. Code that is newer than the registry
+asks for `lakeward stack up`, which migrates it; drivers leave out what an older registry does not have. Further apart
+nobody has tried: command line and reconcile refuse, drivers land on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+
+from sqlalchemy import Connection, text
+
+from lakeward.errors import Refused
+from lakeward.registry import engine
+
+APART = 1
+"""So many versions the registry may be newer than the code."""
+_VERSIONS = Path(__file__).parent / "migrations" / "versions"
+
+
+@lru_cache(maxsize=1)
+def known() -> int:
+    """The newest version this code knows."""
+    return max(int(file.name[:4]) for file in _VERSIONS.glob("[0-9][0-9][0-9][0-9]_*.py"))
+
+
+def of(connection: Connection) -> int | None:
+    """The version of a registry; None if it was never migrated."""
+    if connection.execute(text("SELECT to_regclass('alembic_version')")).scalar_one() is None:
+        return None
+    found = connection.execute(text("SELECT max(version_num) FROM alembic_version")).scalar_one()
+    return None if found is None else int(found)
+
+
+def check(connection: Connection) -> None:
+    """Refuse a registry this code cannot work with.
+
+    Raises:
+        Refused: it is older, or more than one version newer. Names both versions and the next command.
+    """
+    found, newest = of(connection), known()
+    if found is not None and newest <= found <= newest + APART:
+        return
+    if found is None or found < newest:
+        have = "no version: it was never set up" if found is None else f"version {found}"
+        raise Refused(
+            "The registry is older than this Lakeward",
+            why=f"it has {have}, this Lakeward needs version {newest}; streams that run land on",
+            next="lakeward stack up   migrates it, and loses nothing",
+        )
+    raise Refused(
+        "The registry is newer than this Lakeward can work with",
+        why=f"it has version {found}, this Lakeward knows {newest} and works with {newest + APART} at most; "
+        "streams that run land on",
+        next="install the Lakeward that migrated it, then: lakeward version",
+    )
+
+
+_fine: set[tuple[str, Path | None]] = set()
+
+
+@contextmanager
+def connect(url: str, pgpass: Path | None = None) -> Iterator[Connection]:
+    """`engine.connect` for whoever reads everything: the version is checked first, once a process.
+
+    Raises:
+        DependencyDown: the registry cannot be reached.
+        Refused: its version does not fit.
+    """
+    with engine.connect(url, pgpass) as connection:
+        if (url, pgpass) not in _fine:
+            check(connection)
+            _fine.add((url, pgpass))
+        yield connection
