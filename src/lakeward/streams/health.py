@@ -59,6 +59,9 @@ class Sight:
         observation: what the driver last said of the query.
         failure: the newest failure of the stream or of its driver.
         now: the database's time.
+        down: a dependency of it that does not answer, in words.
+        unasked: which part could not be asked, when `process` is unknown.
+        thrash: why automatic restarts have stopped.
     """
 
     stream: Stream
@@ -69,6 +72,9 @@ class Sight:
     observation: Observation | None
     failure: Restart | None
     now: datetime
+    down: str | None = None
+    unasked: str = ""
+    thrash: str | None = None
 
 
 @dataclass(frozen=True)
@@ -79,8 +85,18 @@ class Verdict:
     why: str
 
 
+_WAITS = frozenset({State.STARTING, State.STALLED, State.RESTARTING})
+
+
 def verdict(sight: Sight) -> Verdict:
-    """Judge one stream."""
+    """Judge one stream. One whose dependency is away is not to blame: its sentence names what is."""
+    found = _verdict(sight)
+    if found.state in _WAITS and sight.down is not None:
+        return Verdict(found.state, f"{sight.down}; {found.why}")
+    return found
+
+
+def _verdict(sight: Sight) -> Verdict:
     stream, lease = sight.stream, sight.lease
     if stream.blocked is not None:
         return Verdict(
@@ -100,7 +116,7 @@ def verdict(sight: Sight) -> Verdict:
     if sight.process is Life.UNKNOWN and not holds:
         return Verdict(
             State.UNKNOWN,
-            f"the {sight.driver.backend} backend could not be asked and the driver is silent {_silence(sight)}",
+            f"{sight.unasked or 'its process could not be asked'} and the driver is silent {_silence(sight)}",
         )
     if sight.process is Life.GONE or sight.driver.state == "exited":
         return _without_process(sight)
@@ -111,7 +127,11 @@ def _without_process(sight: Sight) -> Verdict:
     failure, driver = sight.failure, sight.driver
     hold = sight.stream.hold_until
     if hold is not None and hold > sight.now:
-        return Verdict(State.RESTARTING, f"its driver is gone; restarts are held until {hold:%Y-%m-%d %H:%M} UTC")
+        return Verdict(
+            State.RESTARTING, f"its driver is gone; automatic restarts are held until {hold:%Y-%m-%d %H:%M} UTC"
+        )
+    if sight.thrash is not None and failure is not None:
+        return Verdict(State.RESTARTING, f"{_first_line(failure.error)}; {sight.thrash}")
     if failure is not None and driver is not None and failure.age_s <= driver.launched_s:
         return Verdict(State.RESTARTING, f"{_first_line(failure.error)}; {_next(failure, sight.now)}")
     if driver is not None and driver.exit_code == 0:
@@ -124,6 +144,10 @@ def _with_process(sight: Sight, *, holds: bool) -> Verdict:
     assert driver is not None
     if seen is not None and seen.query_state == "failed":
         text = _first_line(str((seen.error or {}).get("error") or "the query failed"))
+        if stream.hold_until is not None and stream.hold_until > sight.now:
+            return Verdict(
+                State.RESTARTING, f"{text}; automatic restarts are held until {stream.hold_until:%Y-%m-%d %H:%M} UTC"
+            )
         if stream.run_after is not None and stream.run_after > sight.now:
             wait = (stream.run_after - sight.now).total_seconds()
             return Verdict(State.RESTARTING, f"{text}; next attempt in {span(wait)}")

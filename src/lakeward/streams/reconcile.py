@@ -24,6 +24,8 @@ INTENT_S = 30.0
 """An intent to launch without a process is somebody else's launch under way for this long."""
 HUNG_S = 300.0
 """A process whose lease lapsed this long ago, seen on a healthy registry, does not answer: it is killed."""
+AGAIN_S = 10.0
+"""What waits for somebody else is looked at again after this."""
 STRAY_S = 30.0
 """A process of an older launch has this long to see the newer token and end by itself."""
 
@@ -40,6 +42,9 @@ class World:
     asked: Mapping[str, datetime]  # newest start or restart a person asked for, by stream
     now: datetime
     calm: str | None = None
+    down: Mapping[str, str] = field(default_factory=dict)  # stream -> its dependency that does not answer
+    thrash: str | None = None  # why automatic restarts have stopped
+    stuck: Mapping[str, str] = field(default_factory=dict)  # driver -> why it has to be ended although it lives
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,11 @@ class Kill(Decision):
 
 
 @dataclass(frozen=True)
+class Unstick(Kill):
+    """End a driver that lives and does not do what it lives for; its threads are written down first."""
+
+
+@dataclass(frozen=True)
 class Plan:
     """The decisions of one pass, one or more a driver, in the order they are to be carried out."""
 
@@ -111,18 +121,19 @@ def plan(world: World) -> Plan:
     hosts: dict[str, list[Stream]] = {}
     for stream in world.streams:
         hosts.setdefault(stream.driver, []).append(stream)
-    seen = {item.driver for item in world.found or ()}
+    jobs: dict[str, list[Job]] = {}
+    for item in world.found or ():
+        jobs.setdefault(item.driver, []).append(item)
     decisions: list[Decision] = []
-    for name in sorted(hosts.keys() | world.drivers.keys() | seen):
-        decisions.extend(_decide(name, hosts.get(name, []), world))
+    for name in sorted(hosts.keys() | world.drivers.keys() | jobs.keys()):
+        decisions.extend(_decide(name, hosts.get(name, []), jobs.get(name, []), world))
     return Plan(tuple(decisions))
 
 
-def _decide(name: str, hosted: Sequence[Stream], world: World) -> list[Decision]:
+def _decide(name: str, hosted: Sequence[Stream], mine: Sequence[Job], world: World) -> list[Decision]:
     if world.found is None:
         return [Nothing(name, "the backend could not be asked: nothing is restarted for that")]
     row = world.drivers.get(name)
-    mine = [item for item in world.found if item.driver == name]
     current = next((item for item in mine if row is not None and item.token == row.token), None)
     others = [item for item in mine if item is not current]
     decisions: list[Decision] = [
@@ -157,11 +168,15 @@ def _alive(name: str, current: Job, row: Driver | None, world: World) -> list[De
     if row.handle is None:
         return [Adopt(name, "it runs, and whoever started it did not get to record it", current)]
     lease = world.leases.get(name)
-    lapsed = None if lease is None or lease.live else (world.now - lease.until).total_seconds()
+    # Who never took its lease has been without it since its launch.
+    lapsed = row.launched_s if lease is None else (world.now - lease.until).total_seconds()
     silent = row.age_s if row.age_s is not None else row.launched_s
     # The registry must have been in reach all the while, or silence proves nothing; `calm` covers its return.
-    if world.calm is None and lapsed is not None and lapsed > HUNG_S and silent > HUNG_S:
-        return [Kill(name, f"its process exists but has not answered for {span(silent)}", current)]
+    if world.calm is None and lapsed > HUNG_S and silent > HUNG_S:
+        return [Unstick(name, f"its process exists but has not answered for {span(silent)}", current)]
+    why = world.stuck.get(name)
+    if world.calm is None and why is not None:
+        return [Unstick(name, why, current)]
     return [Nothing(name, "it runs")]
 
 
@@ -185,9 +200,9 @@ def _gone(name: str, hosted: Sequence[Stream], row: Driver | None, current: Job 
         return [Bury(name, "it ended by itself", row.token, current, wanted=True)]
     if lease is not None and live and not (current is not None and lease.token == current.token):
         return [Nothing(name, f"its lease is live for {span(_left(lease, world))} more", _left(lease, world))]
-    held = [item for item in hosted if item.id in wanted and item.hold_until and item.hold_until > world.now]
-    if len(held) == len(wanted):
-        return [Nothing(name, "automatic restarts are held by a person")]
+    held = _held(hosted, wanted, row, world)
+    if held is not None:
+        return [held]
     if world.calm is not None:
         return [Nothing(name, world.calm, 5.0)]
     return [_next(name, wanted, row, world)]
@@ -211,10 +226,28 @@ def _next(name: str, wanted: tuple[str, ...], row: Driver | None, world: World) 
             if failure.next_attempt_at is None:
                 return Nothing(name, f"no attempt by itself after a {failure.failure_class} failure")
             wait = (failure.next_attempt_at - world.now).total_seconds()
+            # What is away is not back sooner because somebody starts: the attempt waits for it and is not burnt.
+            away = {world.down.get(stream) for stream in wanted}
+            if None not in away:
+                return Nothing(name, f"attempt {failure.attempt} waits: {min(str(each) for each in away)}", AGAIN_S)
+            if world.thrash is not None:
+                return Nothing(name, world.thrash, AGAIN_S)
             if wait > 0:
                 return Nothing(name, f"attempt {failure.attempt} follows in {span(wait)}", wait)
             return Launch(name, f"attempt {failure.attempt} after {failure.failure_class} failure", previous, wanted)
     return Launch(name, "it is wanted and does not run", previous, wanted)
+
+
+def _held(hosted: Sequence[Stream], wanted: tuple[str, ...], row: Driver | None, world: World) -> Nothing | None:
+    """Why restarts are held, when every stream of a driver that is down is held. A person's own start is no restart."""
+    until = [item.hold_until for item in hosted if item.id in wanted and item.hold_until is not None]
+    if len([moment for moment in until if moment > world.now]) < len(wanted):
+        return None
+    newest = max((world.asked[stream] for stream in wanted if stream in world.asked), default=None)
+    if newest is not None and (row is None or newest >= row.launched_at):
+        return None
+    left = (min(until) - world.now).total_seconds()
+    return Nothing(row.name if row else hosted[0].driver, f"automatic restarts are held for {span(left)} more", left)
 
 
 def _wanted(stream: Stream) -> bool:

@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from lakeward.spec.stream import Restart as RestartSpec
-from lakeward.streams.failures import FailureClass
+from lakeward.streams.failures import Cause, FailureClass
 
 BASE = timedelta(seconds=10)
 POISON_ATTEMPTS = 3
@@ -51,12 +51,14 @@ class Failure(Protocol):
 class Attempt:
     """What follows a failure: the number of the coming attempt (1 is the first), and the pause before it.
 
-    `delay` None: no attempt by itself, a person is needed.
+    `delay` None: no attempt by itself, a person is needed. `failure_class` is what the failure turned out to be: one
+    that meets the same batch again and again is that batch's.
     """
 
     number: int
     delay: timedelta | None
     why: str
+    failure_class: FailureClass
 
 
 def decide(
@@ -67,6 +69,7 @@ def decide(
     random: Callable[[], float],
     policy: Policy = Policy(),
     same_batch_failures: int = 0,
+    cause: Cause | None = None,
 ) -> Attempt:
     """Decide what follows a failure.
 
@@ -76,16 +79,29 @@ def decide(
         committing_s: for how many seconds batches were committed since then.
         random: gives a float in [0, 1).
         policy: base, cap and reset of the stream (of a driver: the defaults).
-        same_batch_failures: how often this batch failed the same way, this time included; 0 when not known.
+        same_batch_failures: how often this batch, with the same offsets, failed the same way, this time included; 0
+            when not known.
+        cause: the named cause, if there is one.
     """
     steady = previous is None or committing_s >= policy.reset_after.total_seconds()
     number = 1 if previous is None or steady else previous.attempt + 1
     if failure_class is FailureClass.CONFIG:
-        return Attempt(number, None, "trying again cannot help: something has to be changed first")
-    if failure_class is FailureClass.POISON and same_batch_failures >= POISON_ATTEMPTS:
-        return Attempt(number, None, f"the same batch failed {same_batch_failures} times in the same way")
+        return Attempt(number, None, "trying again cannot help: something has to be changed first", failure_class)
+    if same_batch_failures >= POISON_ATTEMPTS and _of_the_batch(failure_class, cause):
+        why = f"the same batch failed {same_batch_failures} times in the same way"
+        return Attempt(number, None, why, FailureClass.POISON)
     pause = _pause(number, policy, SLOW.get(failure_class, 1.0)) * random()
-    return Attempt(number, pause, f"attempt {number} in {pause.total_seconds():.0f} s")
+    return Attempt(number, pause, f"attempt {number} in {pause.total_seconds():.0f} s", failure_class)
+
+
+def _of_the_batch(failure_class: FailureClass, cause: Cause | None) -> bool:
+    """Whether a failure that meets the same batch again and again may be called that batch's.
+
+    A broker or a disk is away for every batch, and a kill from outside says nothing about what it met.
+    """
+    if failure_class is FailureClass.POISON:
+        return True
+    return failure_class is FailureClass.INFRA and cause is not Cause.KILLED
 
 
 def _pause(number: int, policy: Policy, factor: float) -> timedelta:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from lakeward.errors import Blocked, DependencyDown, Fenced, SpecError, Transient
-from lakeward.streams.failures import FailureClass, classify, exit_words
+from lakeward.streams.failures import Cause, FailureClass, classify, exit_words, judge, signature
 
 
 @pytest.mark.parametrize(
@@ -62,3 +62,42 @@ def test_exit_codes_in_words() -> None:
     assert exit_words(None) == "is gone without a word"
     assert exit_words(-9) == exit_words(137) == "was killed by SIGKILL"
     assert exit_words(1) == "ended with exit code 1"
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "kind", "cause", "ended"),
+    [
+        ("OutOfMemoryError: Java heap space", 1, FailureClass.INFRA, Cause.OUT_OF_MEMORY, "ran out of memory"),
+        ("[UNABLE_TO_ACQUIRE_MEMORY] Unable to acquire 64 bytes", 1, FailureClass.INFRA, Cause.OUT_OF_MEMORY,
+         "ran out of memory"),
+        ("", 52, FailureClass.INFRA, Cause.OUT_OF_MEMORY, "ran out of memory"),
+        ("java.io.IOException: No space left on device", 1, FailureClass.DEPENDENCY, Cause.DISK_FULL,
+         "found its disk full"),
+        ("[Errno 122] Disk quota exceeded", 1, FailureClass.DEPENDENCY, Cause.DISK_FULL, "found its disk full"),
+        ("SparkException: Python worker exited unexpectedly (crashed): java.io.EOFException", 1, FailureClass.INFRA,
+         Cause.PYTHON_WORKER, "lost its Python worker"),
+        ("Py4JNetworkError: Answer from Java side is empty; ConnectionRefusedError: Connection refused", 1,
+         FailureClass.INFRA, Cause.JVM, "lost its JVM"),
+        ("hung in a batch: no batch for 6 min", None, FailureClass.INFRA, Cause.HUNG, "hung in a batch"),
+        ("ExecutorLostFailure (executor 3 exited)", 1, FailureClass.INFRA, Cause.EXECUTOR, "lost an executor"),
+        ("", -9, FailureClass.INFRA, Cause.KILLED, "was killed by SIGKILL"),
+        ("", None, FailureClass.INFRA, Cause.KILLED, "is gone without a word"),
+        ("something nobody has seen", 1, FailureClass.INFRA, None, "ended with exit code 1"),
+    ],
+)  # fmt: skip
+def test_a_cause_has_a_name_inside_its_class(text, code, kind, cause, ended) -> None:
+    found = judge(text=text, exit_code=code)
+    assert (found.failure_class, found.cause) == (kind, cause)
+    assert exit_words(code, found.cause) == ended
+
+
+def test_a_full_disk_is_named_although_our_own_type_decides_the_class() -> None:
+    assert judge(error=DependencyDown("the table", why="No space left on device")).cause is Cause.DISK_FULL
+
+
+def test_the_same_error_has_the_same_signature_whatever_its_numbers() -> None:
+    one = signature("Lost task 0.3 in stage 17.0 (TID 61): o123.foo at 0x7f3a\n  at somewhere")
+    two = signature("Lost task 1.0 in stage 4.0 (TID 9): o77.foo at 0x1b\n  at somewhere else")
+    assert one == two
+    assert signature("java.lang.OutOfMemoryError: Java heap space") != one
+    assert signature("") == ""

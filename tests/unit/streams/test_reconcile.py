@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from lakeward.backends.base import Life
-from lakeward.streams.reconcile import Adopt, Bury, Kill, Launch, Nothing, World, plan
+from lakeward.streams.reconcile import Adopt, Bury, Kill, Launch, Nothing, Unstick, World, plan
 
 
 @pytest.fixture
@@ -133,3 +133,88 @@ def test_a_hold_freezes_restarts(decide, make) -> None:
     assert isinstance(decide(streams=[held], drivers={}, leases={}, found=[])[0], Nothing)
     over = make.stream(hold_until=make.now - timedelta(hours=1))
     assert isinstance(decide(streams=[over], drivers={}, leases={}, found=[])[0], Launch)
+
+
+def test_a_process_that_never_took_its_lease_is_hung_too(decide, make) -> None:
+    mute = {"leases": {}, "drivers": {"nyc": make.driver(heartbeat=None, age_s=None, launched_s=400.0)}}
+    assert isinstance(decide(**mute)[0], Unstick)
+    young = {"leases": {}, "drivers": {"nyc": make.driver(heartbeat=None, age_s=None, launched_s=100.0)}}
+    assert isinstance(decide(**young)[0], Nothing)
+
+
+def test_a_driver_that_is_stuck_is_ended_but_never_in_the_calm_after_an_outage(decide) -> None:
+    (unstick,) = decide(stuck={"nyc": "no batch for 7 min (hung batch)"})
+    assert isinstance(unstick, Unstick)
+    assert isinstance(decide(stuck={"nyc": "no batch for 7 min"}, calm="the registry was away")[0], Nothing)
+
+
+@pytest.mark.parametrize(("down", "launches"), [({"flights": "Kafka is away"}, False), ({"other": "Kafka"}, True)])
+def test_an_attempt_waits_for_the_dependency_and_not_for_the_clock(decide, make, down, launches) -> None:
+    gone = {"drivers": {"nyc": make.driver(**EXITED)}, "leases": {}, "found": []}
+    (next_one,) = decide(**gone, failures={"nyc": make.failure(wait_s=-1.0)}, down=down)
+    assert isinstance(next_one, Launch) is launches
+    if not launches:
+        assert next_one.reason == "attempt 1 waits: Kafka is away"
+        (asked,) = decide(**gone, failures={"nyc": make.failure(wait_s=-1.0)}, down=down, asked={"flights": make.now})
+        assert isinstance(asked, Launch), "a person may try"
+
+
+def test_one_neighbour_that_does_not_need_it_lets_the_driver_start(decide, make) -> None:
+    gone = {"drivers": {"nyc": make.driver(**EXITED)}, "leases": {}, "found": []}
+    both = [make.stream("flights"), make.stream("alerts")]
+    failures = {"nyc": make.failure(wait_s=-1.0)}
+    assert isinstance(decide(**gone, streams=both, failures=failures, down={"flights": "Kafka"})[0], Launch)
+
+
+def test_thrash_stops_restarts_and_neither_first_starts_nor_a_person(decide, make) -> None:
+    gone = {"drivers": {"nyc": make.driver(**EXITED)}, "leases": {}, "found": [], "thrash": "too many fail"}
+    due = {"nyc": make.failure(wait_s=-1.0)}
+    (wait,) = decide(**gone, failures=due)
+    assert (type(wait), wait.reason) == (Nothing, "too many fail")
+    assert isinstance(decide(**gone, failures=due, asked={"flights": make.now})[0], Launch)
+    assert isinstance(decide(drivers={}, leases={}, found=[], thrash="too many fail")[0], Launch)
+
+
+def test_a_person_starts_what_is_held(decide, make) -> None:
+    held = [make.stream(hold_until=make.now + timedelta(hours=1))]
+    ended = make.driver(state="exited", exit_code=0)
+    gone = {"drivers": {"nyc": ended}, "leases": {}, "found": [], "streams": held}
+    (wait,) = decide(**gone)
+    assert (type(wait), wait.after_s) == (Nothing, 3600.0)
+    assert "held for 60 min more" in wait.reason
+    assert isinstance(decide(**gone, asked={"flights": make.now - timedelta(seconds=5)})[0], Launch)
+    assert isinstance(decide(**gone, asked={"flights": make.now - timedelta(hours=5)})[0], Nothing)
+
+
+ADOPTION = {
+    # lease, backend -> decision: the table of the adoption after Airflow was away
+    "live lease, running: it is left alone": ({}, Nothing, "it runs"),
+    "live lease, nobody recorded the process: adopted": ({"handle": None}, Adopt, ""),
+    "live lease, the backend cannot be asked: nothing": ({"found": None}, Nothing, "could not be asked"),
+    "live lease, the process cannot be asked: nothing": ({"life": Life.UNKNOWN}, Nothing, "could not be asked"),
+    "live lease, the backend knows no process: waits for it to lapse": ({"jobs": []}, Nothing, "its lease is live"),
+    "lapsed lease, running: not dead until proven": ({"left_s": -100.0}, Nothing, "it runs"),
+    "lapsed lease, silent for long, running: ended": ({"left_s": -400.0, "age_s": 400.0}, Unstick, "not answered"),
+    "lapsed lease, running, lands nothing: ended": ({"left_s": -100.0, "stuck": True}, Unstick, "hung batch"),
+    "lapsed lease, gone: buried, then started after its pause": ({"left_s": -100.0, "life": Life.GONE}, Bury, "gone"),
+    "no lease, an unknown process runs: it ends by itself": ({"row": None}, Nothing, "does not know"),
+    "two run: the older one has its time, nothing is started": ({"older": True, "launched_s": 5.0}, Nothing, "older"),
+    "two run for too long: the older one is ended": ({"older": True}, Kill, "older launch still runs"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("row", ADOPTION)
+def test_the_adoption_table(decide, make, row) -> None:
+    given, expected, words = ADOPTION[row]
+    driver = make.driver(**{name: given[name] for name in ("handle", "age_s", "launched_s") if name in given})
+    jobs = given.get("jobs", [make.job(life=given.get("life", Life.ALIVE))])
+    if given.get("older"):
+        jobs = [make.job("t0"), *jobs]
+    (decision,) = decide(
+        drivers={"nyc": driver} if given.get("row", driver) else {},
+        leases={"nyc": make.lease(left_s=given.get("left_s", 12.0))} if given.get("row", driver) else {},
+        found=given.get("found", jobs),
+        stuck={"nyc": "no batch for 7 min (hung batch)"} if given.get("stuck") else {},
+    )
+    assert type(decision) is expected
+    assert words in decision.reason

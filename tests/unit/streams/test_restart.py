@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lakeward.spec.stream import Restart as RestartSpec
 from lakeward.spec.types import Duration
-from lakeward.streams.failures import FailureClass
+from lakeward.streams.failures import Cause, FailureClass
 from lakeward.streams.restart import Policy, decide
 
 DEFAULT = Policy()
@@ -67,6 +67,23 @@ def test_the_spec_names_cap_and_reset() -> None:
     policy = Policy.of(RestartSpec(max_backoff=Duration("30s"), reset_after=Duration("1m")))
     assert pause(9, policy=policy) == 30
     assert policy.reset_after == timedelta(minutes=1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "cause", "blocks"),
+    [
+        (FailureClass.INFRA, Cause.OUT_OF_MEMORY, True),
+        (FailureClass.INFRA, Cause.HUNG, True),
+        (FailureClass.INFRA, None, True),
+        (FailureClass.INFRA, Cause.KILLED, False),  # somebody outside did it, whatever batch it met
+        (FailureClass.DEPENDENCY, None, False),
+        (FailureClass.DEPENDENCY, Cause.DISK_FULL, False),
+    ],
+)
+def test_what_meets_the_same_batch_three_times_is_that_batchs_unless_it_came_from_outside(kind, cause, blocks) -> None:
+    attempt = decide(kind, previous=None, committing_s=0, random=lambda: 0.5, same_batch_failures=3, cause=cause)
+    assert (attempt.delay is None) is blocks
+    assert attempt.failure_class is (FailureClass.POISON if blocks else kind)
 
 
 @given(st.integers(1, 10**6), st.floats(0, 0.999), st.sampled_from([FailureClass.INFRA, FailureClass.DEPENDENCY]))

@@ -1,0 +1,67 @@
+"""Dependencies: what a stream needs from outside, by names that tell one broken thing from nine broken streams."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from lakeward.runtime import Runtime
+
+
+class Kind(StrEnum):
+    """What can be away."""
+
+    KAFKA = "kafka"
+    CATALOG = "catalog"
+    STORE = "store"
+    CONNECT = "connect"
+
+
+_LABELS = {
+    Kind.KAFKA: "Kafka ({})",
+    Kind.CATALOG: "the catalog ({})",
+    Kind.STORE: "the store {}",
+    Kind.CONNECT: "the Spark Connect server {}",
+}
+
+
+@dataclass(frozen=True, order=True)
+class Dependency:
+    """One thing outside. `name`: the connection, the database, the folder or the address."""
+
+    kind: Kind
+    name: str
+
+    @property
+    def subject(self) -> str:
+        """Its name among the incidents."""
+        return f"{self.kind}:{self.name}"
+
+    @property
+    def label(self) -> str:
+        """In a sentence."""
+        return _LABELS[self.kind].format(self.name)
+
+
+def needs(spec: Mapping[str, Any], runtime: Runtime) -> frozenset[Dependency]:
+    """What one stream needs, from its resolved spec."""
+    return frozenset(_needs(spec, runtime))
+
+
+def _needs(spec: Mapping[str, Any], runtime: Runtime) -> Iterator[Dependency]:
+    sink = spec.get("sink") or {}
+    for end in (*(spec.get("sources") or {}).values(), sink):
+        kafka = end.get("kafka")
+        if kafka:
+            yield Dependency(Kind.KAFKA, str(kafka.get("connection") or "lakeward_kafka"))
+    if any(name in sink for name in ("iceberg", "delta")) or spec.get("quarantine"):
+        yield Dependency(Kind.CATALOG, runtime.lake.database)
+        yield Dependency(Kind.STORE, runtime.lake.warehouse)
+    yield Dependency(Kind.STORE, runtime.checkpoints)
+
+
+def of_the_platform(runtime: Runtime) -> frozenset[Dependency]:
+    """What no stream needs by itself, and maintenance and checks do."""
+    return frozenset({Dependency(Kind.CONNECT, runtime.connect)} if runtime.connect else ())
