@@ -10,7 +10,7 @@ Reads three columns of the table with PyIceberg, no JVM; about 8 bytes of memory
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +36,8 @@ class PartitionAudit:
         source, partition: source name and `topic/number`.
         records: records the source has in the range.
         landed, quarantined: distinct records found.
-        missing: records found nowhere; None where the transform filters, for then it cannot be told by partition.
+        skipped: records found nowhere that a person gave up.
+        missing: other records found nowhere; None where the transform filters: then it cannot be told by partition.
         duplicates: rows landed beyond the first, and records that are both landed and in quarantine.
         beyond: records found outside the range: landed without being counted by the position.
         gaps: the first missing ranges, `(from, to)` exclusive; with holes in the topic also those.
@@ -53,11 +54,12 @@ class PartitionAudit:
     duplicates: int
     beyond: int
     gaps: tuple[tuple[int, int], ...] = ()
+    skipped: int = 0
 
 
 @dataclass(frozen=True)
 class Audit:
-    """A whole stream; see `PartitionAudit`. `missing` counts what the filter does not explain."""
+    """A whole stream; see `PartitionAudit`. `missing` counts what neither the filter nor a skip explains."""
 
     stream: str
     consumed: int
@@ -68,6 +70,7 @@ class Audit:
     duplicates: int
     beyond: int
     partitions: tuple[PartitionAudit, ...]
+    skipped: int = 0
 
     @property
     def clean(self) -> bool:
@@ -98,6 +101,7 @@ def audit(
     landed = _collect(_scan(table, topics, None))
     aside = _collect(_scan(quarantine, topics, stream)) if quarantine is not None else {}
     filtered = position.totals.filtered
+    given_up = _given_up(position)
     found = tuple(
         _partition(
             source_of[part],
@@ -108,6 +112,7 @@ def audit(
             landed.get(part, _NONE),
             aside.get(part, _NONE),
             filtered == 0,
+            given_up.get(part, ()),
         )
         for part in sorted(end)
     )
@@ -115,16 +120,18 @@ def audit(
     accounted = sum(each.landed + each.quarantined for each in found)
     # A record both landed and put aside is one record; it stands in `duplicates` and must not hide a missing one.
     both = sum(_both(landed.get(part, _NONE), aside.get(part, _NONE)) for part in end)
+    skipped = sum(each.skipped for each in found)
     return Audit(
         stream=stream,
         consumed=consumed,
         landed=sum(each.landed for each in found),
         quarantined=sum(each.quarantined for each in found),
         filtered=filtered,
-        missing=consumed - (accounted - both) - filtered,
+        missing=consumed - (accounted - both) - filtered - skipped,
         duplicates=sum(each.duplicates for each in found),
         beyond=sum(each.beyond for each in found),
         partitions=found,
+        skipped=skipped,
     )
 
 
@@ -140,12 +147,18 @@ def _partition(
     landed: pa.Array,
     aside: pa.Array,
     unfiltered: bool,
+    given_up: Sequence[tuple[int, int]] = (),
 ) -> PartitionAudit:
     distinct, put_aside = pc.unique(landed), pc.unique(aside)
     inside, aside_inside = _within(distinct, start, to), _within(put_aside, start, to)
     both = _both(inside, aside_inside)
     there = pc.unique(pa.concat_arrays([inside, aside_inside]))
     expected = records if records is not None else to - start
+    gone = sum(
+        max(0, min(high, to) - max(low, start)) - len(_within(there, max(low, start), min(high, to)))
+        for low, high in given_up
+    )
+    skipped = max(0, min(gone, expected - len(there)))
     return PartitionAudit(
         source=source,
         partition=f"{part[0]}/{part[1]}",
@@ -154,23 +167,55 @@ def _partition(
         records=expected,
         landed=len(inside),
         quarantined=len(aside_inside),
-        missing=expected - len(there) if unfiltered else None,
+        missing=expected - len(there) - skipped if unfiltered else None,
         duplicates=len(landed) - len(distinct) + both,
         beyond=len(distinct) - len(inside) + len(put_aside) - len(aside_inside),
-        gaps=_gaps(there, start, to) if unfiltered and len(there) != to - start else (),
+        gaps=_gaps(there, start, to, given_up) if unfiltered and len(there) != to - start else (),
+        skipped=skipped,
     )
 
 
-def _gaps(there: pa.Array, start: int, to: int) -> tuple[tuple[int, int], ...]:
-    """The first ranges of `start..to` that `there` (distinct, within) does not hold."""
+def _gaps(
+    there: pa.Array, start: int, to: int, given_up: Sequence[tuple[int, int]] = ()
+) -> tuple[tuple[int, int], ...]:
+    """The first ranges of `start..to` that `there` (distinct, within) does not hold and nobody gave up."""
     ordered = there.take(pc.sort_indices(there))
     edges = pa.concat_arrays([pa.array([start - 1], pa.int64()), ordered, pa.array([to], pa.int64())])
     below, above = edges.slice(0, len(edges) - 1), edges.slice(1)
     apart = pc.greater(pc.subtract(above, below), 1)
-    found = zip(
-        below.filter(apart)[:_GAPS_SHOWN].to_pylist(), above.filter(apart)[:_GAPS_SHOWN].to_pylist(), strict=True
-    )
-    return tuple((low + 1, high) for low, high in found)
+    most = _GAPS_SHOWN * (len(given_up) + 1)
+    found = zip(below.filter(apart)[:most].to_pylist(), above.filter(apart)[:most].to_pylist(), strict=True)
+    left = [(low + 1, high) for low, high in found]
+    for from_, until in given_up:
+        left = [
+            part
+            for low, high in left
+            for part in ((low, min(high, from_)), (max(low, until), high))
+            if part[0] < part[1]
+        ]
+    return tuple(left[:_GAPS_SHOWN])
+
+
+def _given_up(position: Position) -> dict[Partition, list[tuple[int, int]]]:
+    """(topic, partition) -> the ranges a person gave up, none of which overlap."""
+    found: dict[Partition, list[tuple[int, int]]] = {}
+    for skip in position.skips:
+        start = _partitions(skip.start)
+        for part, until in _partitions(skip.end).items():
+            found.setdefault(part, []).append((start.get(part, until), until))
+    return found
+
+
+def rows_between(
+    table: Table, start: Mapping[Partition, int], end: Mapping[Partition, int]
+) -> dict[Partition, tuple[int, int]]:
+    """How many rows the table has of the records from `start` to `end`, and of how many records, by partition."""
+    wanted = {part: (start[part], end[part]) for part in start if start[part] < end.get(part, 0)}
+    if not wanted:
+        return {}
+    there = _collect(_scan(table, sorted({topic for topic, _ in wanted}), None))
+    found = {part: _within(there.get(part, _NONE), low, high) for part, (low, high) in wanted.items()}
+    return {part: (len(each), len(pc.unique(each))) for part, each in found.items()}
 
 
 def _within(offsets: pa.Array, start: int, to: int) -> pa.Array:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors.iceberg import ancestry, position
 from lakeward.connectors.iceberg.check import TableState
+from lakeward.connectors.iceberg.position import Position
 from lakeward.errors import Blocked, DependencyDown
 from lakeward.runtime import CATALOG
 from lakeward.spec.sql import quote_table
@@ -84,6 +85,13 @@ def state_of(metadata: Any, stream: str, table: str) -> TableState:
         ancestry=walked,
         newest_seq=None if walked.right else ancestry.newest_of(stream, head, look_up),
     )
+
+
+def others_of(metadata: Any, stream: str, table: str) -> dict[str, Position]:
+    """The positions of the other streams that land in a table."""
+    properties = metadata.properties()
+    names = [name for name in position.streams_of(properties) if name != stream]
+    return {name: position.parse(properties.get(position.key(name)), name, table) for name in names}
 
 
 def link_of(snapshot: Any) -> ancestry.Link | None:

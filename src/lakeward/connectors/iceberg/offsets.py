@@ -38,6 +38,11 @@ def canonical_json(offset: str) -> str:
         return offset
 
 
+def order_of(rows: DataFrame, sources: Sequence[str]) -> list[str]:
+    """The names of a query's sources in the order it reads them: that of their offsets in a checkpoint."""
+    return list(sources) if len(sources) == 1 else _marked_leaves(rows._jdf.queryExecution().analyzed())
+
+
 def execution_of(session: SparkSession, query_name: str) -> Any:
     """The running `StreamExecution` of the query called `query_name`.
 

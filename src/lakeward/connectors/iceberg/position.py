@@ -20,7 +20,10 @@ _SUFFIX = ".position"
 
 
 class Totals(BaseModel):
-    """Records since the stream's first position; `consumed = landed + quarantined + filtered` with lineage `rows`."""
+    """Records since the stream's first position; `consumed = landed + quarantined + filtered` with lineage `rows`.
+
+    `skipped`: records a person gave up, counted by offsets; they are no part of `consumed`.
+    """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -28,6 +31,7 @@ class Totals(BaseModel):
     landed: int = 0
     quarantined: int = 0
     filtered: int = 0
+    skipped: int = 0
 
     def plus(self, other: Totals) -> Totals:
         """Field by field."""
@@ -36,7 +40,17 @@ class Totals(BaseModel):
             landed=self.landed + other.landed,
             quarantined=self.quarantined + other.quarantined,
             filtered=self.filtered + other.filtered,
+            skipped=self.skipped + other.skipped,
         )
+
+
+class Skip(BaseModel):
+    """Records a person gave up: source name -> canonical offset, from (inclusive) and to (exclusive)."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    start: dict[str, str]
+    end: dict[str, str]
 
 
 class Position(BaseModel):
@@ -49,6 +63,7 @@ class Position(BaseModel):
         generation: the accepted spec the batch was landed by.
         end: source name -> canonical offset up to which (exclusive) is landed; `-` without data yet.
         begin: source name -> where the stream's first batch began; what the audit counts from.
+        skips: what was given up between `begin` and `end`, by `reset` and `skip-batch`.
         topic_ids: topic -> its id in the broker: a topic deleted and created again has another one.
         snapshot, snapshot_seq: the published snapshot and its sequence number; None and 0 in a table without any.
         totals: records so far.
@@ -65,6 +80,7 @@ class Position(BaseModel):
     generation: int = 0
     end: dict[str, str]
     begin: dict[str, str] = {}
+    skips: tuple[Skip, ...] = ()
     topic_ids: dict[str, str] = {}
     snapshot: int | None = None
     snapshot_seq: int = 0

@@ -5,11 +5,17 @@ For the command line and for operations while no driver runs.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate, ValidatableTableRequirement
+from pyiceberg.table.update import (
+    AssertTableUUID,
+    RemovePropertiesUpdate,
+    SetPropertiesUpdate,
+    ValidatableTableRequirement,
+)
 
 from lakeward.connectors.iceberg import ancestry, position
 from lakeward.connectors.iceberg.check import TableState
@@ -135,6 +141,32 @@ def write_position(catalog: Catalog, table: str, stream: str, new: Position, exp
             continue  # another writer's commit came first; nothing was written
         return moved
     raise Transient(f"The position of stream {stream} could not be set in {table}: contention")
+
+
+def remove_position(
+    catalog: Catalog, table: str, stream: str, expected: str, properties: Mapping[str, str | None]
+) -> None:
+    """Take a position away that nothing was landed on, and put other properties back; None: remove that one too.
+
+    Raises:
+        Fenced: the table has another position than `expected`.
+        Transient: other writers of the table came first too often.
+    """
+    gone = [position.key(stream), *(name for name, value in properties.items() if value is None)]
+    back = {name: value for name, value in properties.items() if value is not None}
+    for _ in range(_REDONE):
+        loaded = catalog.load_table(table)
+        updates = [RemovePropertiesUpdate(removals=[name for name in gone if name in loaded.properties])]
+        requirements = (
+            AssertTableUUID(uuid=loaded.metadata.table_uuid),
+            _AssertPosition(stream=stream, expected=expected),
+        )
+        try:
+            catalog.commit_table(loaded, requirements, (*updates, SetPropertiesUpdate(updates=back)))  # type: ignore[arg-type]  # see above
+        except CommitFailedException:
+            continue  # another writer's commit came first; nothing was written
+        return
+    raise Transient(f"The position of stream {stream} could not be removed from {table}: contention")
 
 
 def _name(table: Table) -> str:

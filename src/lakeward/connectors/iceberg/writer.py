@@ -281,6 +281,7 @@ class ExactAppend:
                 generation=self.generation,
                 end=dict(batch.end),
                 begin=state.position.begin if state.position else dict(batch.start),
+                skips=state.position.skips if state.position else (),
                 topic_ids=topics,
                 snapshot=snapshot,
                 snapshot_seq=snapshot_seq,

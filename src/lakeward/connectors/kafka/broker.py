@@ -5,8 +5,12 @@ Spark's own lag figures stop when the query stops; these do not.
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from lakeward.connectors.kafka.position import Offsets
@@ -60,7 +64,7 @@ def end_offsets(bootstrap: str, topics: Sequence[str], timeout_s: float = TIMEOU
     Raises:
         DependencyDown: the broker does not answer.
     """
-    return _offsets(bootstrap, topics, timeout_s, earliest=False)
+    return _offsets(bootstrap, topics, timeout_s, lambda spec: spec.latest())
 
 
 def begin_offsets(bootstrap: str, topics: Sequence[str], timeout_s: float = TIMEOUT_S) -> Offsets:
@@ -69,10 +73,25 @@ def begin_offsets(bootstrap: str, topics: Sequence[str], timeout_s: float = TIME
     Raises:
         DependencyDown: the broker does not answer.
     """
-    return _offsets(bootstrap, topics, timeout_s, earliest=True)
+    return _offsets(bootstrap, topics, timeout_s, lambda spec: spec.earliest())
 
 
-def _offsets(bootstrap: str, topics: Sequence[str], timeout_s: float, *, earliest: bool) -> Offsets:
+def offsets_at(bootstrap: str, topics: Sequence[str], moment: datetime, timeout_s: float = TIMEOUT_S) -> Offsets:
+    """The first record of each partition that was written at `moment` or later; its end where there is none.
+
+    Raises:
+        DependencyDown: the broker does not answer.
+    """
+    millis = int(moment.timestamp() * 1000)
+    found = _offsets(bootstrap, topics, timeout_s, lambda spec: spec.for_timestamp(millis))
+    ends = end_offsets(bootstrap, topics, timeout_s)
+    return {
+        topic: {part: at if at >= 0 else ends[topic][part] for part, at in parts.items()}
+        for topic, parts in found.items()
+    }
+
+
+def _offsets(bootstrap: str, topics: Sequence[str], timeout_s: float, edge: Callable[[Any], Any]) -> Offsets:
     from confluent_kafka import KafkaException, TopicPartition
     from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # public, but not marked as exported
 
@@ -80,9 +99,8 @@ def _offsets(bootstrap: str, topics: Sequence[str], timeout_s: float, *, earlies
     found: Offsets = {}
     try:
         known = admin.list_topics(timeout=timeout_s).topics
-        edge: Any = OffsetSpec.earliest if earliest else OffsetSpec.latest
         wanted = {
-            TopicPartition(topic, partition): edge()
+            TopicPartition(topic, partition): edge(OffsetSpec)
             for topic in topics
             if topic in known
             for partition in known[topic].partitions
@@ -115,11 +133,85 @@ def _topics(admin: Any, bootstrap: str, source: KafkaSource, timeout_s: float) -
     return list(source.topics)
 
 
+def retentions(bootstrap: str, topics: Sequence[str], timeout_s: float = TIMEOUT_S) -> dict[str, float | None]:
+    """How long each topic keeps a record, in seconds; None for ever. Topics nobody tells about are left out.
+
+    Raises:
+        DependencyDown: the broker does not answer.
+    """
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import ConfigResource  # type: ignore[attr-defined]  # public, but not marked as exported
+
+    if not topics:
+        return {}
+    asked = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
+    found: dict[str, float | None] = {}
+    try:
+        for resource, answer in _admin(bootstrap).describe_configs(asked, request_timeout=timeout_s).items():
+            try:
+                kept = int(answer.result(timeout=timeout_s + 5)["retention.ms"].value)
+            except KafkaException as error:
+                if error.args[0].retriable():
+                    raise
+                continue  # no such topic, or not allowed to ask
+            found[str(resource.name)] = kept / 1000 if kept >= 0 else None
+    except (KafkaException, TimeoutError) as error:
+        raise _down(bootstrap, error) from None
+    return found
+
+
+def written_at(bootstrap: str, at: Offsets, timeout_s: float = 5.0) -> dict[tuple[str, int], float]:
+    """When the record at each offset was written (seconds since 1970); partitions that give none in time are left out.
+
+    It fetches: ask seldom.
+    """
+    from confluent_kafka import Consumer, TopicPartition
+
+    places = [TopicPartition(topic, part, offset) for topic, parts in at.items() for part, offset in parts.items()]
+    found: dict[tuple[str, int], float] = {}
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "lakeward-lag",  # the library wants one; no group is joined and nothing is committed
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "queued.min.messages": 1,
+            "fetch.message.max.bytes": 1024,  # one record a partition is all that is wanted
+            "log_level": 0,
+        }
+    )
+    try:
+        consumer.assign(places)
+        end = time.monotonic() + timeout_s
+        while len(found) < len(places) and time.monotonic() < end:
+            for message in consumer.consume(100, timeout=0.2):
+                topic, part = message.topic(), message.partition()
+                if message.error() is None and topic is not None and part is not None and (topic, part) not in found:
+                    found[topic, part] = message.timestamp()[1] / 1000
+                    consumer.pause([TopicPartition(topic, part)])
+    finally:
+        consumer.close()
+    return found
+
+
 def _admin(bootstrap: str) -> Any:
+    return _client(bootstrap, os.getpid())
+
+
+@lru_cache(maxsize=8)
+def _client(bootstrap: str, pid: int) -> Any:
+    """One client a cluster, for it is asked all day; not across a fork, which its threads do not survive."""
     from confluent_kafka.admin import AdminClient
 
     # librdkafka writes every refused connection to stderr; the error that is raised says it once.
-    return AdminClient({"bootstrap.servers": bootstrap, "log_level": 0, "socket.timeout.ms": 10_000})
+    return AdminClient(
+        {
+            "bootstrap.servers": bootstrap,
+            "log_level": 0,
+            "socket.timeout.ms": 10_000,
+            "reconnect.backoff.max.ms": 1_000,
+        }
+    )
 
 
 def _down(bootstrap: str, error: Exception) -> DependencyDown:

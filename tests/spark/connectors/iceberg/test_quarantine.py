@@ -61,7 +61,13 @@ def test_bad_rows_are_put_aside_with_their_position_and_counted(sorting: Any) ->
     assert (row.stream, row.source, row._kafka_topic, row._kafka_partition) == ("flights", "source", sorting.topic, 1)
     assert (row.reason, row.error, row._kafka_offset) == ("rule", "divisible by five", 2)
     assert row._ingested_at is not None and row._kinesis_shard is None
-    assert sorting.position().totals.model_dump() == {"consumed": 10, "landed": 8, "quarantined": 2, "filtered": 0}
+    assert sorting.position().totals.model_dump() == {
+        "consumed": 10,
+        "landed": 8,
+        "quarantined": 2,
+        "filtered": 0,
+        "skipped": 0,
+    }
 
 
 @pytest.mark.parametrize("step", ["after-quarantine", "after-publish"])

@@ -233,7 +233,13 @@ def test_every_batch_counts_what_it_consumed(rig: Any) -> None:
     rig.run()
 
     assert [each.consumed for each in counted] == [4, 2]
-    assert rig.position().totals.model_dump() == {"consumed": 6, "landed": 6, "quarantined": 0, "filtered": 0}
+    assert rig.position().totals.model_dump() == {
+        "consumed": 6,
+        "landed": 6,
+        "quarantined": 0,
+        "filtered": 0,
+        "skipped": 0,
+    }
 
 
 def test_two_streams_append_to_one_table(rig: Any, tmp_path: Path) -> None:

@@ -82,3 +82,24 @@ def test_offsets_are_collected_by_topic_and_partition() -> None:
 def test_a_source_without_data_has_no_partitions() -> None:
     assert _offsets("-") == {}
     assert _offsets('{"t":{"0":5,"12":7}}') == {("t", 0): 5, ("t", 12): 7}
+
+
+@given(
+    landed=st.lists(st.integers(0, 20), unique=True),
+    edges=st.lists(st.integers(0, 20), min_size=4, max_size=4).map(sorted),
+    start=st.integers(0, 10),
+    to=st.integers(10, 20),
+)
+def test_what_was_given_up_is_skipped_and_not_missing(landed: list[int], edges: list[int], start: int, to: int) -> None:
+    given_up = [(edges[0], edges[1]), (edges[2], edges[3])]
+    nothing = pa.array([], pa.int64())
+    found = _partition(
+        "source", ("t", 0), start, to, None, pa.array(landed, pa.int64()), nothing, unfiltered=True, given_up=given_up
+    )
+
+    absent = [each for each in range(start, to) if each not in landed]
+    skipped = [each for each in absent if any(low <= each < high for low, high in given_up)]
+    assert found.skipped == len(skipped)
+    assert found.missing == len(absent) - len(skipped)
+    shown = [each for low, high in found.gaps for each in range(low, high)]
+    assert shown == [each for each in absent if each not in skipped]
