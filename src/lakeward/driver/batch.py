@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
+import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -13,11 +15,12 @@ import structlog
 
 from lakeward.connectors.decode.json import REASON
 from lakeward.connectors.iceberg import offsets, quarantine
+from lakeward.connectors.iceberg.check import RunningBatch
 from lakeward.connectors.iceberg.writer import Counted
 from lakeward.driver import flow as flows
 from lakeward.driver import rows
 from lakeward.driver.flow import Flow
-from lakeward.driver.gate import Gate
+from lakeward.driver.gate import Draining, Gate
 from lakeward.driver.landing import Landing, Outcome
 from lakeward.driver.references import References
 from lakeward.errors import DependencyDown, SpecError
@@ -31,12 +34,17 @@ _log = structlog.get_logger(__name__)
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 5.0
 
 
+class Interrupted(Exception):
+    """Raised inside a batch that hangs, to end it."""
+
+
 @dataclass(frozen=True)
 class Done:
     """A batch that is over, for the registry and for people.
 
     Counts are of this batch; `filtered` is None where records and rows do not correspond. `complete_through` is the
-    event time (RFC 3339) up to which the sink is final.
+    event time (RFC 3339) up to which the sink is final. `ended` is monotonic: how long ago that was holds whatever the
+    clock of this host says.
     """
 
     stream: str
@@ -46,7 +54,7 @@ class Done:
     consumed: int
     quarantined: int
     complete_through: str | None
-    committed_at: datetime
+    ended: float
     duration_s: float
 
 
@@ -77,20 +85,41 @@ class BatchFunction:
     failure: BaseException | None = field(default=None, init=False)
     first_commit: float | None = field(default=None, init=False)
     """When the first batch of this start landed (monotonic): `reset_after` of the restart policy counts from it."""
+    failed_batch: RunningBatch | None = field(default=None, init=False)
+    """The batch that failed, with its offsets, if it got that far."""
+    _thread: int | None = field(default=None, init=False)
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """Land one batch, or raise. Spark commits the batch when this returns."""
         try:
             with self.gate.batch(batch_id):
+                self._thread = threading.get_ident()
                 failpoints.hit("batch-start")
                 began = time.monotonic()
                 done = self._patiently(frame, batch_id, began)
                 failpoints.hit("before-return")
         except BaseException as error:
             self.failure = error  # Spark hands the query's end a text; this is the exception itself
+            self.failed_batch = self._whose(batch_id, error)
             raise
+        finally:
+            self._thread = None
         self.first_commit = self.first_commit or time.monotonic()
         self.report(done)
+
+    def interrupt(self) -> None:
+        """Raise `Interrupted` in the thread that runs the batch, as soon as Python runs there again."""
+        thread = self._thread
+        if thread is not None:
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(Interrupted))
+
+    def _whose(self, batch_id: int, error: BaseException) -> RunningBatch | None:
+        """The offsets of a batch that failed: still there to be read, while this call is inside the query."""
+        if isinstance(error, Draining | Interrupted):
+            return None
+        with suppress(Exception):
+            return self.landing.running(batch_id)
+        return None
 
     def _patiently(self, frame: DataFrame, batch_id: int, began: float) -> Done:
         """Wait inside the batch while a dependency is away: commits pause and go on, the query does not fail."""
@@ -140,7 +169,7 @@ class BatchFunction:
             consumed=consumed,
             quarantined=quarantined,
             complete_through=complete,
-            committed_at=datetime.now(UTC),
+            ended=time.monotonic(),
             duration_s=time.monotonic() - began,
         )
 

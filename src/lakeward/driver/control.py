@@ -7,28 +7,37 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import structlog
 from pydantic import ValidationError
 
 from lakeward.connectors.kafka import position
+from lakeward.driver import causes, checkpoint, dumps, watchdog
 from lakeward.driver import decide as deciding
 from lakeward.driver.decide import Bury, Drain, Exit, Finish, Seen, Start
-from lakeward.driver.failing import Failure, Failures
+from lakeward.driver.failing import Failure, Failures, Offsets
+from lakeward.driver.jvm import Jvm
 from lakeward.driver.lag import Watched
 from lakeward.driver.link import Link
 from lakeward.driver.recorder import Recorder
 from lakeward.driver.running import Running
 from lakeward.driver.starting import Starter
+from lakeward.driver.tasks import Task, Tasks
 from lakeward.driver.wanted import Wanted
-from lakeward.errors import DependencyDown, Fenced, SpecError
-from lakeward.streams.failures import EXIT_FENCED, FailureClass
+from lakeward.driver.watchdog import Watchdog
+from lakeward.errors import DependencyDown, SpecError
+from lakeward.streams.failures import EXIT_FENCED, EXIT_STOPPED, FailureClass, judge
 
 _log = structlog.get_logger(__name__)
 
 EVERY_S = 1.0
 DRAIN_S = 600.0
 """How long a batch may take to finish when its stream is stopped."""
+START_S = 300.0
+"""A start that takes longer than this is told, with a thread dump."""
+KILL_S = 15.0
+"""A driver that must not write any more waits this long for its queries to stop, then ends with them."""
 ENDING_DRAIN_S = 60.0
 """The same when the whole process was asked to end: whoever asked will not wait for ever."""
 
@@ -42,21 +51,34 @@ class End:
     failure_class: str | None = None
     stream: str | None = None
     batch_id: int | None = None
+    offsets: Offsets | None = None
 
 
 @dataclass
 class Control:
-    """One a driver. `ending` is set from outside (SIGTERM)."""
+    """One a driver. `ending` is set from outside (SIGTERM).
+
+    Args:
+        jvm: the one below this process.
+        folder: the launch's: thread dumps go there.
+        tasks: starts and stops queries.
+    """
 
     starter: Starter
     link: Link
     recorder: Recorder
     failures: Failures
+    jvm: Jvm
+    folder: Path
+    tasks: Tasks = field(default_factory=Tasks)
     ending: threading.Event = field(default_factory=threading.Event)
     _running: dict[str, Running] = field(default_factory=dict)
     _draining: dict[str, float] = field(default_factory=dict)
-    _fenced: End | None = None
+    _end: End | None = None
+    _ending_since: float | None = None
     _at: dict[str, dict[str, str]] = field(default_factory=dict)
+    _waiting: dict[str, int] = field(default_factory=dict)
+    _watchdog: Watchdog = field(default_factory=Watchdog)
 
     def loop(self) -> End:
         """Run until there is nothing left to do, or the driver is fenced."""
@@ -72,18 +94,35 @@ class Control:
 
     def step(self) -> End | None:
         """One turn; the end if it is over."""
+        self.link.turned = time.monotonic()
+        died = self.jvm.gone()
+        if died is not None:
+            return self.lost(died)
+        for task in self.tasks.finished():
+            self._over(task)
+        self._watch()
+        if self._end is None:
+            self._act()
+        if self._end is None:
+            self.link.busy = frozenset(self._running) | self.tasks.streams
+        elif self._end.code != EXIT_STOPPED:
+            self.kill_all()
+        return self._end
+
+    def _act(self) -> None:
+        """Do what is wanted, until something ends the driver."""
         picture, taken = self.link.picture()
         wanted = frozenset(picture.run) if picture is not None else frozenset()
-        waiting = self.failures.waiting(taken, wanted)
+        waiting = self.failures.waiting(taken, wanted) | self.tasks.streams
         unleased = frozenset(name for name in wanted if name not in self._running and not self.link.leased(name))
         seen = {name: self._seen(each) for name, each in self._running.items()}
         for action in deciding.decide(picture, seen, ending=self.ending.is_set(), waiting=waiting | unleased):
             match action:
                 case Exit(code, why):
                     if code == EXIT_FENCED:
-                        self.kill_all()
-                        return End(code, why, str(FailureClass.FENCED))
-                    return End(code, why)
+                        self._end = End(code, why, str(FailureClass.FENCED))
+                    elif not self.tasks.streams or self._ending_for() > ENDING_DRAIN_S:
+                        self._end = End(code, why)
                 case Start(each):
                     self._start(each)
                 case Drain(stream, why):
@@ -92,19 +131,42 @@ class Control:
                     self._finish(stream)
                 case Bury(stream):
                     self._bury(stream)
-            if self._fenced is not None:
-                self.kill_all()
-                return self._fenced
-        self.link.busy = frozenset(self._running)
-        return None
+            if self._end is not None:
+                return
+
+    def _ending_for(self) -> float:
+        """For how long the process has been asked to end; 0 if it was not. A start that hangs must not outlast that."""
+        if not self.ending.is_set():
+            return 0.0
+        self._ending_since = self._ending_since or time.monotonic()
+        return time.monotonic() - self._ending_since
 
     def kill_all(self) -> None:
-        """Stop every query at once: this driver must not write any more."""
+        """Stop every query at once: this driver must not write any more. Does not wait for one that does not stop."""
         for each in self._running.values():
             each.gate.close()
-        for each in list(self._running.values()):
-            each.kill()
+        killing = [threading.Thread(target=each.kill, daemon=True) for each in self._running.values()]
+        for thread in killing:
+            thread.start()
+        end = time.monotonic() + KILL_S
+        for thread in killing:
+            thread.join(max(0.0, end - time.monotonic()))
         self._running.clear()
+
+    def lost(self, words: str) -> End:
+        """The end of a driver whose JVM is gone. A batch is to blame only if it was the only one under way."""
+        # A batch may have felt the JVM's end before this loop did, and left by an error.
+        inside = [each for each in self._running.values() if each.gate.inside is not None or each.function.failure]
+        kind = str(judge(text=words).failure_class)
+        if len(inside) != 1:
+            return End(1, words, kind)
+        [each] = inside
+        batch, begun = _begun(each, checkpoint.LocalFiles())
+        return End(1, words, kind, each.stream, each.gate.inside if batch is None else batch, begun)
+
+    def behind(self, stream: str, records: int) -> None:
+        """Remember how many records wait for a stream."""
+        self._waiting[stream] = records
 
     def watched(self) -> Sequence[Watched]:
         """What the lag thread measures: sources of running streams, from the first batch on."""
@@ -137,14 +199,63 @@ class Control:
             stale=not draining and each.function.flow.stateful and each.references.changed(each.session),
         )
 
+    def _watch(self) -> None:
+        """Interrupt what hangs; its neighbours run on."""
+        now = time.monotonic()
+        for name, each in list(self._running.items()):
+            quiet = self._watchdog.look(each, self._waiting.get(name), now)
+            if quiet is not None:
+                self._interrupt(name, each, quiet)
+
+        for task in self.tasks.slow("start", START_S):
+            dump = dumps.write(self.folder, f"{task.stream}-start", self.jvm)
+            text = f"its start hangs for {START_S:.0f} s; the other streams run on; its thread dump is {dump}"
+            _log.error("a start hangs", stream=task.stream, dump=dump)
+            self.recorder.event("stream", task.stream, "hung", text, dump=dump)
+
+    def _interrupt(self, stream: str, running: Running, quiet_s: float) -> None:
+        del self._running[stream]
+        self._draining.pop(stream, None)
+        batch = running.gate.inside
+        _log.error("a batch hangs and is interrupted", stream=stream, batch=batch, quiet_s=round(quiet_s))
+
+        def work() -> tuple[Failure, bool]:
+            name = f"{stream}-{batch if batch is not None else 'between-batches'}"
+            dump = dumps.write(self.folder, name, self.jvm)
+            error = watchdog.hung(running, quiet_s, dump)
+            text = f"{error.what}; its thread dump is {dump}"
+            self.recorder.event("stream", stream, "hung", text, batch=batch, dump=dump, quiet_s=round(quiet_s))
+            number, begun = _begun(running, running.files)
+            failure = Failure(error, batch_id=batch if number is None else number, offsets=begun)
+            return failure, running.interrupt()
+
+        self.tasks.begin("interrupt", stream, work, running)
+
     def _start(self, wanted: Wanted) -> None:
         self.link.busy |= {wanted.stream}
-        try:
-            self._running[wanted.stream] = self.starter.start(wanted)
-        except Exception as error:  # noqa: BLE001  # named boundary: one stream that cannot start is not the others' end
-            self._failed(wanted, Failure(_told(wanted, error), text=f"{type(error).__name__}: {error}"))
-            return
-        running = self._running[wanted.stream]
+        self.tasks.begin("start", wanted.stream, lambda: self.starter.start(wanted), wanted)
+
+    def _over(self, task: Task) -> None:
+        """A start, a stop or an interruption came to its end."""
+        match task:
+            case Task(kind="start", error=None):
+                self._started(task.subject, task.result)
+            case Task(kind="start"):
+                assert task.error is not None
+                text = causes.of_error(task.error)
+                self._failed(task.subject, Failure(_told(task.subject, task.error), text=text))
+            case Task(error=Exception() as error):
+                self._end = End(1, f"Stream {task.stream} could not be stopped: {error}", str(FailureClass.INFRA))
+            case Task(kind="stop"):
+                clean, waited = task.result
+                self._stopped(task.subject, clean, waited)
+            case Task():
+                failure, stopped = task.result
+                self._interrupted(task.subject, failure, stopped)
+
+    def _started(self, wanted: Wanted, running: Running) -> None:
+        self._running[wanted.stream] = running
+        self._at.setdefault(wanted.stream, running.at)  # a batch may have landed already
         self.recorder.note(wanted.stream, query_id=str(running.query.id), query_state="running", error=None)
         self.recorder.event(
             "stream",
@@ -153,6 +264,40 @@ class Control:
             f"started generation {wanted.generation}, checkpoint {running.finding}",
             generation=wanted.generation,
             query_id=str(running.query.id),
+        )
+        for note in running.notes:
+            self.recorder.event("stream", wanted.stream, "noted", note)
+
+    def _stopped(self, running: Running, clean: bool, waited: float) -> None:
+        stream = running.stream
+        self._at.pop(stream, None)
+        if running.active:
+            self._stuck(running, "its query does not stop")
+            return
+        _log.info("stream stopped", stream=stream, at_a_boundary=clean, waited_s=round(waited, 1))
+        self.recorder.note(stream, query_state="stopped", error=None)
+        text = (
+            "stopped between two batches" if clean else "stopped inside a batch, which runs again after the next start"
+        )
+        self.recorder.event("stream", stream, "stopped", text, waited_s=round(waited, 1))
+
+    def _interrupted(self, running: Running, failure: Failure, stopped: bool) -> None:
+        if stopped:
+            self._failed(running.wanted, failure)
+        else:
+            self._stuck(running, f"{failure.words.splitlines()[0]}, and its query does not stop", failure)
+
+    def _stuck(self, running: Running, why: str, failure: Failure | None = None) -> None:
+        """A query that cannot be ended inside this process is ended with it; the next launch goes on."""
+        words = f"Stream {running.stream} is stuck (hung batch): {why}; only a new process helps"
+        _log.error("driver ends for a stuck query", stream=running.stream, why=why)
+        self._end = End(
+            1,
+            words,
+            str(judge(text=words).failure_class),
+            running.stream,
+            failure.batch_id if failure is not None else running.gate.inside,
+            failure.offsets if failure is not None else None,
         )
 
     def _drain(self, stream: str, why: str) -> None:
@@ -163,13 +308,8 @@ class Control:
     def _finish(self, stream: str) -> None:
         running = self._running.pop(stream)
         waited = time.monotonic() - self._draining.pop(stream)
-        clean = running.stop(timeout_s=0)
-        _log.info("stream stopped", stream=stream, at_a_boundary=clean, waited_s=round(waited, 1))
-        self.recorder.note(stream, query_state="stopped", error=None)
-        text = (
-            "stopped between two batches" if clean else "stopped inside a batch, which runs again after the next start"
-        )
-        self.recorder.event("stream", stream, "stopped", text, waited_s=round(waited, 1))
+        self._watchdog.forget(stream)
+        self.tasks.begin("stop", stream, lambda: (running.stop(timeout_s=0), waited), running)
 
     def _bury(self, stream: str) -> None:
         """The query ended by itself. A batch turned away by our own stop ends it too; that is no failure."""
@@ -181,22 +321,38 @@ class Control:
             return
         del self._running[stream]
         self._draining.pop(stream, None)
+        self._watchdog.forget(stream)
         running.release()
         error, text = failure
         first = running.function.first_commit
+        batch, begun = _begun(running, running.files)
         self._failed(
             running.wanted,
-            Failure(error, text, running.gate.inside_last, 0.0 if first is None else time.monotonic() - first),
+            Failure(error, text, batch, 0.0 if first is None else time.monotonic() - first, begun),
         )
 
     def _failed(self, wanted: Wanted, failure: Failure) -> None:
-        if failure.failure_class is FailureClass.FENCED or isinstance(failure.error, Fenced):
-            self._fenced = End(EXIT_FENCED, failure.words, str(FailureClass.FENCED), wanted.stream, failure.batch_id)
+        kind = failure.judgement.failure_class
+        if kind is FailureClass.FENCED:
+            self._end = End(EXIT_FENCED, failure.words, str(kind), wanted.stream, failure.batch_id, failure.offsets)
             _log.error("driver is fenced", stream=wanted.stream, error=failure.words)
             return
         picture, _ = self.link.picture()
         with suppress(DependencyDown):
             self.failures.handle(wanted, failure, picture.now if picture is not None else None)
+
+
+def _begun(running: Running, files: checkpoint.Files) -> tuple[int | None, Offsets | None]:
+    """The batch that was under way and its offsets: as the batch itself knew them, else as the checkpoint has them."""
+    failed = running.function.failed_batch
+    if failed is not None:
+        return failed.batch, {name: {"start": failed.start[name], "end": end} for name, end in failed.end.items()}
+    with suppress(Exception):  # whatever keeps the files from being read: the failure itself is told all the same
+        sources = [inlet.name for inlet in running.function.flow.inlets]
+        found = checkpoint.unfinished(files, running.wanted.checkpoint, sources)
+        if found is not None:
+            return found
+    return running.gate.inside, None
 
 
 def _told(wanted: Wanted, error: Exception) -> BaseException:

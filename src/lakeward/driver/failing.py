@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -17,11 +17,13 @@ from lakeward.driver.wanted import Wanted
 from lakeward.errors import Blocked, DependencyDown, LakewardError
 from lakeward.registry import events, observations, restarts, streams
 from lakeward.streams import restart
-from lakeward.streams.failures import FailureClass, classify
+from lakeward.streams.failures import FailureClass, Judgement, judge, signature
 
 _log = structlog.get_logger(__name__)
 
+_PY4J = "An error occurred while calling"
 Write = Callable[[Connection], None]
+Offsets = Mapping[str, Mapping[str, str]]
 
 
 @dataclass(frozen=True)
@@ -33,24 +35,29 @@ class Failure:
         text: everything known in words, for the class.
         batch_id: the batch that failed, None if it was none's.
         committing_s: for how long this start had landed batches.
+        offsets: of that batch: source name -> {start, end}; None where not known.
     """
 
     error: BaseException
     text: str = ""
     batch_id: int | None = None
     committing_s: float = 0.0
+    offsets: Offsets | None = None
 
     @property
-    def failure_class(self) -> FailureClass:
-        return classify(error=self.error, text=self.text)
+    def judgement(self) -> Judgement:
+        return judge(error=self.error, text=self.text)
 
     @property
     def words(self) -> str:
         """The error as people read it: our own in full, others by their first lines."""
         if isinstance(self.error, LakewardError):
             return str(self.error)
+        told = self.text.splitlines()
         first = str(self.error).strip().splitlines()[:1] or [type(self.error).__name__]
-        causes = [line for line in self.text.splitlines() if line and line.split(": ", 1)[-1] not in first[0]]
+        if told and first[0].startswith(_PY4J):
+            first = told[:1]  # py4j's own sentence says only which of its objects it asked
+        causes = [line for line in told if line and line.split(": ", 1)[-1] not in first[0]]
         return "\n".join([first[0][:500], *(f"  caused by {line[:300]}" for line in causes[-2:])])
 
 
@@ -65,7 +72,7 @@ class _Parked:
 class _History:
     attempt: int = 0
     failed_at: float = 0.0
-    signature: tuple[int | None, str] = (None, "")
+    signature: tuple[object, ...] = ()
     same: int = 0
 
 
@@ -73,13 +80,15 @@ class _History:
 class Failures:
     """Remembers the failures of this process and keeps failed streams from being started too early.
 
-    The registry hears of each; while it is away the pauses are kept here.
+    The registry hears of each; while it is away the pauses are kept here. `log` gives the last lines of the driver's
+    log about a stream.
     """
 
     driver: str
     connect: Callable[[], AbstractContextManager[Connection]]
     base: timedelta = restart.BASE
     chance: Callable[[], float] = random.random
+    log: Callable[[str], Sequence[str]] = lambda stream: ()
     _parked: dict[str, _Parked] = field(default_factory=dict)
     _history: dict[str, _History] = field(default_factory=dict)
 
@@ -91,30 +100,33 @@ class Failures:
             failure: what happened.
             now: database time, None while it was never known.
         """
-        kind, stream = failure.failure_class, wanted.stream
+        judged, stream = failure.judgement, wanted.stream
         history = self._history.setdefault(stream, _History())
-        signature = (failure.batch_id, failure.words)
-        history.same = history.same + 1 if signature == history.signature else 1
-        history.signature = signature
+        met = (failure.batch_id, failure.offsets, signature(failure.words))
+        history.same = history.same + 1 if met == history.signature else 1
+        history.signature = met
         if isinstance(failure.error, Blocked):
-            self._park(stream, None, self._block(stream, failure, kind, history.attempt + 1, failure.error.reason))
-            return kind
+            self._park(stream, None, self._block(stream, failure, judged, history.attempt + 1, failure.error.reason))
+            return judged.failure_class
         attempt = restart.decide(
-            kind,
+            judged.failure_class,
             previous=_Previous(history.attempt, time.monotonic() - history.failed_at) if history.attempt else None,
             committing_s=failure.committing_s,
             random=self.chance,
             policy=_policy(wanted, self.base),
             same_batch_failures=history.same if failure.batch_id is not None else 0,
+            cause=judged.cause,
         )
+        judged = Judgement(attempt.failure_class, judged.cause)
         history.attempt, history.failed_at = attempt.number, time.monotonic()
         if attempt.delay is None:
-            self._park(stream, None, self._block(stream, failure, kind, attempt.number, str(kind)))
+            reason = str(judged.failure_class)
+            self._park(stream, None, self._block(stream, failure, judged, attempt.number, reason, history.same))
         else:
             moment = None if now is None else now + attempt.delay
             until = time.monotonic() + attempt.delay.total_seconds()
-            self._park(stream, until, self._retry(stream, failure, kind, attempt, moment))
-        return kind
+            self._park(stream, until, self._retry(stream, failure, judged, attempt, moment))
+        return judged.failure_class
 
     def waiting(self, taken: float, run: frozenset[str]) -> frozenset[str]:
         """The streams that may not be started now.
@@ -146,33 +158,37 @@ class Failures:
                 return
             parked.write, parked.written = None, time.monotonic()
 
-    def _record(self, connection: Connection, stream: str, failure: Failure, kind: FailureClass) -> None:
+    def _record(self, connection: Connection, stream: str, failure: Failure, judged: Judgement) -> None:
         observations.record(
             connection,
             stream,
             query_state="failed",
-            error={"class": str(kind), "error": failure.words, "batch_id": failure.batch_id, "offsets": None},
+            error={
+                "class": str(judged.failure_class),
+                "cause": str(judged.cause) if judged.cause else None,
+                "error": failure.words,
+                "batch_id": failure.batch_id,
+                "offsets": failure.offsets,
+            },
         )
 
-    def _block(self, stream: str, failure: Failure, kind: FailureClass, number: int, reason: str) -> Write:
-        error = failure.error
-        after = f"correct it, then: lakeward streams start {stream}"
-        if isinstance(error, LakewardError):
-            told = (error.what, error.why, error.next or after)
-        else:
-            told = (failure.words.splitlines()[0], "\n".join(failure.words.splitlines()[1:]), after)
-        detail: dict[str, Any] = {"reason": reason, **dict(zip(("what", "why", "next"), told, strict=True))}
-        detail["batch"] = failure.batch_id
-        _log.error("stream blocked", stream=stream, failure_class=str(kind), **detail)
+    def _block(
+        self, stream: str, failure: Failure, judged: Judgement, number: int, reason: str, same: int = 1
+    ) -> Write:
+        detail: dict[str, Any] = {"reason": reason, **_told(stream, failure, judged, same)}
+        detail |= {"batch": failure.batch_id, "offsets": failure.offsets}
+        kind = str(judged.failure_class)
+        _log.error("stream blocked", stream=stream, failure_class=kind, **detail)
+        detail |= {"error": failure.words, "log": list(self.log(stream))}
 
         def write(connection: Connection) -> None:
-            self._record(connection, stream, failure, kind)
+            self._record(connection, stream, failure, judged)
             streams.block(connection, stream, detail)
             restarts.record(
                 connection,
                 driver=self.driver,
                 stream=stream,
-                failure_class=str(kind),
+                failure_class=kind,
                 error=failure.words,
                 attempt=number,
                 delay=None,
@@ -182,36 +198,57 @@ class Failures:
         return write
 
     def _retry(
-        self, stream: str, failure: Failure, kind: FailureClass, attempt: restart.Attempt, moment: datetime | None
+        self, stream: str, failure: Failure, judged: Judgement, attempt: restart.Attempt, moment: datetime | None
     ) -> Write:
         pause = round(attempt.delay.total_seconds(), 1) if attempt.delay is not None else None
+        kind, cause = str(judged.failure_class), str(judged.cause) if judged.cause else None
         _log.error(
             "stream failed, tries again",
             stream=stream,
-            failure_class=str(kind),
+            failure_class=kind,
+            cause=cause,
             error=failure.words,
             batch=failure.batch_id,
+            offsets=failure.offsets,
             attempt=attempt.number,
             pause_s=pause,
         )
 
         def write(connection: Connection) -> None:
-            self._record(connection, stream, failure, kind)
+            self._record(connection, stream, failure, judged)
             if moment is not None:
                 streams.set_run_after(connection, stream, moment)
             restarts.record(
                 connection,
                 driver=self.driver,
                 stream=stream,
-                failure_class=str(kind),
+                failure_class=kind,
                 error=failure.words,
                 attempt=attempt.number,
                 delay=attempt.delay,
             )
-            text = f"failed ({kind}), attempt {attempt.number} in {pause} s: {failure.words.splitlines()[0]}"
-            events.record(connection, "stream", stream, "failed", text, failure_class=str(kind), batch=failure.batch_id)
+            named = f"{kind}, {cause}" if cause else kind
+            text = f"failed ({named}), attempt {attempt.number} in {pause} s: {failure.words.splitlines()[0]}"
+            fields = {"failure_class": kind, "cause": cause, "batch": failure.batch_id, "offsets": failure.offsets}
+            events.record(connection, "stream", stream, "failed", text, **fields)
 
         return write
+
+
+def _told(stream: str, failure: Failure, judged: Judgement, same: int) -> dict[str, str]:
+    """What, why and next of a block."""
+    error, words = failure.error, failure.words.splitlines()
+    start = f"lakeward streams start {stream}"
+    if judged.failure_class is FailureClass.POISON and failure.batch_id is not None:
+        return {
+            "what": f"Batch {failure.batch_id} of stream {stream} failed {same} times in the same way",
+            "why": "\n".join([words[0], *(f"  {line.strip()}" for line in words[1:4])]),
+            "next": f"correct the transform (lakeward deploy), then: {start}; or give its records up: "
+            f"lakeward streams skip-batch {stream} --batch {failure.batch_id} --dry-run   shows them first",
+        }
+    if isinstance(error, LakewardError):
+        return {"what": error.what, "why": error.why, "next": error.next or f"correct it, then: {start}"}
+    return {"what": words[0], "why": "\n".join(words[1:]), "next": f"correct it, then: {start}"}
 
 
 @dataclass(frozen=True)

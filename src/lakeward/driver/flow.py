@@ -39,11 +39,13 @@ class Start:
         finding: what the checkpoint is.
         fresh: it is new, so that the sources must be told where to begin.
         begin: source name -> position that a recovered stream goes on from; other sources begin where the spec says.
+        at: source name -> position up to which is landed, as far as it is known before the first batch.
     """
 
     finding: str
     fresh: bool
     begin: Mapping[str, str] = field(default_factory=dict)
+    at: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

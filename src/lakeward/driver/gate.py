@@ -25,6 +25,8 @@ class Gate:
         self._closed = False
         self._inside: int | None = None
         self._since = 0.0
+        self.waits = False
+        """Whether the batch inside waits for a dependency: it is not stuck."""
         self.inside_last: int | None = None
         """The newest batch that was let in."""
         self.newest: int | None = None
@@ -33,6 +35,11 @@ class Gate:
     @property
     def closed(self) -> bool:
         return self._closed
+
+    @property
+    def inside(self) -> int | None:
+        """The batch that runs, None between batches."""
+        return self._inside
 
     @property
     def running_s(self) -> float | None:
@@ -78,8 +85,12 @@ class Gate:
             Draining: the gate was closed: the batch should not wait on.
         """
         with self._changed:
-            if self._changed.wait_for(lambda: self._closed, seconds):
-                raise Draining("the stream is being stopped while its batch waits")
+            self.waits = True
+            try:
+                if self._changed.wait_for(lambda: self._closed, seconds):
+                    raise Draining("the stream is being stopped while its batch waits")
+            finally:
+                self.waits = False
 
 
 def wait_until(done: Callable[[], bool], timeout_s: float, every_s: float = 0.02) -> bool:

@@ -6,8 +6,10 @@ renewed when it is back.
 
 from __future__ import annotations
 
+import secrets
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -16,15 +18,17 @@ from sqlalchemy import Connection, func, select
 
 from lakeward.driver.wanted import Picture, Wanted
 from lakeward.errors import DependencyDown
-from lakeward.registry import drivers, engine, generations, leases, streams
+from lakeward.registry import drivers, engine, leases
+from lakeward.registry.drivers import STUCK, Hosted, Plan
 from lakeward.registry.leases import STREAM_TTL
-from lakeward.registry.schema import observations
 from lakeward.runtime import Launch
 
 _log = structlog.get_logger(__name__)
 
 LOOK_S = 1.0
 RENEW_S = 2.0
+TURN_S = 60.0
+"""A control loop that has not turned for this long hangs; whoever looks from outside may end the process."""
 
 
 class Link:
@@ -40,17 +44,21 @@ class Link:
         self._launch = launch
         self._url = url
         self._holder = holder
+        self._process = secrets.token_hex(8)
         self._stop = threading.Event()
         self._looked = threading.Condition()
         self._picture: Picture | None = None
         self._taken = 0.0
         self._until: dict[str, float] = {}
         self._hosted: frozenset[str] = frozenset()
+        self._plans: dict[tuple[str, int], Plan] = {}
         self._renewed = 0.0
         self._away_since: float | None = None
         self._thread = threading.Thread(target=self._run, name="registry", daemon=True)
         self.state = "launching"
         self.spark_ui: str | None = None
+        self.turned: float | None = None
+        """When the control loop last turned (monotonic). One that no longer turns cannot say so itself."""
         self.busy: frozenset[str] = frozenset()
         """Streams whose query was started and not stopped yet; their leases are kept whatever the registry says."""
 
@@ -73,7 +81,9 @@ class Link:
             return self._until.get(stream, 0.0) > time.monotonic()
 
     def claim(self, timeout_s: float) -> bool:
-        """Take the driver's own lease; False when a newer launch exists or somebody else keeps the lease.
+        """Claim the launch, and take the driver's own lease.
+
+        False when a newer launch exists, another process has this one, or somebody else keeps the lease.
 
         Raises:
             DependencyDown: the registry cannot be reached.
@@ -81,7 +91,8 @@ class Link:
         end = time.monotonic() + timeout_s
         while True:
             with engine.connect(self._url, self.pgpass) as connection:
-                if not drivers.beat(connection, self._launch.driver, self._launch.token, state="launching"):
+                launch = self._launch
+                if not drivers.claim(connection, launch.driver, launch.token, self._process, self._holder):
                     return False
                 if self._take(connection, "driver", self._launch.driver):
                     return True
@@ -134,44 +145,52 @@ class Link:
         row = drivers.find(connection, name)
         if row is None or row.token != token:
             return Picture(now, fenced=True)
-        hosted = {each.id: each for each in streams.of_driver(connection, name)}
+        hosted = {each.id: each for each in drivers.hosted(connection, name)}
         self._hosted = frozenset(hosted)
         if began - self._renewed >= RENEW_S:
-            if not drivers.beat(connection, name, token, state=self.state, spark_ui=self.spark_ui):
+            if not drivers.beat(connection, name, token, state=self._says(), spark_ui=self.spark_ui):
                 return Picture(now, fenced=True)
-            self._note(leases.renew_all(connection, token, STREAM_TTL), began)
-            self._renewed = began
-        self._give_back(connection)
-        wanted, later = {}, set()
-        for each in hosted.values():
-            if each.desired != "running" or each.blocked is not None or each.removed_at is not None:
-                continue
-            if each.run_after is not None and each.run_after > now:
-                later.add(each.id)
-            else:
-                wanted[each.id] = each.generation
-        for stream in sorted(wanted):
+            self._renew(connection, began)
+        ready = {each.id: each for each in hosted.values() if _ready(each)}
+        self._give_back(connection, frozenset(ready))
+        later = {each.id for each in ready.values() if each.run_after is not None and each.run_after > now}
+        run = {stream: each for stream, each in ready.items() if stream not in later}
+        for stream in sorted(run):
             if not self.leased(stream) and self._take(connection, "stream", stream):
                 self._note({("stream", stream)}, began)
-        found = generations.of_streams(connection, wanted)
-        seen = select(observations.c.stream, observations.c.query_id).where(observations.c.stream.in_(wanted))
-        known = {row.stream: row.query_id for row in connection.execute(seen)}
-        run = {
-            stream: Wanted(
-                stream,
-                each.generation,
-                each.spec,
-                self._launch.runtime.checkpoint_of(each.checkpoint),
-                known.get(stream),
-            )
-            for stream, each in found.items()
-        }
-        return Picture(now, run, frozenset(later), frozenset(hosted))
+        return Picture(now, self._wanted(connection, run), frozenset(later), frozenset(hosted))
 
-    def _give_back(self, connection: Connection) -> None:
-        """Streams that moved to another driver: their leases are in its way."""
+    def _says(self) -> str:
+        """Our state; `stuck` while the control loop hangs, e.g. in a call to a JVM that stands still."""
+        hangs = self.turned is not None and time.monotonic() - self.turned > TURN_S
+        return STUCK if hangs else self.state
+
+    def _renew(self, connection: Connection, began: float) -> None:
+        """Renew what is ours; the driver's own lease is taken up again when somebody removed its row by hand."""
+        name, token = self._launch.driver, self._launch.token
+        held = leases.renew_all(connection, token, STREAM_TTL)
+        if ("driver", name) not in held:
+            self._take(connection, "driver", name)
+        self._note(held, began)
+        self._renewed = began
+
+    def _wanted(self, connection: Connection, run: Mapping[str, Hosted]) -> dict[str, Wanted]:
+        """The streams to run with their specs; each spec is read once, for it never changes."""
+        keys = {(each.id, each.generation) for each in run.values()}
+        self._plans = {key: plan for key, plan in self._plans.items() if key in keys}
+        self._plans |= drivers.plans(connection, keys - self._plans.keys())
+        return {
+            stream: Wanted(
+                stream, plan.generation, plan.spec, self._launch.runtime.checkpoint_of(plan.checkpoint), each.query_id
+            )
+            for stream, each in run.items()
+            if (plan := self._plans.get((stream, each.generation))) is not None
+        }
+
+    def _give_back(self, connection: Connection, ready: frozenset[str]) -> None:
+        """Streams that are not to run here any more and whose query has ended: that is how others see that it has."""
         with self._looked:
-            gone = sorted(set(self._until) - self._hosted - self.busy)
+            gone = sorted(set(self._until) - ready - self.busy)
             for stream in gone:
                 del self._until[stream]
         if gone:
@@ -197,3 +216,7 @@ class Link:
         if self._away_since is not None:
             _log.info("the registry is back", away_s=round(time.monotonic() - self._away_since, 1))
             self._away_since = None
+
+
+def _ready(each: Hosted) -> bool:
+    return each.desired == "running" and each.blocked is None and each.removed_at is None

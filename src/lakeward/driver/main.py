@@ -13,29 +13,36 @@ import time
 import warnings
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from lakeward.driver import session
+from lakeward.driver import eventlog, session
 from lakeward.driver.batch import Done
 from lakeward.driver.control import Control, End
 from lakeward.driver.failing import Failures
+from lakeward.driver.jvm import Jvm
 from lakeward.driver.lag import LagThread
 from lakeward.driver.link import Link
 from lakeward.driver.listener import listener_of
 from lakeward.driver.recorder import Recorder
 from lakeward.driver.starting import Starter
+from lakeward.driver.tasks import Tasks
 from lakeward.errors import DependencyDown, LakewardError
 from lakeward.registry import drivers
 from lakeward.registry.leases import STREAM_TTL
 from lakeward.runtime import Launch
-from lakeward.streams.failures import EXIT_FENCED, classify
-from lakeward.telemetry import logs
+from lakeward.streams.failures import EXIT_FENCED, classify, judge
+from lakeward.telemetry import logs, tail
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _log = structlog.get_logger(__name__)
 
-LOG, EXIT = "driver.log", "exit.json"
+LOG, PRINTED, EXIT = "driver.log", "stdout.log", "exit.json"
+JVM_S, STOP_S = 3.0, 30.0
+"""How long a JVM that stopped answering may take to be seen dead, and Spark to stop."""
 CLAIM_S = STREAM_TTL.total_seconds() + 5
 """A dead launch's lease lapses within its time to live; a little longer than that is waited for."""
 
@@ -85,12 +92,16 @@ def _run(launch: Launch) -> End:
     url = launch.runtime.registry_url_file.read_text().strip()
     link = Link(launch, url, f"{socket.gethostname()}:{os.getpid()}")
     if not link.claim(CLAIM_S):
-        return End(EXIT_FENCED, "a newer launch of this driver exists, or its lease is held", "fenced")
+        why = "a newer launch of this driver exists, another process has this one, or its lease is held"
+        return End(EXIT_FENCED, why, "fenced")
     link.start()  # before Spark: the JVM takes longer to start than a lease lives
     began = time.monotonic()
     spark = session.start(launch)
     link.spark_ui = spark.sparkContext.uiWebUrl
+    app_id = spark.sparkContext.applicationId
     _log.info("spark is up", seconds=round(time.monotonic() - began, 1), ui=link.spark_ui, version=spark.version)
+    from pyspark.util import InheritableThread
+
     recorder = Recorder(link.connect, launch.driver)
     control: Control
 
@@ -106,14 +117,31 @@ def _run(launch: Launch) -> End:
                 next="lakeward stack status   (it goes on when the registry answers)",
             )
 
-    starter = Starter(spark, launch.runtime, held, report, lambda wanted: listener_of(wanted.stream, recorder))
-    control = Control(starter, link, recorder, Failures(launch.driver, link.connect), ending)
-    lag = LagThread(
-        control.watched, lambda stream, records, seconds: recorder.note(stream, lag_records=records, lag_s=seconds)
+    def measured(stream: str, records: int, seconds: float | None) -> None:
+        control.behind(stream, records)
+        recorder.note(stream, lag_records=records, lag_s=seconds)
+
+    def declared() -> dict[str, str] | None:
+        with suppress(DependencyDown), link.connect() as connection:
+            return drivers.checkpoints(connection)
+        return None
+
+    starter = Starter(
+        spark, launch.runtime, held, report, lambda wanted: listener_of(wanted.stream, recorder), declared
     )
+    failures = Failures(launch.driver, link.connect, log=lambda stream: tail.newest(launch.folder, stream))
+    jvm = Jvm.of(spark, launch.folder / PRINTED)
+    tasks = Tasks(lambda work: InheritableThread(target=work, session=spark))
+    control = Control(starter, link, recorder, failures, jvm, launch.folder, tasks, ending)
+    lag = LagThread(
+        control.watched,
+        measured,
+        lambda stream, found: recorder.watch(stream, app_id=app_id, **found),
+    )
+    tender = eventlog.Tender(launch.folder)
     link.state = "running"
-    recorder.start()
-    lag.start()
+    for each in (recorder, lag, tender):
+        each.start()
     link.look_now()
     recorder.event("driver", launch.driver, "started", "driver started", pid=os.getpid(), spark_ui=link.spark_ui)
     end = End(1, "the control loop ended without a reason")
@@ -121,20 +149,39 @@ def _run(launch: Launch) -> End:
         end = control.loop()
     except Exception as error:  # noqa: BLE001  # named boundary: exit.json says what it was
         # The JVM is gone, or a mistake of ours: nothing of this process may go on writing.
-        _log.exception("the control loop failed")
-        with suppress(Exception):
-            control.kill_all()
-        end = End(1, f"{type(error).__name__}: {error}", str(classify(error=error, text=str(error))))
+        died = jvm.gone(wait_s=JVM_S)
+        if died is not None:
+            end = control.lost(died)
+        else:
+            _log.exception("the control loop failed")
+            with suppress(Exception):
+                control.kill_all()
+            end = End(1, f"{type(error).__name__}: {error}", str(classify(error=error, text=str(error))))
     finally:
         link.state = "stopping"
         lag.close()
-        recorder.event("driver", launch.driver, "ended", f"driver ended: {end.why}", exit_code=end.code)
+        tender.close()
+        cause = judge(text=end.why).cause if end.code else None
+        recorder.event(
+            "driver", launch.driver, "ended", f"driver ended: {end.why}", exit_code=end.code, cause=cause and str(cause)
+        )
         recorder.close()
         link.close()
         _told(launch, link, end)
+        _stop(spark)
+    return end
+
+
+def _stop(spark: SparkSession) -> None:
+    """Stop Spark, if it can be: a query that hangs keeps it from that, and the process ends all the same."""
+
+    def stop() -> None:
         with suppress(Exception):
             spark.stop()
-    return end
+
+    stopping = threading.Thread(target=stop, daemon=True)
+    stopping.start()
+    stopping.join(STOP_S)
 
 
 def _told(launch: Launch, link: Link, end: End) -> None:
@@ -146,14 +193,19 @@ def _told(launch: Launch, link: Link, end: End) -> None:
 
 
 def _write_exit(file: Path, end: End) -> None:
+    cause = judge(text=end.why).cause if end.code else None
     document: dict[str, Any] = {
         "exit_code": end.code,
         "failure_class": end.failure_class,
+        "cause": str(cause) if cause else None,
         "error": None if end.code == 0 else end.why,
         "stream": end.stream,
         "batch_id": end.batch_id,
-        "offsets": None,
+        "offsets": end.offsets,
     }
     temporary = file.with_suffix(".tmp")
-    temporary.write_text(json.dumps(document, indent=2))
-    temporary.replace(file)
+    try:
+        temporary.write_text(json.dumps(document, indent=2))
+        temporary.replace(file)
+    except OSError as error:  # a full disk: the registry was told already
+        _log.error("exit.json could not be written", file=str(file), why=error.strerror)

@@ -2,17 +2,16 @@
 
 Spark itself resumes silently, with rows lost or doubled, from a checkpoint without `metadata`, from an older copy and
 from an empty folder; from a cut file it dies at every restart without naming it. Each of these has a finding here.
+Whether a checkpoint fits the stream that is to run on it says `fit`; whether somebody is in the way, `neighbours`.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
-from lakeward.connectors.iceberg.offsets import canonical_json
-from lakeward.connectors.iceberg.position import NO_DATA, Position
+from lakeward.connectors.iceberg.position import Position
+from lakeward.driver.layout import COMMITS_VERSION, OFFSETS_VERSION, Checkpoint, Entry
 from lakeward.errors import Blocked
 
 
@@ -28,33 +27,13 @@ class Finding(StrEnum):
     FOREIGN = "foreign-checkpoint"  # another query's
     MISSING = "checkpoint-missing"
     NO_POSITION = "no-position"
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One file of `offsets/` or `commits/`.
-
-    Attributes:
-        broken: why it cannot be read, empty if it can. Only the newest two are read.
-        ends: offsets only: one canonical text a source, in the query's order.
-    """
-
-    broken: str = ""
-    ends: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """What stands in a checkpoint's folder. `query_id` is None without `metadata`, empty if that cannot be read."""
-
-    folder: str
-    query_id: str | None = None
-    offsets: Mapping[int, Entry] = field(default_factory=dict)
-    commits: Mapping[int, Entry] = field(default_factory=dict)
-
-    @property
-    def empty(self) -> bool:
-        return self.query_id is None and not self.offsets and not self.commits
+    NEWER = "newer-checkpoint"  # a newer Spark wrote it
+    SOURCES = "changed-sources"  # it belongs to other sources, or to the same in another order
+    STATE = "damaged-state"  # the state store cannot give the version the next batch needs
+    SHAPE = "changed-shape"  # state was added to the stream, or taken from it
+    SHARED = "shared-checkpoint"  # another stream uses it too
+    RENAMED = "renamed-stream"  # the table was landed under another id
+    NESTED = "checkpoint-in-table"  # orphan removal would take it
 
 
 @dataclass(frozen=True)
@@ -95,7 +74,7 @@ def classify(
     """
     landed_by = position.query_id if position is not None else None
     expected = landed_by if exact else known_query
-    for judge in (_presence, _files):
+    for judge in (_presence, _versions, _files, _checksums, _beginning):
         verdict = judge(stream, checkpoint, expected, position)
         if verdict is not None:
             return verdict
@@ -106,7 +85,7 @@ def classify(
             f"{checkpoint.folder}/metadata has id {checkpoint.query_id}; {_holder(position)} query {expected}",
             f"put the right folder back, or: lakeward streams recover {stream}",
         )
-    newest, committed = max(checkpoint.offsets, default=-1), max(checkpoint.commits, default=-1)
+    newest, committed = checkpoint.newest, checkpoint.committed
     if position is None and exact and committed >= 0:
         return Verdict(
             Finding.NO_POSITION,
@@ -149,7 +128,7 @@ def _presence(stream: str, checkpoint: Checkpoint, expected: str | None, positio
 
 
 def _files(stream: str, checkpoint: Checkpoint, expected: str | None, position: Position | None) -> Verdict | None:
-    newest, committed = max(checkpoint.offsets, default=-1), max(checkpoint.commits, default=-1)
+    newest, committed = checkpoint.newest, checkpoint.committed
     for number in sorted(checkpoint.offsets)[-2:]:
         if checkpoint.offsets[number].broken:
             unfinished = number == newest and number not in checkpoint.commits
@@ -180,6 +159,57 @@ def _files(stream: str, checkpoint: Checkpoint, expected: str | None, position: 
             f"it is absent though commits/{committed} says its batch is done; the batch would be planned anew",
             "put it back from a copy",
         )
+    return None
+
+
+def _versions(stream: str, checkpoint: Checkpoint, expected: str | None, position: Position | None) -> Verdict | None:
+    for kind, entries, most in (
+        ("offsets", checkpoint.offsets, OFFSETS_VERSION),
+        ("commits", checkpoint.commits, COMMITS_VERSION),
+    ):
+        for number, entry in sorted(entries.items()):
+            if entry.version > most:
+                return Verdict(
+                    Finding.NEWER,
+                    f"The checkpoint of stream {stream} was written by a newer Spark",
+                    f"{checkpoint.folder}/{kind}/{number} has version v{entry.version}, this Spark reads up to v{most}",
+                    f"run it on the Spark that wrote it, or: lakeward streams recover {stream}",
+                )
+    return None
+
+
+def _checksums(stream: str, checkpoint: Checkpoint, expected: str | None, position: Position | None) -> Verdict | None:
+    """Hadoop compares at every restart and dies; whoever edited a file by hand finds it only here by name."""
+    if not checkpoint.misfits:
+        return None
+    file = checkpoint.misfits[0]
+    folder, _, name = file.rpartition("/")
+    sums = f"{checkpoint.folder}/{folder + '/' if folder else ''}.{name}.crc"
+    return _truncated(
+        stream,
+        checkpoint,
+        file,
+        f"its checksum in {sums} does not fit: the file was edited or damaged after it was written",
+        f"put both back from a copy; or, if the file is right as it is, remove {sums} and start",
+    )
+
+
+def _beginning(stream: str, checkpoint: Checkpoint, expected: str | None, position: Position | None) -> Verdict | None:
+    """While batch 0 is not finished, where it begins stands only in `sources/`: without it Spark asks the broker."""
+    if checkpoint.newest != 0 or checkpoint.committed >= 0:
+        return None
+    first = checkpoint.offsets[0]
+    for index, _ in enumerate(first.ends):
+        entry = checkpoint.initial.get(index)
+        if entry is None or entry.broken:
+            return _truncated(
+                stream,
+                checkpoint,
+                f"sources/{index}/0",
+                f"{entry.broken if entry is not None else 'it is absent'}: batch 0 was begun and where it began is "
+                "not known any more; Spark would begin at the newest records",
+                f"nothing is landed yet: remove the folder {checkpoint.folder} and start",
+            )
     return None
 
 
@@ -241,42 +271,3 @@ def ends_of(checkpoint: Checkpoint, sources: list[str]) -> dict[str, str]:
     """Where the last finished batch ended, by source; only where the one source makes the names certain."""
     done = checkpoint.offsets.get(max(checkpoint.commits, default=-1))
     return {sources[0]: done.ends[0]} if done is not None and len(sources) == len(done.ends) == 1 else {}
-
-
-def parse_metadata(text: str) -> str:
-    """The query id in `metadata`; empty if there is none."""
-    try:
-        found = json.loads(text).get("id")
-    except (ValueError, AttributeError):
-        return ""
-    return found if isinstance(found, str) else ""
-
-
-def parse_offsets(text: str) -> Entry:
-    """One file of `offsets/`: `v1`, a line of metadata, then a line a source."""
-    lines = text.split("\n")
-    if len(lines) < 3 or not lines[0].startswith("v"):
-        return Entry(broken="it is empty or cut" if text.strip() else "it is empty (0 bytes of content)")
-    ends = []
-    try:
-        json.loads(lines[1])
-        for line in lines[2:]:
-            if line.strip():
-                ends.append(NO_DATA if line.strip() == NO_DATA else canonical_json(line))
-                if line.startswith(("{", "[")):
-                    json.loads(line)
-    except ValueError:
-        return Entry(broken="its JSON is cut")
-    return Entry(ends=tuple(ends)) if ends else Entry(broken="it names no source")
-
-
-def parse_commit(text: str) -> Entry:
-    """One file of `commits/`: `v1` and a line of JSON."""
-    lines = text.split("\n")
-    if len(lines) < 2 or not lines[0].startswith("v"):
-        return Entry(broken="it is empty or cut")
-    try:
-        json.loads(lines[1])
-    except ValueError:
-        return Entry(broken="its JSON is cut")
-    return Entry()

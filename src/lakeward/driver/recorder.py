@@ -11,12 +11,14 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from datetime import UTC, datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import structlog
-from sqlalchemy import Connection
+from sqlalchemy import Connection, func
 
+from lakeward.driver import phases
 from lakeward.driver.batch import Done
 from lakeward.errors import DependencyDown
 from lakeward.registry import batches, events, observations
@@ -27,7 +29,21 @@ EVERY_S = 0.5
 AWAY_S = 2.0
 PROGRESS_S = 60.0
 """How long a batch waits for Spark's progress report, which has the rows that came too late."""
+NEWER_COLUMNS = frozenset({"watch"})
+"""Columns of `observations` that the first registry does not have."""
+WATCH_S = 10.0
+"""`observations.watch` of a stream is written once in this time at most."""
 KEPT_BATCHES, KEPT_EVENTS = 5_000, 1_000
+
+
+@dataclass(frozen=True)
+class _Ago:
+    """A moment on our own monotonic clock; written as the database's time, which alone decides how old things are."""
+
+    at: float
+
+    def moment(self, now: float) -> Any:
+        return func.now() - timedelta(seconds=max(0.0, now - self.at))
 
 
 class Recorder:
@@ -45,6 +61,10 @@ class Recorder:
         self._stop = threading.Event()
         self._latest: dict[str, dict[str, Any]] = {}
         self._done: dict[tuple[str, int], tuple[float, Done]] = {}
+        self._watch: dict[str, dict[str, Any]] = {}
+        self._watch_due: dict[str, float] = {}
+        self._watch_new: set[str] = set()
+        self._columns: frozenset[str] | None = None
         self._batches: deque[dict[str, Any]] = deque(maxlen=KEPT_BATCHES)
         self._events: deque[tuple[str, str, str, str, dict[str, Any]]] = deque(maxlen=KEPT_EVENTS)
         self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
@@ -78,7 +98,7 @@ class Recorder:
         self.note(
             done.stream,
             batch_id=done.batch_id,
-            committed_at=done.committed_at,
+            committed_at=_Ago(done.ended),
             query_state="running",
             error=None,
             # A batch that wrote nothing has no snapshot; the newest one stands.
@@ -104,12 +124,21 @@ class Recorder:
         late = sum(int(each.get("numRowsDroppedByWatermark", 0)) for each in progress.get("stateOperators") or [])
         if found is not None:
             self._batches.append(_row(found[1], late, progress))
+            self.watch(stream, phases=phases.of(progress, found[1]))
+        if progress.get("stateOperators"):
+            self.watch(stream, state=phases.state_of(progress))
         self.note(stream, progress=progress, run_id=progress.get("runId"), query_id=progress.get("id"))
 
     def note(self, stream: str, **values: Any) -> None:
         """What is known of a stream now; the newest value of each column wins."""
         with self._lock:
             self._latest.setdefault(stream, {}).update(values)
+
+    def watch(self, stream: str, **parts: Any) -> None:
+        """What `observations.watch` says of a stream; the newest value of each key wins."""
+        with self._lock:
+            self._watch.setdefault(stream, {}).update(parts)
+            self._watch_new.add(stream)
 
     def event(self, scope: str, name: str, kind: str, text: str, **fields: Any) -> None:
         """One line of a timeline."""
@@ -132,15 +161,19 @@ class Recorder:
         """Write everything in one transaction; what could not be written stays. False while the registry is away."""
         with self._lock:
             latest, self._latest = self._latest, {}
+            self._add_watch(latest)
         rows, lines = list(self._batches), list(self._events)
         if not (latest or rows or lines):
             return True
         try:
             with self._connect() as connection:
+                now = time.monotonic()  # once: `now()` stands still inside the transaction, too
+                if self._columns is None:
+                    self._columns = observations.columns(connection)
                 for stream, values in latest.items():
-                    observations.record(connection, stream, **values)
+                    observations.record(connection, stream, **_known(values, now, self._columns))
                 for row in rows:
-                    batches.record(connection, **row)
+                    batches.record(connection, **_known(row, now))
                 for scope, name, kind, text, fields in lines:
                     events.record(connection, scope, name, kind, text, **fields)
         except DependencyDown:
@@ -151,6 +184,14 @@ class Recorder:
         _forget(self._batches, rows)
         _forget(self._events, lines)
         return True
+
+    def _add_watch(self, latest: dict[str, dict[str, Any]]) -> None:
+        now = time.monotonic()
+        for stream in [each for each in self._watch_new if now >= self._watch_due.get(each, 0.0)]:
+            self._watch_new.discard(stream)
+            self._watch_due[stream] = now + WATCH_S
+            at = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+            latest.setdefault(stream, {})["watch"] = {"at": at, **self._watch[stream]}
 
     def _put_back(self, latest: dict[str, dict[str, Any]]) -> None:
         with self._lock:
@@ -163,6 +204,15 @@ def _forget(queue: deque[Any], written: list[Any]) -> None:
     for each in written:
         if queue and queue[0] is each:
             queue.popleft()
+
+
+def _known(values: dict[str, Any], now: float, columns: frozenset[str] | None = None) -> dict[str, Any]:
+    """The values as they are written: ages as moments, and nothing the registry (a version older) has no column for.
+
+    A column that no version has stays: that is a mistake of ours, and to be heard of.
+    """
+    newer = frozenset() if columns is None else NEWER_COLUMNS - columns
+    return {n: v.moment(now) if isinstance(v, _Ago) else v for n, v in values.items() if n not in newer}
 
 
 def _row(done: Done, late: int | None, progress: dict[str, Any] | None) -> dict[str, Any]:
@@ -185,7 +235,7 @@ def _row(done: Done, late: int | None, progress: dict[str, Any] | None) -> dict[
         "duration_s": done.duration_s,
         "replayed": outcome.already,
         "complete_through": _moment(done.complete_through),
-        "committed_at": done.committed_at,
+        "committed_at": _Ago(done.ended),
     }
 
 

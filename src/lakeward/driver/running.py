@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from lakeward.driver import causes
 from lakeward.driver.batch import BatchFunction
+from lakeward.driver.checkpoint import Files
 from lakeward.driver.gate import Draining, Gate, wait_until
 from lakeward.driver.references import References
 from lakeward.driver.wanted import Wanted
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger(__name__)
 
+_NEWEST_JOBS = 5
 COMMIT_LOG_S = 10.0
 """Spark writes its commit log right after a batch; a stop waits this long for it."""
 
@@ -36,6 +39,11 @@ class Running:
     finding: str
     session: SparkSession
     listener: StreamingQueryListener
+    files: Files
+    notes: tuple[str, ...] = ()
+    """What a person should know of this start, e.g. options the checkpoint has frozen."""
+    at: dict[str, str] = field(default_factory=dict)
+    """Source name -> position up to which was landed when it started."""
     started: float = field(default_factory=time.monotonic)
 
     @property
@@ -50,6 +58,25 @@ class Running:
     def active(self) -> bool:
         """Whether the query still runs."""
         return bool(self.query.isActive)
+
+    def tasks(self) -> object:
+        """How far Spark is with the jobs of the running batch; only good to be compared."""
+        tracker = self.session.sparkContext.statusTracker()
+        jobs = sorted(tracker.getJobIdsForGroup(str(self.query.runId)))
+        done = 0
+        for job in jobs[-_NEWEST_JOBS:]:
+            info = tracker.getJobInfo(job)
+            for stage in info.stageIds if info is not None else ():
+                found = tracker.getStageInfo(stage)
+                done += found.numCompletedTasks if found is not None else 0
+        return (jobs[-1:], len(jobs), done)
+
+    def interrupt(self) -> bool:
+        """Stop at once whatever it does, Python code too; False when it goes on all the same."""
+        self.gate.close()
+        self.function.interrupt()
+        self._end()
+        return not self.active
 
     def drained(self) -> bool:
         """Whether no batch runs and Spark has recorded the last one: a stop now replays nothing."""
@@ -114,13 +141,4 @@ class Running:
 def _causes(query: Any) -> str:
     """Class and message of the query's exception and everything that caused it, outermost first."""
     option = query._jsq.exception()
-    if not option.isDefined():
-        return ""
-    lines, throwable = [], option.get().cause()
-    for _ in range(20):  # causes can point at themselves
-        if throwable is None:
-            break
-        said = str(throwable.getMessage() or "").strip()
-        lines.append(f"{throwable.getClass().getName()}: {said.splitlines()[0] if said else ''}")
-        throwable = throwable.getCause()
-    return "\n".join(lines)
+    return causes.of_throwable(option.get().cause()) if option.isDefined() else ""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from lakeward import jars
 from lakeward.connectors.iceberg import catalog
+from lakeward.driver import eventlog
 from lakeward.runtime import Launch
 from lakeward.spec.stream import StreamSpec
 
@@ -36,6 +37,8 @@ def conf(launch: Launch) -> dict[str, str]:
         "spark.driver.memory": "1g",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
+        # Streams of one driver get their turns side by side; each has a pool of its own.
+        "spark.scheduler.mode": "FAIR",
         "spark.ui.enabled": "true",
         "spark.ui.port": "0",
         "spark.ui.killEnabled": "false",
@@ -64,12 +67,15 @@ def conf(launch: Launch) -> dict[str, str]:
         base["spark.driver.extraClassPath"] = os.pathsep.join(str(jar) for jar in classpath)
     else:
         base["spark.jars"] = found
+    base |= eventlog.conf(launch.folder)
     base |= catalog.spark_conf(launch.runtime.lake)
     base |= launch.conf
     logging = (launch.folder / LOGGING.name).as_uri()
     options = f"-Dlog4j2.configurationFile={logging} -Dderby.system.home={temporary} -XX:+ExitOnOutOfMemoryError"
     if local and "-XX:+Use" not in launch.conf.get("spark.driver.extraJavaOptions", ""):
         options += " -XX:+UseSerialGC"  # a heap of a gigabyte on two cores: a third less memory than G1
+    if local:
+        options = " ".join([options, *jars.archive.options(launch.runtime.jars)])
     base["spark.driver.extraJavaOptions"] = f"{options} {launch.conf.get('spark.driver.extraJavaOptions', '')}".strip()
     return base
 
@@ -78,23 +84,30 @@ def start(launch: Launch) -> SparkSession:
     """Start the JVM and the session. Once a process."""
     launch.folder.mkdir(parents=True, exist_ok=True)
     (launch.folder / "tmp").mkdir(exist_ok=True)
+    (launch.folder / eventlog.FOLDER).mkdir(exist_ok=True)
     text = Template(LOGGING.read_text()).substitute(file=launch.folder / SPARK_LOG)
     (launch.folder / LOGGING.name).write_text(text)
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"  # the UI listens on what this says, else on every address
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     if launch.runtime.pgpass is not None:
         os.environ.setdefault("PGPASSFILE", str(launch.runtime.pgpass))
+    from pyspark.java_gateway import ensure_callback_server_started
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder
     for name, value in conf(launch).items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    session = builder.getOrCreate()
+    # Streams start side by side, and the first one to call back would start this under the others.
+    ensure_callback_server_started(session.sparkContext._gateway)  # type: ignore[no-untyped-call]  # pyspark's own
+    return session
 
 
 def for_stream(session: SparkSession, spec: StreamSpec) -> SparkSession:
     """A session of the stream's own: its conf and its views are nobody else's."""
     own = session.newSession()
+    # What asks the JVM for its conf without a session at hand takes the thread's, and this thread may be a new one.
+    own._get_j_spark_session_class(own._jvm).setActiveSession(own._jsparkSession)
     for name, value in stream_conf(spec).items():
         own.conf.set(name, value)
     return own

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from lakeward.connectors.iceberg import java, quarantine, table
+from lakeward.connectors.iceberg import java, offsets, quarantine, table
 from lakeward.connectors.iceberg.check import Halt, RunningBatch, TableState, check_table, decide
-from lakeward.connectors.iceberg.position import NO_DATA, Position
+from lakeward.connectors.iceberg.position import NO_DATA, Position, key
 from lakeward.connectors.iceberg.writer import ExactAppend
 from lakeward.connectors.kafka import broker, continuity
-from lakeward.driver import checkpoint, flow, preflight, schema, session
+from lakeward.driver import checkpoint, fit, flow, neighbours, preflight, schema, session
 from lakeward.driver.batch import BatchFunction, Done
 from lakeward.driver.flow import Flow
 from lakeward.driver.gate import Gate
 from lakeward.driver.landing import IcebergLanding, KafkaLanding, Landing
+from lakeward.driver.layout import Checkpoint
 from lakeward.driver.references import References
 from lakeward.driver.running import Running
 from lakeward.driver.wanted import Wanted
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger(__name__)
 
+TURNS, TURN_S = 2, 15.0
+"""How many streams start at a time, and how long one waits for its turn before it starts all the same."""
 TOPICS_EVERY_S = 30.0
 """How old a topic's id may be when a batch compares it: a recreated topic is seen at the latest after this."""
 
@@ -48,6 +52,7 @@ class Starter:
         held: (stream) raises unless this driver's lease of it is live.
         report: takes batches.
         listener: makes the listener of one stream.
+        declared: every declared stream with its checkpoint as recorded; None while the registry is away.
     """
 
     spark: SparkSession
@@ -55,6 +60,9 @@ class Starter:
     held: Callable[[str], None]
     report: Callable[[Done], None]
     listener: Callable[[Wanted], StreamingQueryListener]
+    declared: Callable[[], Mapping[str, str] | None] = lambda: None
+    _turns: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(TURNS))
+    _creating: threading.Lock = field(default_factory=threading.Lock)
 
     def start(self, wanted: Wanted) -> Running:
         """Start a stream's query.
@@ -64,6 +72,15 @@ class Starter:
             Blocked: checkpoint and table disagree.
             DependencyDown: broker or catalog cannot be reached.
         """
+        # Few at a time, so that the first ones land soon; one that hangs keeps the others from no more than a while.
+        turn = self._turns.acquire(timeout=TURN_S)
+        try:
+            return self._start(wanted)
+        finally:
+            if turn:
+                self._turns.release()
+
+    def _start(self, wanted: Wanted) -> Running:
         began = time.monotonic()
         spec = wanted.spec
         inlets = flow.inlets(spec, self.runtime)
@@ -71,12 +88,18 @@ class Starter:
         topics.now()  # a broker that is away is said here, in one sentence, and not after Spark's minutes of retries
         own = session.for_stream(self.spark, spec)
         landing = self._landing(own, wanted, topics)
-        begin = self._judge(own, wanted, landing, inlets, topics.now())
+        kept, metadata = self._kept(own, wanted)
+        state = None if metadata is None else java.state_of(metadata, wanted.stream, str(spec.sink.table))
+        begin = self._judge(wanted, kept, state, landing, inlets, topics.now())
+        if metadata is not None:
+            self._beside(wanted, kept, metadata, topics.now())
         references = References(wanted.stream, spec.reference)
         built = flow.build(own, spec, inlets, references.frames(own), begin)
+        notes = _fits(own, wanted, kept, state.position if state is not None else None, built)
         if isinstance(landing, IcebergLanding):
             landing.writer.stateful = built.stateful
-        self._prepare(own, spec, built)
+        with self._creating:  # streams start side by side, and two cannot create one namespace at once
+            self._prepare(own, spec, built)
         gate = Gate()
         function = BatchFunction(
             session=own,
@@ -91,6 +114,8 @@ class Starter:
         )
         listener = self.listener(wanted)
         own.streams.addListener(listener)
+        # Jobs of one stream wait for its own only. The property is this thread's; the query's thread inherits it.
+        own.sparkContext.setLocalProperty("spark.scheduler.pool", wanted.stream)
         query = (
             built.query.writeStream.queryName(wanted.stream)
             .foreachBatch(function)
@@ -118,6 +143,9 @@ class Starter:
             finding=begin.finding,
             session=own,
             listener=listener,
+            files=checkpoint.files_of(own, wanted.checkpoint),
+            notes=tuple(notes),
+            at=dict(begin.at),
         )
 
     def _landing(self, own: SparkSession, wanted: Wanted, topics: _Topics) -> Landing:
@@ -146,22 +174,29 @@ class Starter:
             return KafkaLanding(own, stream, sources, spec.sink.kafka, self.runtime.kafka, lambda: self.held(stream))
         raise SpecError(f"Stream {spec.id} cannot be run yet", why=f"sink {spec.sink.connector} is not built")
 
+    def _kept(self, own: SparkSession, wanted: Wanted) -> tuple[Checkpoint, Any]:
+        """The checkpoint, and the table's metadata (None without a table); refused if another stream has the first."""
+        others = self.declared() or {}
+        places = {name: self.runtime.checkpoint_of(recorded) for name, recorded in others.items()}
+        shared = neighbours.sharing(wanted.stream, wanted.checkpoint, places)
+        if shared is not None:
+            shared.check()
+        files = checkpoint.files_of(own, wanted.checkpoint)
+        return checkpoint.read(files, wanted.checkpoint), self._metadata(own, wanted.spec)
+
     def _judge(
-        self, own: SparkSession, wanted: Wanted, landing: Landing, inlets: list[flow.Inlet], topic_ids: dict[str, str]
+        self,
+        wanted: Wanted,
+        kept: Checkpoint,
+        state: TableState | None,
+        landing: Landing,
+        inlets: list[flow.Inlet],
+        topic_ids: dict[str, str],
     ) -> flow.Start:
         """Compare checkpoint, table and broker before anything runs: where the query begins, if it may."""
-        state = self._state(own, wanted.spec)
-        files = checkpoint.files_of(own, wanted.checkpoint)
-        kept = checkpoint.read(files, wanted.checkpoint)
-        verdict = preflight.classify(
-            wanted.stream,
-            kept,
-            state.position if state is not None else None,
-            exact=landing.exact,
-            known_query=wanted.known_query,
-        )
-        finding = verdict.check()
         position = state.position if state is not None else None
+        verdict = preflight.classify(wanted.stream, kept, position, exact=landing.exact, known_query=wanted.known_query)
+        finding = verdict.check()
         if state is not None:
             # The next batch as it will be if all is well: what blocks it is said now, not when it comes.
             next_batch = RunningBatch("", -1, position.end, position.end, topic_ids) if position is not None else None
@@ -180,9 +215,21 @@ class Starter:
                     broker.begin_offsets(inlet.bootstrap, list(topic_ids)),
                     broker.end_offsets(inlet.bootstrap, list(topic_ids)),
                 )
-        return flow.Start(str(finding), finding is preflight.Finding.FRESH, _goes_on(position))
+        return flow.Start(str(finding), finding is preflight.Finding.FRESH, _goes_on(position), ends)
 
-    def _state(self, own: SparkSession, spec: StreamSpec) -> TableState | None:
+    def _beside(self, wanted: Wanted, kept: Checkpoint, metadata: Any, topic_ids: dict[str, str]) -> None:
+        """Refuse what another stream, or the table's own folder, stands in the way of."""
+        stream, name = wanted.stream, str(wanted.spec.sink.table)
+        found = neighbours.nested(stream, wanted.checkpoint, name, str(metadata.location()))
+        fresh = kept.empty and metadata.properties().get(key(stream)) is None
+        declared = self.declared() if fresh else None
+        if found is None and declared is not None:
+            landed = java.others_of(metadata, stream, name)
+            found = neighbours.renamed(stream, kept, name, landed, declared, topic_ids)
+        if found is not None:
+            found.check()
+
+    def _metadata(self, own: SparkSession, spec: StreamSpec) -> Any:
         name = spec.sink.table
         if name is None:
             return None
@@ -196,7 +243,7 @@ class Starter:
             if java.trouble(error) in (java.Trouble.UNREACHABLE, java.Trouble.UNKNOWN):
                 raise java.catalog_down(str(name), error) from error
             raise
-        return java.state_of(java.metadata_of(java.load(own, str(name))), str(spec.id), str(name))
+        return java.metadata_of(java.load(own, str(name)))
 
     def _prepare(self, own: SparkSession, spec: StreamSpec, built: Flow) -> None:
         """Create the tables, or check that the sink's fits."""
@@ -214,7 +261,7 @@ class Starter:
         there = own.table(quote_table(sink.table, CATALOG)).schema
         given = {field.name: field.dataType.simpleString() for field in built.columns.fields}
         has = {field.name: field.dataType.simpleString() for field in there.fields}
-        schema.check(spec.id, str(sink.table), given, has, lambda name: _fits(own, given[name], has[name]))
+        schema.check(spec.id, str(sink.table), given, has, lambda name: _casts(own, given[name], has[name]))
 
 
 class _Topics:
@@ -235,6 +282,24 @@ class _Topics:
         return self._known
 
 
+def _fits(own: SparkSession, wanted: Wanted, kept: Checkpoint, position: Position | None, built: Flow) -> list[str]:
+    """Refuse a checkpoint that is not this query's; gives what a person should know all the same."""
+    by_name = {inlet.name: inlet for inlet in built.inlets}
+    sources = []
+    for name in offsets.order_of(built.query, list(by_name)):
+        spec = by_name[name].spec.kafka
+        topics = frozenset(str(topic) for topic in spec.topics) if spec is not None else frozenset[str]()
+        sources.append(fit.SourceNow(name, topics))
+    query = fit.Query(sources, built.stateful)
+    found = fit.judge(wanted.stream, kept, position, query)
+    if found is not None:
+        found.check()
+    notes = fit.notes(kept, query, {name: own.conf.get(name, None) for name in kept.conf})
+    for note in notes:
+        _log.warning("checkpoint noted", stream=wanted.stream, note=note)
+    return notes
+
+
 def _goes_on(position: Position | None) -> dict[str, str]:
     """Where a new checkpoint begins: at the position, if an operation set it and not a query."""
     if position is None or position.query_id:
@@ -249,7 +314,7 @@ def _interval(spec: StreamSpec) -> str:
     return str(every.spark)
 
 
-def _fits(own: SparkSession, given: str, has: str) -> bool:
+def _casts(own: SparkSession, given: str, has: str) -> bool:
     """Whether Spark stores one type in the other without a possible loss."""
     jvm: Any = own._jvm
     parse = jvm.org.apache.spark.sql.types.DataType.fromDDL

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from lakeward.spec.stream import StreamSpec
@@ -27,7 +28,7 @@ class Wanted:
     checkpoint: str
     known_query: str | None = None
 
-    @property
+    @cached_property
     def spec(self) -> StreamSpec:
         """The spec as a model."""
         return StreamSpec.model_validate(dict(self.document))

@@ -2,8 +2,8 @@
 
 A step that nobody asked for costs one dictionary look-up. The environment decides when the process starts:
 `LAKEWARD_FAILPOINT=<step>` (or `<step>:<n>` for its n-th time) kills the process with SIGKILL there, and only if
-`LAKEWARD_FAILPOINTS_ALLOWED=1` stands beside it. `LAKEWARD_FAILPOINT_ONCE=<file>` makes it happen once over all
-restarts: the file is created first.
+`LAKEWARD_FAILPOINTS_ALLOWED=1` stands beside it. `LAKEWARD_FAILPOINT_SIGNAL=SIGSTOP` makes a zombie of it instead, for
+a test to wake. `LAKEWARD_FAILPOINT_ONCE=<file>` makes it happen once over all restarts: the file is created first.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def hit(step: str) -> None:
         if name == step:
             _passed[step] = _passed.get(step, 0) + 1
             if _passed[step] == int(at or 1) and _first_time():
-                os.kill(os.getpid(), signal.SIGKILL)
+                os.kill(os.getpid(), signal.Signals[os.environ.get("LAKEWARD_FAILPOINT_SIGNAL", "SIGKILL")])
 
 
 @contextmanager

@@ -35,6 +35,7 @@ class Lab:
     progress: list[dict[str, Any]] = field(default_factory=list)
     started: list[Any] = field(default_factory=list)
     leased: Callable[[str], None] = lambda stream: None
+    declared: Callable[[], dict[str, str] | None] = lambda: None
 
     def topic(self, partitions: int = 1, **config: str) -> str:
         return str(self.kafka.create_topic(partitions=partitions, config=config))
@@ -81,7 +82,10 @@ class Lab:
             def onQueryIdle(self, event: Any) -> None: ...
             def onQueryTerminated(self, event: Any) -> None: ...
 
-        return Starter(self.spark, self.runtime, lambda s: self.leased(s), self.done.append, lambda wanted: Keep())
+        return Starter(
+            self.spark, self.runtime, lambda s: self.leased(s), self.done.append, lambda wanted: Keep(),
+            lambda: self.declared(),
+        )  # fmt: skip
 
     def start(self, document: dict[str, Any], **more: Any) -> Any:
         running = self.starter().start(self.wanted(document, **more))

@@ -53,7 +53,7 @@ def test_good_rows_land_and_each_kind_of_bad_record_is_kept_with_its_reason(lab:
     assert json.loads(bytes(kept[12]["raw"]))["n"] == 901
 
     position = json.loads(_position(lab, document))
-    assert position["totals"] == {"consumed": 14, "landed": 3, "quarantined": 10, "filtered": 1}
+    assert position["totals"] == {"consumed": 14, "landed": 3, "quarantined": 10, "filtered": 1, "skipped": 0}
 
 
 def test_a_batch_that_runs_twice_lands_and_quarantines_once(lab: Any) -> None:

@@ -9,9 +9,11 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import Connection
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Connection, text
 
-from lakeward.registry import engine, generations, streams
+from lakeward.registry import engine
 from lakeward.runtime import Lake, Launch, Runtime
 
 Connect = Callable[[], AbstractContextManager[Connection]]
@@ -39,16 +41,52 @@ def driver() -> str:
 
 
 @pytest.fixture
-def stream(connect: Connect, driver: str) -> str:
+def make_stream() -> Callable[[Connect, str], str]:
+    """Deploys a stream that is to run in a driver; in plain SQL, so that it fits registries of any version."""
+
+    def make(connect: Connect, driver: str) -> str:
+        name = f"s{uuid4().hex[:8]}"
+        with connect() as connection:
+            connection.execute(
+                text("INSERT INTO streams (id, desired, generation, driver) VALUES (:id, 'running', 1, :driver)"),
+                {"id": name, "driver": driver},
+            )
+            connection.execute(
+                text(
+                    "INSERT INTO generations (stream, generation, spec, digest, author, checkpoint) "
+                    "VALUES (:id, 1, jsonb_build_object('id', CAST(:id AS text)), 'd', 'tests', :checkpoint)"
+                ),
+                {"id": name, "checkpoint": f"/ck/{name}/1"},
+            )
+        return name
+
+    return make
+
+
+@pytest.fixture
+def stream(connect: Connect, driver: str, make_stream: Callable[[Connect, str], str]) -> str:
     """A deployed stream that is to run in `driver`."""
-    name = f"s{uuid4().hex[:8]}"
-    with connect() as connection:
-        streams.accept(connection, name, generation=1, driver=driver, desired="running")
-        generations.add(
-            connection, stream=name, generation=1, spec={"id": name}, digest="d", sql=None, code={}, versions={},
-            author="tests", checkpoint=f"/ck/{name}/1",
-        )  # fmt: skip
-    return name
+    return make_stream(connect, driver)
+
+
+@pytest.fixture(scope="session")
+def older_url(postgres: Any) -> Iterator[str]:
+    """A registry as the first version left it: a driver of this version may meet it for a while."""
+    name = postgres.create_database(f"older_{uuid4().hex[:8]}")
+    url = postgres.url(name)
+    config = Config()
+    config.set_main_option("script_location", str(Path(engine.__file__).parent / "migrations"))
+    with engine.connect(url, postgres.pgpass) as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0001")
+    yield url
+    engine.engine(url, postgres.pgpass).dispose()
+    postgres.drop_database(name)
+
+
+@pytest.fixture
+def older_registry(older_url: str, postgres: Any) -> Connect:
+    return lambda: engine.connect(older_url, postgres.pgpass)
 
 
 @pytest.fixture

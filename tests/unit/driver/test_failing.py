@@ -11,7 +11,7 @@ import pytest
 from lakeward.driver.failing import Failure, Failures
 from lakeward.driver.wanted import Wanted
 from lakeward.errors import Blocked, DependencyDown, SpecError
-from lakeward.registry import observations, restarts, streams
+from lakeward.registry import events, observations, restarts, streams
 
 
 @pytest.fixture
@@ -73,15 +73,49 @@ def test_a_block_keeps_its_reason(failures: Failures, wanted: Wanted, connect: A
 
 
 def test_a_batch_that_fails_the_same_way_three_times_waits_for_a_person(
-    failures: Failures, wanted: Wanted, connect: Any
+    driver: str, wanted: Wanted, connect: Any
 ) -> None:
-    def fail(batch: int) -> Any:
-        failures.handle(wanted, Failure(RuntimeError("[DIVIDE_BY_ZERO] Division by zero"), batch_id=batch), NOW)
+    failures = Failures(driver, connect, chance=lambda: 0.5, log=lambda stream: [f"the last line about {stream}"])
+
+    def fail(batch: int, end: str = "20", text: str = "[DIVIDE_BY_ZERO] Division by zero in task 17") -> Any:
+        offsets = {"source": {"start": "10", "end": end}}
+        failures.handle(wanted, Failure(RuntimeError(text), batch_id=batch, offsets=offsets), NOW)
         with connect() as connection:
             return streams.get(connection, wanted.stream).blocked
 
     assert [fail(4), fail(4), fail(5), fail(5)] == [None] * 4, "another batch is another failure"
-    assert fail(5)["reason"] == "poison"
+    assert [fail(5, end="30"), fail(5, end="30")] == [None] * 2, "so is another range of records"
+    blocked = fail(5, end="30", text="[DIVIDE_BY_ZERO] Division by zero in task 99")
+    assert blocked["reason"] == "poison", "a number in the text makes no other error of it"
+    assert blocked["what"] == f"Batch 5 of stream {wanted.stream} failed 3 times in the same way"
+    assert blocked["offsets"] == {"source": {"start": "10", "end": "30"}}
+    assert f"streams skip-batch {wanted.stream} --batch 5 --dry-run" in blocked["next"]
+    assert "DIVIDE_BY_ZERO" in blocked["why"]
+    assert "DIVIDE_BY_ZERO" in blocked["error"]
+    assert blocked["log"] == [f"the last line about {wanted.stream}"]
+    with connect() as connection:
+        error = observations.latest(connection)[wanted.stream].error
+    assert (error["class"], error["batch_id"], error["offsets"]["source"]["end"]) == ("poison", 5, "30")
+
+
+def test_an_unknown_error_of_one_batch_becomes_that_batchs(failures: Failures, wanted: Wanted, connect: Any) -> None:
+    error = ValueError("something nobody has a class for")
+    found = [failures.handle(wanted, Failure(error, batch_id=3), NOW) for _ in range(3)]
+    assert found == ["infra", "infra", "poison"]
+    with connect() as connection:
+        assert streams.get(connection, wanted.stream).blocked["batch"] == 3
+
+
+def test_a_full_disk_names_its_cause_and_blocks_nothing(failures: Failures, wanted: Wanted, connect: Any) -> None:
+    text = "java.io.IOException: No space left on device"
+    for _ in range(5):
+        failures.handle(wanted, Failure(RuntimeError("Job aborted"), text=text, batch_id=3), NOW)
+    with connect() as connection:
+        assert streams.get(connection, wanted.stream).blocked is None
+        assert observations.latest(connection)[wanted.stream].error["cause"] == "disk full"
+        told = events.newest(connection, "stream", wanted.stream)[-1]
+    assert told["fields"]["cause"] == "disk full"
+    assert "disk full" in told["text"]
 
 
 def test_while_the_registry_is_away_the_pause_is_kept_here(driver: str, wanted: Wanted, connect: Any) -> None:
@@ -105,3 +139,12 @@ def test_while_the_registry_is_away_the_pause_is_kept_here(driver: str, wanted: 
     assert failures.waiting(time.monotonic(), run) == run
     with connect() as connection:
         assert streams.get(connection, wanted.stream).blocked["reason"] == "config"
+
+
+def test_py4js_own_sentence_is_not_the_error_people_read() -> None:
+    text = "o.a.s.CatalogNotFoundException: The catalog `lake` not found\njava.net.ConnectException: Connection refused"
+    words = Failure(RuntimeError("An error occurred while calling o359.catalog.\n: ..."), text=text).words
+    assert words.splitlines() == [
+        "o.a.s.CatalogNotFoundException: The catalog `lake` not found",
+        "  caused by java.net.ConnectException: Connection refused",
+    ]

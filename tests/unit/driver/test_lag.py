@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from lakeward.driver.lag import Meter
+import json
+
+import pytest
+
+from lakeward.driver.lag import LagThread, Meter, Source, Watched, broker, document
+from lakeward.errors import DependencyDown
 
 
 def at(offset: int) -> str:
@@ -24,3 +29,56 @@ def test_a_topic_never_seen_that_short_has_no_lag_in_seconds() -> None:
 
 def test_a_new_partition_counts_whole() -> None:
     assert Meter().measure(at(10), {"t": {0: 10, 1: 7}}, now=0.0) == (7, None)
+
+
+def test_rates_over_the_last_minute() -> None:
+    meter = Meter()
+    for second, end, landed in ((0, 0, 0), (30, 300, 0), (60, 600, 0), (90, 1200, 600)):
+        meter.measure(at(landed), {"t": {0: end}}, now=float(second))
+    assert meter.rates() == (15.0, 5.0)
+
+
+def test_the_rate_of_the_first_seconds_is_not_known() -> None:
+    meter = Meter()
+    meter.measure(at(0), {"t": {0: 10}}, now=0.0)
+    assert meter.rates() == (None, None)
+
+
+def watched(position: str) -> Watched:
+    return Watched("flights", "source", "broker:1", ("t",), position)
+
+
+def test_the_document_names_every_partition_and_only_what_waits_is_asked_for() -> None:
+    found = Source(watched('{"t":{"0":10}}'), {"t": {0: 12, 1: 3}}, 5, None, 1.5, None, 3600.0)
+    assert found.waiting() == {"t": {0: 10, 1: 0}}
+    made = document([found], 0.0)
+    assert made["partitions"] == [
+        {"source": "source", "topic": "t", "partition": 0, "position": 10, "end": 12, "lag_records": 2},
+        {"source": "source", "topic": "t", "partition": 1, "position": None, "end": 3, "lag_records": 3},
+    ]
+    assert (made["oldest"], made["retention_s"]) == ("1970-01-01T00:00:00+00:00", 3600.0)
+    assert (made["arriving_per_second"], made["lag_per_second"]) == (1.5, None)
+    assert json.dumps(made)
+
+
+def test_a_broker_that_is_away_does_not_keep_the_others_from_being_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ends(bootstrap: str, topics: object) -> dict[str, dict[int, int]]:
+        if bootstrap == "away:1":
+            raise DependencyDown("Kafka does not answer")
+        return {"t": {0: 7}}
+
+    monkeypatch.setattr(broker, "end_offsets", ends)
+    monkeypatch.setattr(broker, "retentions", lambda bootstrap, topics: {"t": None})
+    monkeypatch.setattr(broker, "written_at", lambda bootstrap, at: {("t", 0): 100.0})
+    noted: dict[str, int] = {}
+    seen: dict[str, object] = {}
+    lag = LagThread(
+        lambda: [Watched("a", "source", "away:1", ("t",), at(5)), Watched("b", "source", "here:1", ("t",), at(5))],
+        lambda stream, records, seconds: noted.update({stream: records}),
+        lambda stream, found: seen.update({stream: found}),
+    )
+    with pytest.raises(DependencyDown):
+        lag.once()
+    assert noted == {"b": 2}
+    assert seen["b"]["oldest"] == "1970-01-01T00:01:40+00:00"
+    assert seen["b"]["retention_s"] is None

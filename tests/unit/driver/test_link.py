@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+import time_machine
+from sqlalchemy import func, select, text
 
-from lakeward.driver.link import Link
-from lakeward.registry import drivers, leases, streams
+from lakeward.driver.link import TURN_S, Link
+from lakeward.registry import drivers, leases, observations, operations, streams
 from lakeward.runtime import Launch
 
 
@@ -32,6 +34,13 @@ def make_link(registry_url: str) -> Iterator[Callable[[Launch], Link]]:
     yield make
     for each in made:
         each.close()
+
+
+def _beside(link: Link, connect: Any, statement: str, **values: Any) -> None:
+    """Somebody's hand in the registry, while no look of the link is under way."""
+    with connect() as connection:
+        connection.execute(text(statement), values)
+    link.look_now()
 
 
 def _until(done: Callable[[], Any]) -> Any:
@@ -60,6 +69,30 @@ def test_it_claims_takes_the_streams_leases_and_beats(
         assert leases.current(connection, "stream", [stream]) == {}
 
 
+def test_a_stopped_stream_gives_its_lease_back_when_its_query_has_ended_and_not_before(
+    intended: Launch, make_link: Any, connect: Any, stream: str
+) -> None:
+    link = make_link(intended)
+    assert link.claim(0)
+    link.start()
+    _until(lambda: link.leased(stream))
+    link.busy = frozenset({stream})
+    with connect() as connection:
+        streams.set_desired(connection, [stream], "stopped")
+    _until(lambda: (picture := link.picture()[0]) is not None and stream not in picture.run)
+    link.look_now()
+    with connect() as connection:
+        assert leases.current(connection, "stream", [stream])[stream].live
+    link.busy = frozenset()
+
+    def given_back() -> bool:
+        with connect() as connection:
+            return leases.current(connection, "stream", [stream]) == {}
+
+    _until(given_back)
+    assert not link.leased(stream)
+
+
 def test_a_newer_launch_is_seen_and_refuses_the_claim(intended: Launch, make_link: Any, connect: Any) -> None:
     link = make_link(intended)
     assert link.claim(0)
@@ -86,8 +119,6 @@ def test_a_lease_somebody_else_holds_is_not_taken(intended: Launch, make_link: A
 def test_stopped_blocked_and_waiting_streams_do_not_run(
     intended: Launch, make_link: Any, connect: Any, stream: str
 ) -> None:
-    from sqlalchemy import func, select
-
     link = make_link(intended)
     assert link.claim(0)
     link.start()
@@ -108,3 +139,117 @@ def test_stopped_blocked_and_waiting_streams_do_not_run(
     with connect() as connection:
         streams.set_desired(connection, [stream], "stopped")
     assert (picture().run, picture().later) == ({}, set())
+
+
+def test_a_query_that_failed_waits_while_restarts_are_held_unless_a_person_asks_for_it(
+    intended: Launch, make_link: Any, connect: Any, stream: str
+) -> None:
+    link = make_link(intended)
+    assert link.claim(0)
+    link.start()
+
+    def runs() -> bool:
+        link.look_now()
+        return stream in link.picture()[0].run
+
+    with connect() as connection:
+        now = connection.execute(select(func.now())).scalar_one()
+        streams.set_hold(connection, stream, now + timedelta(hours=1))
+    assert runs(), "what runs, or starts for the first time, is not held"
+    with connect() as connection:
+        observations.record(connection, stream, query_state="failed")
+    assert not runs()
+    with connect() as connection:
+        operations.request(connection, stream, "start", author="ada")
+    assert runs()
+
+
+def test_a_control_loop_that_stands_still_is_said_by_the_sign_of_life(
+    intended: Launch, make_link: Any, connect: Any
+) -> None:
+    link = make_link(intended)
+    assert link.claim(0)
+    link.state = "running"
+    link.turned = time.monotonic()
+    link.start()
+
+    def state() -> str:
+        with connect() as connection:
+            return str(drivers.find(connection, intended.driver).state)
+
+    _until(lambda: state() == "running")
+    link.turned = time.monotonic() - TURN_S - 1
+    _until(lambda: state() == drivers.STUCK)
+    link.turned = time.monotonic()
+    _until(lambda: state() == "running")
+
+
+def test_a_lease_row_edited_by_hand_heals_or_is_left_to_whoever_it_names(
+    intended: Launch, make_link: Any, connect: Any, stream: str
+) -> None:
+    link = make_link(intended)
+    assert link.claim(0)
+    link.start()
+    _until(lambda: link.leased(stream))
+
+    def token(scope: str, name: str) -> str | None:
+        with connect() as connection:
+            found = leases.current(connection, scope, [name]).get(name)
+        return found.token if found is not None and found.live else None
+
+    # Removed, or said to have lapsed long ago: taken up again, both the stream's and the driver's own.
+    for scope, name in (("stream", stream), ("driver", intended.driver)):
+        _beside(link, connect, "DELETE FROM leases WHERE scope = :s AND name = :n", s=scope, n=name)
+        _until(lambda scope=scope, name=name: token(scope, name) == intended.token)
+        _beside(link, connect, "UPDATE leases SET until = now() - interval '9 h' WHERE scope = :s AND name = :n",
+                s=scope, n=name)  # fmt: skip
+        _until(lambda scope=scope, name=name: token(scope, name) == intended.token)
+    # Given to somebody else: not taken back while theirs is live; whoever lands is decided by the table.
+    _beside(link, connect, "UPDATE leases SET token = 'theirs', until = now() + interval '1 h' WHERE name = :n",
+            n=stream)  # fmt: skip
+    link._until[stream] = 0.0  # its time to live is over
+    link.look_now()
+    assert not link.leased(stream)
+    assert stream in link.picture()[0].run, "an exact stream lands on; the table fences it"
+    assert not link.picture()[0].fenced
+    _beside(link, connect, "UPDATE leases SET until = now() - interval '1 s' WHERE name = :n", n=stream)
+    _until(lambda: link.leased(stream))
+
+
+@pytest.mark.parametrize("hours", [2, -2])
+def test_a_clock_of_this_host_that_is_off_decides_nothing(
+    intended: Launch, make_link: Any, connect: Any, stream: str, hours: int
+) -> None:
+    with time_machine.travel(datetime.now(UTC) + timedelta(hours=hours), tick=True):
+        link = make_link(intended)
+        assert link.claim(0)
+        link.start()
+        _until(lambda: link.leased(stream))
+        with connect() as connection:
+            now = connection.execute(select(func.now())).scalar_one()
+            until = leases.current(connection, "stream", [stream])[stream].until
+            streams.set_run_after(connection, stream, now + timedelta(minutes=30))
+        assert abs((until - now).total_seconds()) < 60
+        link.look_now()
+        assert link.picture()[0].later == {stream}, "a pause ends by the database's clock"
+        assert abs((link.picture()[0].now - now).total_seconds()) < 60
+
+
+def test_a_registry_one_version_older_or_newer_is_read(
+    launch: Launch, older_url: str, older_registry: Any, postgres: Any, make_stream: Any
+) -> None:
+    stream = make_stream(older_registry, launch.driver)
+    with older_registry() as connection:
+        drivers.intend(connection, launch.driver, token=launch.token, previous=None, backend="local")
+        # What a later version might add.
+        connection.execute(text("ALTER TABLE streams ADD COLUMN IF NOT EXISTS later TEXT NOT NULL DEFAULT 'x'"))
+        connection.execute(text("ALTER TABLE generations ADD COLUMN IF NOT EXISTS later JSONB"))
+    link = Link(launch, older_url, "here:1")
+    try:
+        assert link.claim(0)
+        link.start()
+        picture = _until(lambda: link.picture()[0])
+        assert picture.run[stream].document == {"id": stream}
+        assert link.leased(stream)
+    finally:
+        link.close()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import zlib
 from pathlib import Path
 
 import pytest
 
 from lakeward.connectors.iceberg.position import Position
-from lakeward.driver import checkpoint
+from lakeward.driver import checkpoint, layout
 from lakeward.driver.preflight import Finding, Verdict, classify
 from lakeward.errors import Blocked
 
@@ -36,6 +37,17 @@ class Folder:
     def offsets(self, batch: int, end: str | None = None) -> None:
         lines = ["v1", '{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}', end or end_of(batch)]
         (self.root / "offsets" / str(batch)).write_text("\n".join(lines))
+
+    def initial(self) -> None:
+        (self.root / "sources" / "0").mkdir(parents=True)
+        (self.root / "sources" / "0" / "0").write_text('\0v1\n{"flights":{"0":0}}')
+
+    def checksum(self, name: str, content: bytes | None = None) -> None:
+        """Write the `.crc` of a file (or of another content) as Hadoop does."""
+        file = self.file(name)
+        data = file.read_bytes() if content is None else content
+        sums = zlib.crc32(data).to_bytes(4, "big")
+        file.with_name(f".{file.name}.crc").write_bytes(b"crc\0" + (512).to_bytes(4, "big") + sums)
 
     def file(self, name: str) -> Path:
         return self.root / name
@@ -198,4 +210,72 @@ def test_finished_batches_without_a_position(folder: Folder) -> None:
 
 
 def test_a_first_batch_that_never_landed_may_run_again(tmp_path: Path) -> None:
-    assert Folder(tmp_path / "c", newest=0, committed=-1).judge(None).check() is Finding.REPLAY
+    made = Folder(tmp_path / "c", newest=0, committed=-1)
+    made.initial()
+    assert made.judge(None).check() is Finding.REPLAY
+
+
+@pytest.mark.parametrize("cut", [None, "", "\0v1", '\0v1\n{"flights":'])
+def test_a_first_batch_whose_beginning_is_lost_would_begin_at_the_newest_records(
+    tmp_path: Path, cut: str | None
+) -> None:
+    made = Folder(tmp_path / "c", newest=0, committed=-1)
+    made.initial()
+    made.file("sources/0/0").unlink()
+    if cut is not None:
+        made.file("sources/0/0").write_text(cut)
+    verdict = made.judge(None)
+    assert (verdict.finding, "sources/0/0" in verdict.why) == (Finding.TRUNCATED, True)
+    assert f"remove the folder {made.root}" in verdict.next
+
+
+def test_the_beginning_is_not_needed_once_batch_0_is_finished(tmp_path: Path) -> None:
+    assert Folder(tmp_path / "c", newest=0, committed=0).judge(landed(0)).check() is Finding.CLEAN
+
+
+@pytest.mark.parametrize("name", ["metadata", "offsets/5", "offsets/4", "commits/4"])
+def test_a_file_whose_checksum_does_not_fit(folder: Folder, name: str) -> None:
+    for each in ("metadata", "offsets/5", "offsets/4", "commits/4"):
+        folder.checksum(each)
+    assert folder.judge(landed(4)).check() is Finding.REPLAY
+    file = folder.file(name)
+    folder.checksum(name, file.read_bytes().replace(b"1", b"2").replace(b"0", b"9"))
+    verdict = folder.judge(landed(4))
+    assert (verdict.finding, f"{folder.root}/{name}: its checksum" in verdict.why) == (Finding.TRUNCATED, True)
+    assert f".{file.name}.crc and start" in verdict.next
+
+
+def test_what_is_no_checksum_file_is_ignored_as_hadoop_does(folder: Folder) -> None:
+    (folder.root / ".metadata.crc").write_bytes(b"something else")
+    assert folder.judge(landed(4)).check() is Finding.REPLAY
+
+
+def test_a_long_file_has_a_checksum_a_block(tmp_path: Path) -> None:
+    content = b"x" * 1300
+    sums = b"".join(zlib.crc32(part).to_bytes(4, "big") for part in (content[:512], content[512:1024], content[1024:]))
+    assert layout.fits(content, b"crc\0" + (512).to_bytes(4, "big") + sums)
+    assert not layout.fits(content[:-1] + b"y", b"crc\0" + (512).to_bytes(4, "big") + sums)
+
+
+@pytest.mark.parametrize(("name", "version"), [("offsets/5", "v2"), ("commits/4", "v3"), ("offsets/5", "v17")])
+def test_a_checkpoint_of_a_newer_spark(folder: Folder, name: str, version: str) -> None:
+    file = folder.file(name)
+    file.write_text(version + "\n{}\nsomething nobody knows yet")
+    verdict = folder.judge(landed(4))
+    assert verdict.finding is Finding.NEWER
+    assert f"{name} has version {version}" in verdict.why
+
+
+def test_offsets_missing_in_the_middle_are_noticed_and_not_needed(folder: Folder) -> None:
+    folder.file("offsets/2").unlink()
+    assert folder.judge(landed(4)).check() is Finding.REPLAY
+    assert checkpoint.read(checkpoint.LocalFiles(), str(folder.root)).missing == [2]
+
+
+def test_the_batch_that_was_begun_is_named_with_its_offsets(folder: Folder) -> None:
+    files = checkpoint.LocalFiles()
+    assert checkpoint.unfinished(files, str(folder.root), ["source"]) == (
+        5, {"source": {"start": end_of(4), "end": end_of(5)}},
+    )  # fmt: skip
+    (folder.root / "commits" / "5").write_text("v1\n{}")
+    assert checkpoint.unfinished(files, str(folder.root), ["source"]) is None

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import timedelta
 from typing import Any
+
+import time_machine
+from sqlalchemy import func, select
 
 from lakeward.connectors.iceberg.check import RunningBatch
 from lakeward.driver.batch import Done
@@ -14,13 +17,19 @@ from lakeward.driver.recorder import Recorder
 from lakeward.errors import DependencyDown
 from lakeward.registry import batches, events, observations
 
-PROGRESS = {"id": "q", "runId": "r", "stateOperators": [{"numRowsDroppedByWatermark": 3}]}
+PROGRESS = {
+    "id": "q", "runId": "r", "durationMs": {"addBatch": 1250, "triggerExecution": 1500},
+    "stateOperators": [{"numRowsDroppedByWatermark": 3, "numRowsTotal": 7, "memoryUsedBytes": 900,
+                        "customMetrics": {"rocksdbSstFileSize": 50}}],
+}  # fmt: skip
 
 
 def done(stream: str, batch: int, *, already: bool = False) -> Done:
     running = RunningBatch("q", batch, {"source": "-"}, {"source": '{"t":{"0":5}}'})
-    outcome = Outcome(running, landed=4, filtered=0, seq=batch + 1, snapshot=77, already=already)
-    return Done(stream, 1, batch, outcome, 5, 1, "2013-01-01T07:30:00.000Z", datetime.now(UTC), 0.25)
+    outcome = Outcome(
+        running, landed=4, filtered=0, seq=batch + 1, snapshot=77, already=already, stage_ms=200, publish_ms=40
+    )
+    return Done(stream, 1, batch, outcome, 5, 1, "2013-01-01T07:30:00.000Z", time.monotonic(), 0.25)
 
 
 def _until(found: Callable[[], Any]) -> Any:
@@ -95,3 +104,56 @@ def test_one_bad_record_does_not_stop_the_others(connect: Any, driver: str, stre
     recorder.close()
     with connect() as connection:
         assert observations.latest(connection)[stream].lag_records == 2
+
+
+def test_what_only_the_driver_sees_is_written_once_in_a_while(connect: Any, driver: str, stream: str) -> None:
+    recorder = Recorder(connect, driver)
+    recorder.note_batch(done(stream, 0))
+    recorder.note_progress(stream, {**PROGRESS, "batchId": 0})
+    recorder.watch(stream, partitions=[{"partition": 0}])
+    recorder._flush()
+    recorder.watch(stream, partitions=[{"partition": 1}])
+    recorder.note(stream, lag_records=3)
+    recorder._flush()
+    with connect() as connection:
+        seen = observations.latest(connection)[stream]
+    assert seen.lag_records == 3
+    assert seen.watch["partitions"] == [{"partition": 0}], "the second one waits until its time has come"
+    assert seen.watch["phases"] == {"addBatch": 1.25, "triggerExecution": 1.5, "stage": 0.2, "publish": 0.04}
+    assert seen.watch["state"] == {"rows": 7, "bytes": 900, "disk_bytes": 50}
+    recorder._watch_due.clear()
+    recorder._flush()
+    with connect() as connection:
+        assert observations.latest(connection)[stream].watch["partitions"] == [{"partition": 1}]
+
+
+def test_a_clock_two_hours_off_does_not_make_a_commit_old_or_of_the_future(
+    connect: Any, driver: str, stream: str
+) -> None:
+    recorder = Recorder(connect, driver)
+    with connect() as connection:
+        began = connection.execute(select(func.now())).scalar_one()
+    for batch, off in enumerate((timedelta(hours=2), timedelta(hours=-2))):
+        with time_machine.travel(began + off, tick=True):
+            recorder.note_batch(done(stream, batch))
+            recorder.note_progress(stream, {**PROGRESS, "batchId": batch})
+            recorder._flush()
+        with connect() as connection:
+            seen = observations.latest(connection)[stream]
+            row = batches.newest(connection, stream, limit=1)[0]
+        assert 0 <= seen.commit_age_s < 60
+        assert abs((row["committed_at"] - began).total_seconds()) < 60
+
+
+def test_a_registry_one_version_older_gets_everything_it_has_a_column_for(
+    older_registry: Any, driver: str, make_stream: Any
+) -> None:
+    stream = make_stream(older_registry, driver)
+    recorder = Recorder(older_registry, driver)
+    recorder.watch(stream, partitions=[])
+    recorder.note_batch(done(stream, 0))
+    recorder.note_progress(stream, {**PROGRESS, "batchId": 0})
+    recorder._flush()
+    with older_registry() as connection:
+        assert connection.exec_driver_sql("SELECT seq FROM observations").scalars().all() == [1]
+        assert connection.exec_driver_sql("SELECT seq FROM batches").scalars().all() == [1]

@@ -1,0 +1,89 @@
+"""The JVM below this process: whether it lives, what its threads do, and in which words it died."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DUMP_S = 20.0
+_TAIL_BYTES = 20_000
+_EXIT_OUT_OF_MEMORY = 3  # of -XX:+ExitOnOutOfMemoryError
+
+
+@dataclass(frozen=True)
+class Jvm:
+    """Of one launch.
+
+    Attributes:
+        process: the gateway pyspark started, None where somebody else did.
+        printed: the file its output goes to.
+        print_threads: gives a thread dump; may hang with the JVM.
+    """
+
+    process: subprocess.Popen[bytes] | None
+    printed: Path
+    print_threads: Callable[[], str]
+
+    @classmethod
+    def of(cls, spark: SparkSession, printed: Path) -> Jvm:
+        """The JVM of a session."""
+        gateway = spark.sparkContext._gateway
+        found = getattr(gateway, "proc", None)
+        return cls(found, printed, lambda: _thread_print(gateway))
+
+    def gone(self, wait_s: float = 0.0) -> str | None:
+        """In which words it died; None while it lives (or nobody can say)."""
+        if self.process is None:
+            return None
+        try:
+            code = self.process.wait(wait_s) if wait_s else self.process.poll()
+        except subprocess.TimeoutExpired:
+            return None
+        return None if code is None else self._last_words(code)
+
+    def threads(self) -> str:
+        """What its threads do. A JVM that does not even answer this prints them itself, into its own output."""
+        found: list[str] = []
+
+        def ask() -> None:
+            try:
+                found.append(self.print_threads())
+            except Exception as error:  # noqa: BLE001  # named boundary: a dump that fails must not be what fails
+                found.append(f"The JVM's threads could not be printed: {type(error).__name__}: {error}\n")
+
+        asking = threading.Thread(target=ask, daemon=True)
+        asking.start()
+        asking.join(DUMP_S)
+        if found:
+            return found[0]
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGQUIT)
+        return f"The JVM gave no answer within {DUMP_S:.0f} s; it was asked to print its threads into {self.printed}\n"
+
+    def _last_words(self, code: int) -> str:
+        try:
+            with self.printed.open("rb") as stream:
+                stream.seek(max(0, self.printed.stat().st_size - _TAIL_BYTES))
+                tail = stream.read().decode(errors="replace")
+        except OSError:
+            tail = ""
+        memory = re.search(r".*OutOfMemoryError.*", tail)
+        how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        if code == _EXIT_OUT_OF_MEMORY or memory:
+            said = memory.group().strip()[:300] if memory else "OutOfMemoryError"
+            return f"The driver ran out of memory: its JVM {how}: {said}"
+        return f"The driver lost its JVM: it {how}"
+
+
+def _thread_print(gateway: Any) -> str:
+    """A thread dump by Spark's own means, the same its UI shows: a runtime without the tools of a JDK has it too."""
+    return "\n".join(str(each.toString()) for each in gateway.jvm.org.apache.spark.util.Utils.getThreadDump())

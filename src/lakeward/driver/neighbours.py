@@ -1,0 +1,77 @@
+"""Is another stream, or the table itself, in the way of a checkpoint? Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lakeward.connectors.iceberg import position as positions
+from lakeward.connectors.iceberg.position import Position
+from lakeward.driver.layout import Checkpoint
+from lakeward.driver.preflight import Finding, Verdict
+
+
+def sharing(stream: str, folder: str, others: Mapping[str, str]) -> Verdict | None:
+    """Two streams on one folder: each would take the other's batches for its own.
+
+    Args:
+        folder: this stream's checkpoint.
+        others: declared stream -> its checkpoint.
+    """
+    same = sorted(name for name, place in others.items() if name != stream and _plain(place) == _plain(folder))
+    if not same:
+        return None
+    return Verdict(
+        Finding.SHARED,
+        f"Streams {stream} and {', '.join(same)} have one checkpoint",
+        f"{folder} is recorded for both: each would plan its batches from the other's offsets",
+        f"lakeward streams recover {stream}   gives it a checkpoint of its own, from its table's position",
+    )
+
+
+def nested(stream: str, folder: str, table: str, location: str) -> Verdict | None:
+    """A checkpoint below a table's folder is orphan files to whoever cleans the table."""
+    if not _plain(folder).startswith(_plain(location) + "/"):
+        return None
+    return Verdict(
+        Finding.NESTED,
+        f"The checkpoint of stream {stream} stands inside table {table}",
+        f"{folder} is below {location}: whoever removes the table's orphan files removes the checkpoint",
+        f"let checkpoints: of the deployment point elsewhere, then: lakeward streams recover {stream}",
+    )
+
+
+def renamed(
+    stream: str,
+    checkpoint: Checkpoint,
+    table: str,
+    landed: Mapping[str, Position],
+    declared: Mapping[str, str],
+    topic_ids: Mapping[str, str],
+) -> Verdict | None:
+    """A stream under a new id would land again what the table has under the old one.
+
+    Args:
+        checkpoint: only one that is new begins from the start.
+        landed: the other streams' positions in the table.
+        declared: the streams that are declared; one of these that reads the same topics is another stream.
+        topic_ids: topic -> id, of this stream's sources.
+    """
+    if not checkpoint.empty:
+        return None
+    for name, position in sorted(landed.items()):
+        same = sorted(topic for topic, known in position.topic_ids.items() if topic_ids.get(topic) == known)
+        if name in declared or not same:
+            continue
+        return Verdict(
+            Finding.RENAMED,
+            f"Table {table} holds {', '.join(same)} already, landed by stream {name}",
+            f"{name} is declared nowhere any more, and {stream} would land the same records again from the start "
+            f"({position.totals.landed:,} rows up to seq {position.seq})",
+            f"call it {name} again (id: {name} in its file); or, if both are meant: lakeward sql --write "
+            f"\"ALTER TABLE lake.{table} UNSET TBLPROPERTIES ('{positions.key(name)}')\"",
+        )
+    return None
+
+
+def _plain(place: str) -> str:
+    return place.removeprefix("file://").rstrip("/")

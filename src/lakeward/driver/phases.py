@@ -1,0 +1,30 @@
+"""Where the time of a batch goes, and how large its state is, from Spark's report and our own clocks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lakeward.driver.batch import Done
+
+
+def of(progress: Mapping[str, Any], done: Done) -> dict[str, float]:
+    """Phase -> seconds: Spark's names (`addBatch` holds all of ours), and `stage` and `publish` of the landing."""
+    spark = {str(name): round(int(millis) / 1000, 3) for name, millis in (progress.get("durationMs") or {}).items()}
+    ours = {"stage": done.outcome.stage_ms, "publish": done.outcome.publish_ms}
+    return spark | {name: round(millis / 1000, 3) for name, millis in ours.items() if millis}
+
+
+def state_of(progress: Mapping[str, Any]) -> dict[str, int]:
+    """Rows and bytes over all state stores of a query."""
+    operators = progress.get("stateOperators") or []
+
+    def summed(*names: str) -> int:
+        return sum(int(each.get(name, 0) or 0) for each in operators for name in names)
+
+    metrics = [each.get("customMetrics") or {} for each in operators]
+    return {
+        "rows": summed("numRowsTotal"),
+        "bytes": summed("memoryUsedBytes"),
+        "disk_bytes": sum(int(each.get("rocksdbSstFileSize", 0) or 0) for each in metrics),
+    }

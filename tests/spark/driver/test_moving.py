@@ -1,0 +1,241 @@
+"""Positions that a person moved: a real query goes on exactly there, under a new checkpoint."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection
+
+from lakeward.backends.local import LocalBackend
+from lakeward.connectors.iceberg import audit as auditing
+from lakeward.connectors.iceberg import catalog, position
+from lakeward.control.operations import ground
+from lakeward.control.operations.act import Act
+from lakeward.control.operations.adopting import Import
+from lakeward.control.operations.operator import Operator
+from lakeward.control.operations.recover import Recover
+from lakeward.control.operations.request import Approval, Operation, Plan, Request
+from lakeward.control.operations.waiting import Waiting
+from lakeward.errors import Blocked, Refused
+from lakeward.registry import generations, operations, streams
+from lakeward.registry.engine import connect, migrate
+from lakeward.spec.stream import StreamSpec
+
+Registry = Callable[[], AbstractContextManager[Connection]]
+
+
+@pytest.fixture
+def registry(postgres: Any, database: str) -> Registry:
+    url = postgres.url(database)
+    migrate(url, postgres.pgpass)
+    return lambda: connect(url, postgres.pgpass)
+
+
+@pytest.fixture
+def operator(lab: Any, registry: Registry) -> Operator:
+    nothing = LocalBackend(lab.runtime.drivers, wrapper=("/bin/true",))  # the queries run in this process
+    return Operator(registry, lab.runtime, author="ann", holder="a test", backend=nothing)
+
+
+def deployed(registry: Registry, document: dict[str, Any], checkpoint: str) -> None:
+    with registry() as connection:
+        streams.accept(connection, document["id"], generation=1, driver="d")
+        generations.add(
+            connection, stream=document["id"], generation=1, spec=StreamSpec.model_validate(document).document(),
+            digest="d", sql=None, code={}, versions={}, author="ann", checkpoint=checkpoint,
+        )  # fmt: skip
+
+
+def approved(operator: Operator, request: Request) -> tuple[Plan, Request]:
+    plan = operator.plan(request)
+    return plan, replace(request, approval=Approval("bob", plan.key))
+
+
+def accepted(registry: Registry, stream: str, wanted: Any) -> Any:
+    """What a driver would run now."""
+    with registry() as connection:
+        kept = generations.get(connection, stream, streams.get(connection, stream).generation)
+    assert kept is not None
+    return replace(wanted, generation=kept.generation, checkpoint=kept.checkpoint)
+
+
+def go_on(lab: Any, wanted: Any, rows: int) -> None:
+    running = lab.starter().start(wanted)
+    lab.started.append(running)
+    lab.until(f"{rows} rows", lambda: len(lab.rows()) >= rows)
+    assert running.stop(60)
+
+
+def late(operator: Operator, act: Act[Any], plan: Plan) -> str:
+    """Carry a plan out although things may have moved since."""
+    with operator.connect() as connection:
+        ticket = operations.begin(
+            connection, act.stream, act.operation.value, author="ann", holder="a test", token="t", comment=""
+        )
+    try:
+        return str(act.do(plan, Waiting(operator, ticket)))
+    finally:
+        with operator.connect() as connection:
+            operations.end(connection, ticket, "refused", "a test")
+
+
+def landed_by_somebody(operator: Operator, document: dict[str, Any]) -> None:
+    """A driver nobody knew of lands one more batch."""
+    found = ground.of(operator, StreamSpec.model_validate(document), "looked at")
+    assert found.position is not None
+    found.write(found.position.model_copy(update={"seq": found.position.seq + 1, "attempt": "q/9/x"}))
+
+
+def landing(lab: Any, topic: str, rows: int) -> dict[str, Any]:
+    """The spec of a stream that has landed so many rows and was stopped."""
+    document = {**lab.spec(topic), "lineage": "rows"}
+    lab.produce(topic, [{"n": n, "s": "a"} for n in range(rows)])
+    lab.run(document, rows)
+    return document
+
+
+def add_partition(lab: Any, topic: str, count: int) -> None:
+    from confluent_kafka.admin import AdminClient, NewPartitions
+
+    admin = AdminClient({"bootstrap.servers": lab.kafka.bootstrap})
+    admin.create_partitions([NewPartitions(topic, count)])[topic].result(30)
+
+
+def test_a_recovery_goes_on_at_the_position_with_partitions_that_came_meanwhile(
+    lab: Any, registry: Registry, operator: Operator
+) -> None:
+    topic = lab.topic()
+    document = landing(lab, topic, 5)
+    wanted = lab.wanted(document)
+    shutil.rmtree(wanted.checkpoint)
+    with pytest.raises(Blocked, match="lakeward streams recover"):
+        lab.starter().start(wanted)
+    add_partition(lab, topic, 2)
+    lab.produce(topic, [{"n": n, "s": "b"} for n in range(5, 8)])
+    deployed(registry, document, wanted.checkpoint)
+    request = Request(Operation.RECOVER, document["id"], wait=False)
+
+    planned = operator.dry_run(request)
+    assert planned.result == "skipped"
+    operator.run(request)
+
+    again = accepted(registry, document["id"], wanted)
+    assert (again.generation, again.checkpoint) == (2, planned.plan.data["checkpoint"] if planned.plan else None)
+    go_on(lab, again, 8)
+    assert sorted(row["_kafka_offset"] for row in lab.rows()) == list(range(8))
+    with pytest.raises(Refused, match="streams stop"):
+        operator.run(request)
+
+
+def test_a_recovery_whose_position_moved_since_it_was_planned_changes_nothing(
+    lab: Any, registry: Registry, operator: Operator
+) -> None:
+    document = landing(lab, lab.topic(), 3)
+    deployed(registry, document, lab.wanted(document).checkpoint)
+    act = Recover(operator, Request(Operation.RECOVER, document["id"], wait=False))
+    plan = act.plan()
+    landed_by_somebody(operator, document)
+    before = ground.of(operator, StreamSpec.model_validate(document), "looked at").raw
+    with pytest.raises(Refused, match="its position moved meanwhile"):
+        late(operator, act, plan)
+    assert ground.of(operator, StreamSpec.model_validate(document), "looked at").raw == before
+
+
+def test_a_poisoned_batch_that_was_skipped_is_passed_and_the_audit_accounts_for_it(
+    lab: Any, registry: Registry, operator: Operator
+) -> None:
+    from pyiceberg.catalog import load_catalog
+
+    topic = lab.topic()
+    document = {
+        **lab.spec(topic),
+        "lineage": "rows",
+        "transform": {"sql": "SELECT *, 12 / n AS share FROM source"},
+    }
+    lab.produce(topic, [{"n": n} for n in (1, 2, 3)])
+    lab.run(document, 3)
+    lab.produce(topic, [{"n": 0}])
+    assert "DIVIDE_BY_ZERO" in str(lab.fail(document))
+    wanted = lab.wanted(document)
+    failed = max(int(file.name) for file in Path(wanted.checkpoint, "offsets").iterdir() if file.name.isdigit())
+    deployed(registry, document, wanted.checkpoint)
+    with registry() as connection:
+        streams.block(connection, document["id"], {"reason": "poison", "what": "", "next": "", "batch": failed})
+
+    request = Request(Operation.SKIP_BATCH, document["id"], comment="junk", batch=failed, wait=False)
+    plan, request = approved(operator, request)
+    assert plan.data["skipped"] == 1
+    operator.run(request)
+
+    lab.produce(topic, [{"n": 4}])
+    lab.started.clear()  # what failed is over
+    go_on(lab, accepted(registry, document["id"], wanted), 4)
+    assert sorted(row["n"] for row in lab.rows()) == [1, 2, 3, 4]
+    lake = load_catalog("lake", **catalog.pyiceberg_properties(lab.runtime.lake, lab.runtime.pgpass))
+    table = lake.load_table(f"{lab.namespace}.t")
+    at = position.parse(table.properties[position.key(document["id"])], document["id"], "t")
+    found = auditing.audit(table, document["id"], at)
+    assert (at.totals.skipped, found.skipped, found.missing, found.duplicates) == (1, 1, 0, 0)
+
+
+def test_a_reset_back_reads_again_just_what_it_said(lab: Any, registry: Registry, operator: Operator) -> None:
+    document = landing(lab, lab.topic(), 3)
+    wanted = lab.wanted(document)
+    deployed(registry, document, wanted.checkpoint)
+    request = Request(Operation.RESET, document["id"], comment="again", to="earliest", duplicates=3, wait=False)
+    plan, request = approved(operator, request)
+    assert (plan.data["read_again"], plan.data["duplicates"]) == (3, 3)
+    operator.run(request)
+    go_on(lab, accepted(registry, document["id"], wanted), 6)
+    assert sorted(row["_kafka_offset"] for row in lab.rows()) == [0, 0, 1, 1, 2, 2]
+
+
+def test_a_native_query_is_taken_over_where_it_stopped(lab: Any, registry: Registry, operator: Operator) -> None:
+    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+
+    topic = lab.topic()
+    lab.produce(topic, [{"n": n, "s": "old"} for n in range(5)])
+    value = F.from_json(F.col("value").cast("string"), "n INT, s STRING")
+    rows = (
+        lab.spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", lab.kafka.bootstrap)
+        .option("subscribe", topic)
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", "2")
+        .load()
+        .select(
+            value["n"].alias("n"), value["s"].alias("s"), F.col("topic").alias("_kafka_topic"),
+            F.col("partition").alias("_kafka_partition"), F.col("offset").alias("_kafka_offset"),
+            F.col("timestamp").alias("_kafka_timestamp"), F.current_timestamp().alias("_ingested_at"),
+        )
+    )  # fmt: skip
+    old = f"{lab.folder}/old"
+    query = (
+        rows.writeStream.option("checkpointLocation", old).trigger(availableNow=True).toTable(f"lake.{lab.namespace}.t")
+    )
+    assert query.awaitTermination(300)
+    document = {**lab.spec(topic), "lineage": "rows"}
+    wanted = lab.wanted(document)
+    deployed(registry, document, wanted.checkpoint)
+
+    request = Request(Operation.IMPORT, document["id"], folder=old)
+    planned = operator.plan(request)
+    outcome = operator.run(request)
+    with pytest.raises(Refused, match="meanwhile"):
+        late(operator, Import(operator, request), planned)
+    assert outcome.plan is not None
+    assert outcome.plan.data["equality"].startswith("proved: all 5 records")
+
+    lab.produce(topic, [{"n": n, "s": "new"} for n in range(5, 8)])
+    back = Import(operator, Request(Operation.IMPORT, document["id"], undo=True))
+    undo = back.plan()
+    go_on(lab, wanted, 8)
+    assert sorted(row["_kafka_offset"] for row in lab.rows()) == list(range(8))
+    with pytest.raises(Refused, match="no import"):
+        late(operator, back, undo)

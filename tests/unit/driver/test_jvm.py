@@ -1,0 +1,88 @@
+"""In which words a JVM died, seen on real processes."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from lakeward.driver import dumps, jvm
+from lakeward.driver.jvm import Jvm
+from lakeward.streams.failures import Cause, FailureClass, judge
+
+
+def _ended(code: str, printed: Path) -> Jvm:
+    with printed.open("wb") as sink:
+        process = subprocess.Popen([sys.executable, "-c", code], stdout=sink, stderr=sink)
+    process.wait(30)
+    return Jvm(process, printed, lambda: "")
+
+
+@pytest.mark.parametrize(
+    ("code", "words", "cause"),
+    [
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "was killed by signal 9", Cause.JVM),
+        ("raise SystemExit(1)", "ended with exit code 1", Cause.JVM),
+        # What HotSpot prints with -XX:+ExitOnOutOfMemoryError, and its exit code.
+        ("print('Terminating due to java.lang.OutOfMemoryError: Java heap space'); raise SystemExit(3)",
+         "Java heap space", Cause.OUT_OF_MEMORY),
+        ("raise SystemExit(3)", "ran out of memory", Cause.OUT_OF_MEMORY),
+    ],
+)  # fmt: skip
+def test_a_dead_jvm_ends_in_a_named_class(tmp_path: Path, code: str, words: str, cause: Cause) -> None:
+    said = _ended(code, tmp_path / "stdout.log").gone()
+    assert said is not None
+    assert words in said
+    assert judge(text=said).cause is cause
+    assert judge(text=said).failure_class is FailureClass.INFRA
+
+
+def test_a_living_one_is_not_dead_and_somebody_elses_is_not_judged(tmp_path: Path) -> None:
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    assert Jvm(process, tmp_path / "x", lambda: "").gone() is None
+    assert Jvm(process, tmp_path / "x", lambda: "").gone(wait_s=0.01) is None
+    process.communicate(b"\n", 30)
+    assert Jvm(process, tmp_path / "none", lambda: "").gone() is not None
+    assert Jvm(None, tmp_path / "x", lambda: "").gone() is None
+
+
+def test_a_jvm_that_answers_nobody_is_asked_to_print_its_threads_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jvm, "DUMP_S", 0.05)
+    code = "import signal; signal.signal(signal.SIGQUIT, signal.SIG_DFL); print('ready', flush=True); input()"
+    process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline()
+    stuck = threading.Event()
+    said = Jvm(process, tmp_path / "stdout.log", lambda: str(stuck.wait())).threads()
+    assert "no answer" in said
+    assert process.wait(30) == -signal.SIGQUIT
+    stuck.set()
+    process.communicate()
+
+
+def test_a_dump_holds_both_sides_and_old_ones_go(tmp_path: Path) -> None:
+    living = Jvm(None, tmp_path / "x", lambda: "the JVM's threads")
+    for number in range(dumps.KEPT + 3):
+        written = Path(dumps.write(tmp_path, f"s-{number:02}", living))
+    text = written.read_text()
+    assert "the JVM's threads" in text
+    assert "test_a_dump_holds_both_sides" in text, "Python's own stacks"
+    assert len(list((tmp_path / dumps.FOLDER).iterdir())) == dumps.KEPT
+
+
+def test_a_dump_that_cannot_be_written_keeps_nobody_from_what_follows(tmp_path: Path) -> None:
+    (tmp_path / dumps.FOLDER).touch()  # no folder can be made here, as on a full disk
+    assert "not there" in dumps.write(tmp_path, "s", Jvm(None, tmp_path / "x", lambda: ""))
+
+
+def test_a_jvm_that_cannot_print_its_threads_says_so(tmp_path: Path) -> None:
+    def broken() -> str:
+        raise ConnectionRefusedError("the gateway is gone")
+
+    assert "ConnectionRefusedError: the gateway is gone" in Jvm(None, tmp_path / "x", broken).threads()
