@@ -7,6 +7,7 @@ embedded broker. The folder's name is the digest of the list, so another version
 
 from __future__ import annotations
 
+from lakeward.jars import archive
 from lakeward.jars.check import verify
 from lakeward.jars.ivy import ensure, fetch
 from lakeward.jars.java import Java, find_java
@@ -14,6 +15,7 @@ from lakeward.jars.places import folder, kafka_classpath, pyspark_jars, spark_cl
 
 __all__ = [
     "Java",
+    "archive",
     "ensure",
     "fetch",
     "find_java",

@@ -1,4 +1,7 @@
-"""`python -m lakeward.jars`: fetch what is missing and verify all. With `pin`: rewrite `jars.sha256` after a change."""
+"""`python -m lakeward.jars`: fetch what is missing, verify all, make the class archive.
+
+With `pin`: rewrite `jars.sha256` after a change.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from lakeward.errors import LakewardError
-from lakeward.jars import check, ivy
+from lakeward.jars import archive, check, ivy
 
 
 def _say(text: str) -> None:
@@ -21,6 +24,7 @@ def main(arguments: list[str]) -> int:
             return _pin()
         at = ivy.ensure(lambda name: _say(f"  {name}"))
         _say(f"{len(check.listed())} jars verified in {at}")
+        archive.ensure(_say)
     except LakewardError as error:
         _say(str(error))
         return error.exit_code

@@ -41,7 +41,7 @@ def find_java(environ: Mapping[str, str] | None = None) -> Java:
         Unhealthy: there is none, it does not run, or it is older than 17; `next` is the command for this platform.
     """
     env = os.environ if environ is None else environ
-    found = _candidate(env)
+    found = locate(env)
     if found is None:
         raise Unhealthy(
             "Java is missing",
@@ -78,7 +78,8 @@ def install_command(system: str | None = None, which: Callable[[str], str | None
     return "install Java 17 from https://adoptium.net and set JAVA_HOME to it"
 
 
-def _candidate(env: Mapping[str, str]) -> Path | None:
+def locate(env: Mapping[str, str]) -> Path | None:
+    """The `java` that would be run, found without running it."""
     home = env.get("JAVA_HOME")
     if home and os.access(Path(home) / "bin" / "java", os.X_OK):
         return Path(home) / "bin" / "java"

@@ -1,0 +1,87 @@
+"""The class archive: Spark's classes loaded once, kept in a file every later JVM maps into its memory.
+
+Half of the CPU of a starting driver goes into reading and verifying classes from nearly 300 jars. Java's class data
+sharing (JEP 350) keeps the result: `training` runs Spark once with what drivers do, Java writes the archive when it
+ends. Java checks names, sizes and times of all jars when it maps an archive and goes on without one that does not
+fit, so an archive can make a start faster or do nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from lakeward.jars import places
+from lakeward.jars.java import locate
+
+TRAINING_S = 600
+# Java would tell on stdout why it does not use an archive; drivers' logs and `-o json` have no place for that.
+QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
+
+
+def file(at: Path | None = None) -> Path:
+    """Where the archive of this Java, this pyspark and these jars is, or would be: it goes with the environment.
+
+    Args:
+        at: the folder of Lakeward's Spark jars; default: this machine's.
+    """
+    java = locate(os.environ)
+    said = [] if java is None else [str(java.resolve())]
+    release = [] if java is None else [java.resolve().parents[1] / "release"]  # Java's own version file
+    for jar in (*release, *places.spark_classpath(at), *sorted(places.pyspark_jars().glob("*.jar"))):
+        status = jar.stat()
+        said.append(f"{jar} {status.st_size} {int(status.st_mtime)}")
+    digest = hashlib.sha256("\n".join(said).encode()).hexdigest()[:16]
+    return Path(sys.prefix) / "share" / "lakeward" / f"spark-{digest}.jsa"
+
+
+def options(at: Path | None = None) -> list[str]:
+    """JVM options that use the archive; none if there is none.
+
+    Only for a JVM whose class path begins with `places.spark_classpath()`: `spark.driver.extraClassPath`.
+    """
+    archive = file(at)
+    return [f"-XX:SharedArchiveFile={archive}", "-Xshare:auto", *QUIET] if archive.is_file() else []
+
+
+def ensure(progress: Callable[[str], None] = lambda line: None) -> Path | None:
+    """Make the archive unless it is there. None, and a line of progress why, where it cannot be made: all works
+    without it, only slower."""
+    archive = file()
+    if archive.is_file():
+        return archive
+    try:
+        archive.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=archive.parent, prefix=".training-") as folder:
+            progress("preparing Spark's classes for faster starts, once (a minute or two)")
+            fresh = Path(folder) / archive.name
+            train(Path(folder), fresh)
+            for old in archive.parent.glob("spark-*.jsa"):
+                old.unlink()
+            fresh.replace(archive)
+    except (OSError, subprocess.SubprocessError) as error:
+        progress(f"Spark starts slower here: its class archive could not be made ({error})")
+        return None
+    return archive
+
+
+def train(folder: Path, archive: Path) -> None:
+    """Run the training in a process of its own.
+
+    Raises:
+        OSError: it did not leave an archive.
+        subprocess.TimeoutExpired: it took longer than `TRAINING_S`.
+    """
+    command = [sys.executable, "-m", "lakeward.jars.training", str(folder), str(archive)]
+    environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=TRAINING_S, check=False, cwd=folder
+    )
+    if done.returncode != 0 or not archive.is_file():
+        last = [line for line in done.stderr.splitlines() if line.strip()][-1:]
+        raise OSError(f"training ended with exit code {done.returncode}: {''.join(last)[:300]}")
