@@ -84,3 +84,6 @@ class Backend(Protocol):
 
     def kill(self, job: Job) -> bool:
         """End at once whatever is left of a job. True if nothing is left."""
+
+    def dump(self, job: Job) -> str | None:
+        """Write down what the threads of a job do, beside its log; where, None if it could not be had. Never raises."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -35,16 +35,23 @@ def boot_id() -> str:
 
 def start_ticks(pid: int) -> float | None:
     """When a process started: clock ticks since boot on Linux (untouched by changes of the wall clock), or None."""
-    stat = Path(f"/proc/{pid}/stat")
+    return _look(pid)[0]
+
+
+def _look(pid: int) -> tuple[float | None, bool]:
+    """When a process started (None: there is none), and whether it is a zombie."""
     try:
-        # The name in parentheses may hold anything, blanks and parentheses too.
-        return float(stat.read_text().rsplit(")", 1)[1].split()[19])
+        with open(f"/proc/{pid}/stat", "rb") as stat:  # noqa: PTH123  # asked a thousand times a pass: Path costs more
+            # The name in parentheses may hold anything, blanks and parentheses too.
+            fields = stat.read().rsplit(b")", 1)[1].split()
+        return float(fields[19]), fields[0] in (b"Z", b"X", b"x")
     except (OSError, IndexError):
         pass
     try:
-        return float(psutil.Process(pid).create_time())
+        process = psutil.Process(pid)
+        return float(process.create_time()), _zombie(pid)
     except psutil.Error:
-        return None
+        return None, False
 
 
 def of(pid: int) -> dict[str, Any]:
@@ -59,31 +66,51 @@ def of(pid: int) -> dict[str, Any]:
     return {"pid": pid, "start_time": started, "boot_id": boot_id(), "host": host()}
 
 
-def life(handle: Mapping[str, Any]) -> Life:
-    """What is left of a process and its group."""
+def rebooted(handle: Mapping[str, Any]) -> bool:
+    """Whether this machine was started anew since the process ran on it."""
+    return handle.get("host") == host() and handle.get("boot_id", boot_id()) != boot_id()
+
+
+def life(handle: Mapping[str, Any], groups: Callable[[], Mapping[int, Sequence[int]]] | None = None) -> Life:
+    """What is left of a process and its group.
+
+    Args:
+        groups: gives the process groups of this machine, for who asks about many processes at once.
+    """
     if handle.get("host") != host():
         return Life.UNKNOWN
-    if handle["boot_id"] != boot_id():
-        return Life.GONE  # the machine was started anew
+    if rebooted(handle):
+        return Life.GONE
     pid = int(handle["pid"])
-    started = start_ticks(pid)
+    started, zombie = _look(pid)
     if started is not None and abs(started - float(handle["start_time"])) > _SAME_START_S:
         return Life.GONE  # the pid belongs to another: Linux gives no pid away that is still a group's
-    if started is not None and not _zombie(pid):
+    if started is not None and not zombie:
         return Life.ALIVE
-    return Life.REMNANT if group(pid) else Life.GONE
+    members = groups().get(pid, ()) if groups is not None else _groups(only=pid).get(pid, ())
+    return Life.REMNANT if any(not _zombie(member) for member in members) else Life.GONE
 
 
 def group(pid: int) -> list[int]:
     """The living members of the process group led by `pid`, the leader itself among them."""
-    members = []
-    for other in psutil.pids():
+    return [member for member in _groups(only=pid).get(pid, ()) if not _zombie(member)]
+
+
+def groups() -> Mapping[int, Sequence[int]]:
+    """Every process group of this machine with its members, zombies too; read once, it serves many questions."""
+    return _groups()
+
+
+def _groups(only: int | None = None) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for pid in psutil.pids():
         try:
-            if os.getpgid(other) == pid and not _zombie(other):
-                members.append(other)
+            leader = os.getpgid(pid)
         except (ProcessLookupError, PermissionError):
             continue
-    return members
+        if only is None or leader == only:
+            found.setdefault(leader, []).append(pid)
+    return found
 
 
 def signal_group(handle: Mapping[str, Any], number: int) -> bool:

@@ -20,12 +20,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from lakeward.backends import identity
+from lakeward.backends import identity, threads
 from lakeward.backends.base import Job, Known, Life
 from lakeward.errors import DependencyDown, LakewardError
 from lakeward.runtime import Launch
@@ -51,6 +52,9 @@ class LocalBackend:
         """`drivers`: folder of all launches. `wrapper`: a program that runs another one, put before the driver's."""
         self.drivers = drivers
         self._command = (*wrapper, sys.executable, "-m", "lakeward.driver")
+        self._dead: dict[Path, Job] = {}
+        self._launches: dict[Path, tuple[str, str]] = {}
+        self._handles: dict[Path, dict[str, Any]] = {}
 
     @classmethod
     def of_environment(cls, drivers: Path) -> LocalBackend:
@@ -112,6 +116,13 @@ class LocalBackend:
         identity.signal_group(job.handle, signal.SIGKILL)
         return self._gone(job.handle, within_s=5.0)
 
+    def dump(self, job: Job) -> str | None:
+        """The threads of the driver and of the JVM below it, into a file of the launch's folder."""
+        if job.handle is None or identity.life(job.handle) is not Life.ALIVE:
+            return None
+        written = threads.write(int(job.handle["pid"]), Path(job.log))
+        return None if written is None else str(written)
+
     def _gone(self, handle: Mapping[str, Any], *, within_s: float) -> bool:
         deadline = time.monotonic() + within_s
         while True:
@@ -124,6 +135,7 @@ class LocalBackend:
 
     def _launched(self) -> Iterator[Job]:
         lines: dict[str, int] | None = None
+        groups = cache(identity.groups)  # one look at the machine for all launches
         try:
             files = sorted(self.drivers.glob("*/*/launch.json"))
         except OSError as error:
@@ -134,19 +146,43 @@ class LocalBackend:
             ) from error
         for file in files:
             folder = file.parent
-            try:
-                launch = Launch.read(file)
-            except (OSError, ValueError):
+            if folder in self._dead:
+                yield self._dead[folder]
+                continue
+            launch = self._launch(file)
+            if launch is None:
                 continue  # half written by a starter that died before it started anything
-            handle = _read(folder / "process.json")
+            driver, token = launch
+            handle = self._handle(folder)
             if handle is None:
                 lines = _by_launch_file() if lines is None else lines
                 pid = lines.get(str(file))
                 handle = _identity(pid) if pid else None
-            life = Life.GONE if handle is None else identity.life(handle)
-            yield Job(
-                launch.driver, launch.token, life, handle, identity.host(), str(folder), _read(folder / "exit.json")
-            )
+            life = Life.GONE if handle is None else identity.life(handle, groups)
+            last = None if life is Life.ALIVE else _read(folder / "exit.json")
+            job = Job(driver, token, life, handle, identity.host(), str(folder), last)
+            if life is Life.GONE and handle is not None:
+                self._dead[folder] = job  # nothing of it comes back: its last words are its last
+            yield job
+
+    def _launch(self, file: Path) -> tuple[str, str] | None:
+        """Driver and token of a launch file, which is written once."""
+        if file not in self._launches:
+            try:
+                launch = Launch.read(file)
+            except (OSError, ValueError):
+                return None
+            self._launches[file] = (launch.driver, launch.token)
+        return self._launches[file]
+
+    def _handle(self, folder: Path) -> dict[str, Any] | None:
+        """The identity written beside a launch, once."""
+        if folder not in self._handles:
+            found = _read(folder / "process.json")
+            if found is None:
+                return None
+            self._handles[folder] = found
+        return self._handles[folder]
 
     def _tidy(self, driver: str, *, keep: Path) -> None:
         """Remove all but the newest folders of dead launches."""
@@ -158,6 +194,7 @@ class LocalBackend:
             for file in sorted(folder.rglob("*"), reverse=True):
                 file.rmdir() if file.is_dir() and not file.is_symlink() else file.unlink(missing_ok=True)
             folder.rmdir()
+            self._dead.pop(folder, None)
 
 
 def _reap() -> None:

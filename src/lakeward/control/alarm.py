@@ -1,7 +1,8 @@
 """Alarm: says, cheaply and often, whether a reconcile pass would have something to do now.
 
-It decides with the same pure functions as the pass itself and changes nothing. What it said once it repeats only
-when it changed, or after `AGAIN_S` if it still holds: whoever heard it may have died.
+It decides with the same pure functions as the pass itself and changes nothing, but for one thing no pass can say: that
+none has succeeded for too long. What it said once it repeats only when it changed, or after `AGAIN_S` if it still
+holds: whoever heard it may have died.
 """
 
 from __future__ import annotations
@@ -9,11 +10,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from sqlalchemy import Connection
+
 from lakeward.backends.base import Backend
-from lakeward.control import look
+from lakeward.control import deadman, look
 from lakeward.control.calm import Calm
+from lakeward.control.incidents import RECONCILE, STREAMS
 from lakeward.control.look import Connect, Facts, Found
 from lakeward.errors import DependencyDown
+from lakeward.registry import incidents
 from lakeward.runtime import Runtime
 from lakeward.streams.health import SETTLED, TROUBLE, State
 from lakeward.streams.reconcile import plan
@@ -35,7 +40,8 @@ class Alarm:
         """What should be dealt with now, in sentences; empty when nothing should, or when it was said already."""
         try:
             with self._connect() as connection:
-                facts = look.read(connection)
+                facts = look.read(connection, whole=False)
+                missed = self._missed(connection)
         except DependencyDown:
             Calm(self._runtime.drivers).lost()
             return []
@@ -43,6 +49,7 @@ class Alarm:
         calm = Calm(self._runtime.drivers).answered(server_up_s=facts.answering_s)
         reasons = [f"{item.driver}: {item.reason}" for item in plan(look.world(facts, found, calm)).acts]
         reasons += self._edges(facts, found)
+        reasons += [missed] if missed is not None else []
         now = self._clock()
         said = tuple(sorted(reasons))
         if not said or (said == self._said and now - self._at < AGAIN_S):
@@ -51,6 +58,14 @@ class Alarm:
             return []
         self._said, self._at = said, now
         return reasons
+
+    def _missed(self, connection: Connection) -> str | None:
+        """Whether passes stay away; that is an incident, which the next successful pass closes."""
+        missed = deadman.look(connection)
+        if missed is None or (RECONCILE, STREAMS) in incidents.open_ones(connection):
+            return missed
+        incidents.opened(connection, RECONCILE, STREAMS, missed[:1].upper() + missed[1:], next=deadman.NEXT)
+        return missed
 
     def _edges(self, facts: Facts, found: Found) -> list[str]:
         """Words that changed in a way people care about: into trouble, out of it, or settled after a start."""

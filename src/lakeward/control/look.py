@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 
+import structlog
 from sqlalchemy import Connection, func, select
 
 from lakeward.backends.base import Backend, Job, Known, Life
 from lakeward.errors import DependencyDown
-from lakeward.registry import drivers, generations, leases, observations, operations, restarts, streams
+from lakeward.registry import drivers, generations, incidents, leases, observations, operations, restarts, streams
 from lakeward.registry.drivers import Driver
 from lakeward.registry.generations import Generation
+from lakeward.registry.incidents import Incident
 from lakeward.registry.leases import Lease
 from lakeward.registry.observations import Observation
 from lakeward.registry.restarts import Restart
@@ -21,6 +24,9 @@ from lakeward.registry.streams import Stream
 from lakeward.spec.stream import Limits
 from lakeward.streams.health import Sight, Verdict, verdict
 from lakeward.streams.reconcile import World
+from lakeward.streams.stuck import stuck
+
+log = structlog.get_logger(__name__)
 
 Found = Sequence[Job] | None
 """What a backend answered; None when it could not be asked."""
@@ -47,6 +53,38 @@ class Facts:
     asked: Mapping[str, datetime]
     now: datetime
     answering_s: float
+    incidents: Mapping[tuple[str, str], Incident] = field(default_factory=dict)
+
+    @cached_property
+    def hosted(self) -> dict[str, list[Stream]]:
+        """Driver -> its streams."""
+        found: dict[str, list[Stream]] = {}
+        for stream in self.streams:
+            found.setdefault(stream.driver, []).append(stream)
+        return found
+
+    @cached_property
+    def by_id(self) -> dict[str, Stream]:
+        """Stream by its id."""
+        return {stream.id: stream for stream in self.streams}
+
+    @cached_property
+    def down(self) -> dict[str, str]:
+        """Stream -> the dependency of it that does not answer, in words; from the open incidents."""
+        found: dict[str, str] = {}
+        for (kind, _), incident in self.incidents.items():
+            if kind == "dependency":
+                for stream in incident.fields.get("streams") or ():
+                    found.setdefault(str(stream), str(incident.fields.get("what") or incident.text))
+        return found
+
+    @property
+    def thrash(self) -> str | None:
+        """Why automatic restarts have stopped, while they have."""
+        incident = self.incidents.get(("thrash", "streams"))
+        if incident is None or datetime.fromisoformat(str(incident.fields["until"])) <= self.now:
+            return None
+        return f"automatic restarts have stopped for a while: {incident.fields['what']}"
 
     def known(self) -> list[Known]:
         """The recorded identities of all drivers."""
@@ -67,24 +105,32 @@ class Facts:
         return max((item for item in found if item is not None), key=lambda item: item.at, default=None)
 
 
-def read(connection: Connection) -> Facts:
-    """Read everything in one transaction."""
+def read(connection: Connection, *, whole: bool = True, before: Facts | None = None) -> Facts:
+    """Read everything in one transaction.
+
+    Args:
+        whole: with the progress reports, which only people look at.
+        before: an earlier look, whose specs are not read again: they never change.
+    """
     rows = streams.all_streams(connection)
     now, up = connection.execute(
         select(func.now(), func.extract("epoch", func.now() - func.pg_postmaster_start_time()))
     ).one()
     return Facts(
         streams=rows,
-        generations=generations.of_streams(connection, {row.id: row.generation for row in rows}),
+        generations=generations.of_streams(
+            connection, {row.id: row.generation for row in rows}, known=before.generations if before else {}
+        ),
         drivers=drivers.all_drivers(connection),
         driver_leases=leases.current(connection, "driver"),
         stream_leases=leases.current(connection, "stream"),
-        observations=observations.latest(connection),
+        observations=observations.latest(connection, whole=whole),
         failures=restarts.newest(connection),
         failures_24h=restarts.count_24h(connection),
         asked=operations.newest_starts(connection),
         now=now,
         answering_s=float(up),
+        incidents=incidents.open_ones(connection),
     )
 
 
@@ -92,7 +138,8 @@ def ask(backend: Backend, facts: Facts) -> Found:
     """What the backend knows; None when it could not be asked."""
     try:
         return backend.find(facts.known())
-    except DependencyDown:
+    except DependencyDown as error:
+        log.warning(f"{error.what}: {error.why}", backend=backend.name)
         return None
 
 
@@ -107,35 +154,66 @@ def world(facts: Facts, found: Found, calm: str | None) -> World:
         asked=facts.asked,
         now=facts.now,
         calm=calm,
+        down=facts.down,
+        thrash=facts.thrash,
+        stuck=_stuck(facts, found),
     )
 
 
 def sight(facts: Facts, found: Found, stream: Stream) -> Sight:
     """Everything known of one stream."""
+    return _sight(facts, _by_launch(found), stream)
+
+
+def _sight(facts: Facts, jobs: Jobs, stream: Stream) -> Sight:
     driver = facts.drivers.get(stream.driver)
+    life, unasked = _life(driver, jobs)
     return Sight(
         stream=stream,
         limits=facts.limits(stream.id),
         driver=driver,
-        process=_life(driver, found),
+        process=life,
         lease=facts.stream_leases.get(stream.id),
         observation=facts.observations.get(stream.id),
         failure=facts.failure(stream),
         now=facts.now,
+        down=facts.down.get(stream.id),
+        unasked=unasked,
+        thrash=facts.thrash,
     )
 
 
 def verdicts(facts: Facts, found: Found) -> dict[str, Verdict]:
     """The word and the sentence of every stream."""
-    return {stream.id: verdict(sight(facts, found, stream)) for stream in facts.streams}
+    jobs = _by_launch(found)
+    return {stream.id: verdict(_sight(facts, jobs, stream)) for stream in facts.streams}
 
 
-def _life(driver: Driver | None, found: Found) -> Life:
+def _stuck(facts: Facts, found: Found) -> dict[str, str]:
+    """Driver -> why it has to be ended although it lives."""
+    jobs = _by_launch(found)
+    judged = {name: stuck(_sight(facts, jobs, stream) for stream in hosted) for name, hosted in facts.hosted.items()}
+    return {name: why for name, why in judged.items() if why is not None}
+
+
+Jobs = Mapping[tuple[str, str], Job] | None
+"""What a backend answered, by driver and token."""
+
+
+def _by_launch(found: Found) -> Jobs:
+    return None if found is None else {(item.driver, item.token): item for item in found}
+
+
+def _life(driver: Driver | None, jobs: Jobs) -> tuple[Life, str]:
+    """What is left of a driver's process; when nobody can say, which part could not be asked."""
     if driver is None:
-        return Life.GONE
-    if found is None:
-        return Life.UNKNOWN
-    job = next((item for item in found if (item.driver, item.token) == (driver.name, driver.token)), None)
+        return Life.GONE, ""
+    if jobs is None:
+        return Life.UNKNOWN, f"the {driver.backend} backend could not be asked"
+    job = jobs.get((driver.name, driver.token))
     if job is None:
-        return Life.UNKNOWN if driver.handle is not None else Life.GONE
-    return Life.GONE if job.life is Life.REMNANT else job.life
+        known = f"the {driver.backend} backend does not know its process any more"
+        return (Life.UNKNOWN, known) if driver.handle is not None else (Life.GONE, "")
+    if job.life is Life.UNKNOWN:
+        return job.life, f"its process runs on host {job.host}, which cannot be asked from here"
+    return (Life.GONE if job.life is Life.REMNANT else job.life), ""

@@ -14,40 +14,31 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 import structlog
-from sqlalchemy import Connection
 
 from lakeward.backends.base import Backend
-from lakeward.backends.local import LocalBackend
-from lakeward.control import look
+from lakeward.control import deadman, incidents, look, proving, tell
 from lakeward.control.act import Actor, Done
 from lakeward.control.calm import Calm
-from lakeward.control.look import Connect, Facts
+from lakeward.control.look import Connect, Facts, Found
+from lakeward.control.operations import abandoned
+from lakeward.control.places import backend_of, registry_of
+from lakeward.control.proving import Proved
+from lakeward.control.tell import Edge
 from lakeward.errors import DependencyDown
-from lakeward.registry import changes, events, leases, operations, streams
-from lakeward.registry.engine import connect as connect_to
+from lakeward.registry import leases, ticks
 from lakeward.runtime import Runtime
 from lakeward.spec.settings import Settings
 from lakeward.streams.health import Verdict
 from lakeward.streams.reconcile import Kill, Plan, plan
-from lakeward.streams.words import count, span
+from lakeward.streams.words import count
 
 log = structlog.get_logger(__name__)
 
 LEASE_TTL = timedelta(seconds=60)
+__all__ = ["Edge", "Summary", "backend_of", "reconcile_once", "registry_of"]
+
 ROUNDS = 4
 """Kill, bury, launch and a look after it: what one death needs."""
-ABANDONED_S = 600.0
-"""A restart nobody finished for this long stopped its stream and died: the stream is started again."""
-
-
-@dataclass(frozen=True)
-class Edge:
-    """A stream's word changed."""
-
-    stream: str
-    before: str
-    after: str
-    why: str
 
 
 @dataclass(frozen=True)
@@ -62,6 +53,7 @@ class Summary:
         held_by: who else was reconciling, so that this pass did nothing; None if it ran.
         calm: why nothing may be launched just now.
         duration_s: how long it took.
+        proved: generations that became stable or were taken back.
     """
 
     done: tuple[Done, ...] = ()
@@ -71,6 +63,7 @@ class Summary:
     held_by: str | None = None
     calm: str | None = None
     duration_s: float = 0.0
+    proved: tuple[Proved, ...] = ()
 
     @property
     def launched(self) -> list[str]:
@@ -86,19 +79,9 @@ class Summary:
         for verdict in self.states.values():
             words[verdict.state.value] = words.get(verdict.state.value, 0) + 1
         seen = ", ".join(f"{number} {word}" for word, number in sorted(words.items())) or "none is deployed"
-        acts = "; ".join(item.text for item in self.done) or "nothing had to be done"
+        told = [*(item.text for item in self.done), *(f"{item.stream}: {item.text}" for item in self.proved)]
+        acts = "; ".join(told) or "nothing had to be done"
         return f"Looked at {count(len(self.states), 'stream')} in {self.duration_s:.1f} s: {seen}; {acts}"
-
-
-def registry_of(runtime: Runtime) -> Connect:
-    """Opens transactions on the registry of a runtime."""
-    url = runtime.registry_url_file.read_text().strip()
-    return lambda: connect_to(url, runtime.pgpass)
-
-
-def backend_of(runtime: Runtime) -> Backend:
-    """The backend of this deployment."""
-    return LocalBackend.of_environment(runtime.drivers)
 
 
 def reconcile_once(
@@ -158,12 +141,14 @@ def _pass(actor: Actor, calm: Calm, begun: float) -> Summary:
     done: list[Done] = []
     decided = Plan()
     why_calm: str | None = None
-    for _ in range(ROUNDS):
-        with actor.connect() as connection:
-            _finish_restarts(connection)
-            facts = look.read(connection)
+    with actor.connect() as connection:
+        abandoned.finish(connection)
+    facts, found = _surroundings(actor)
+    for turn in range(ROUNDS):
+        if turn:
+            facts, found = _look(actor, facts)
         why_calm = calm.answered(server_up_s=facts.answering_s)
-        decided = plan(look.world(facts, look.ask(actor.backend, facts), why_calm))
+        decided = plan(look.world(facts, found, why_calm))
         if not decided.acts:
             break
         for decision in decided.acts:
@@ -172,7 +157,9 @@ def _pass(actor: Actor, calm: Calm, begun: float) -> Summary:
                 done.append(result)
         if any(item.act == "failed" for item in done) and any(isinstance(item, Kill) for item in decided.acts):
             break  # a process that survives SIGKILL is not hammered
-    states, edges = _tell(actor)
+    if decided.acts:  # what was seen before them is not what is
+        facts, found = _look(actor, facts)
+    proved, states, edges = _finish(actor, facts, found)
     summary = Summary(
         done=tuple(done),
         states=states,
@@ -180,50 +167,46 @@ def _pass(actor: Actor, calm: Calm, begun: float) -> Summary:
         after_s=decided.after_s,
         calm=why_calm,
         duration_s=time.monotonic() - begun,
+        proved=proved,
     )
+    with actor.connect() as connection:
+        ticks.record(connection, deadman.RECONCILE, duration_s=summary.duration_s, streams=len(states), acts=len(done))
     for edge in edges:
         log.info(f"Stream {edge.stream} is {edge.after}: {edge.why}", stream=edge.stream, before=edge.before)
     return summary
 
 
-def _tell(actor: Actor) -> tuple[dict[str, Verdict], tuple[Edge, ...]]:
-    """Store the word of every stream; a changed one is an event of its timeline."""
+def _look(actor: Actor, before: Facts | None = None) -> tuple[Facts, Found]:
     with actor.connect() as connection:
-        facts = look.read(connection)
-    found = look.ask(actor.backend, facts)
-    edges = []
+        facts = look.read(connection, whole=False, before=before)
+    return facts, look.ask(actor.backend, facts)
+
+
+def _surroundings(actor: Actor) -> tuple[Facts, Found]:
+    """The first look of a pass, and what else could explain trouble: a dependency, or everything failing at once."""
+    facts, found = _look(actor)
+    verdicts = look.verdicts(facts, found)
+    with actor.connect() as connection:
+        tell.found_again(connection, facts, found)
+    if not incidents.silent(facts, verdicts):
+        return facts, found
+    answers, needed = incidents.ask(facts, actor.runtime, verdicts)
+    with actor.connect() as connection:
+        incidents.of_dependencies(connection, facts, answers, needed, actor.chance)
+        facts = look.read(connection, whole=False, before=facts)
+        incidents.of_thrash(connection, facts)
+        return look.read(connection, whole=False, before=facts), found
+
+
+def _finish(
+    actor: Actor, facts: Facts, found: Found
+) -> tuple[tuple[Proved, ...], dict[str, Verdict], tuple[Edge, ...]]:
+    """What the pass leaves behind: proofs, words, incidents."""
+    with actor.connect() as connection:
+        proved = tuple(proving.prove(connection, facts))
+        if proved:
+            facts = look.read(connection, whole=False, before=facts)
     states = look.verdicts(facts, found)
     with actor.connect() as connection:
-        for stream in facts.streams:
-            now = states[stream.id]
-            if (stream.state, stream.why) == (now.state.value, now.why):
-                continue
-            if streams.set_state(connection, stream.id, now.state.value, now.why):
-                edges.append(Edge(stream.id, stream.state, now.state.value, now.why))
-                text = f"{stream.state} for {_held(facts, stream.id)} → {now.state.value}: {now.why}"
-                events.record(
-                    connection, "stream", stream.id, "state", text, before=stream.state, after=now.state.value
-                )
-    return states, tuple(edges)
-
-
-def _held(facts: Facts, name: str) -> str:
-    stream = next(item for item in facts.streams if item.id == name)
-    return span((facts.now - stream.since).total_seconds())
-
-
-def _finish_restarts(connection: Connection) -> None:
-    """Start what a restart stopped and then died over."""
-    for item in operations.unfinished(connection, "restart", older_than_s=ABANDONED_S):
-        stream = streams.find(connection, item["stream"])
-        operations.finish(connection, item["id"], "failed", "whoever restarted it died half way; it was started again")
-        if stream is not None and stream.desired == "stopped" and stream.removed_at is None:
-            streams.set_desired(connection, [stream.id], "running")
-            changes.record(
-                connection,
-                "stream",
-                stream.id,
-                "start",
-                author="reconcile",
-                comment=f"finishes the restart of {item['author']}",
-            )
+        edges = tell.tell(connection, facts, states)
+    return proved, states, edges

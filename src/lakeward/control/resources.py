@@ -24,4 +24,6 @@ def conf(specs: Iterable[Mapping[str, Any]], settings: DriverSettings | None = N
         key=lambda size: size.bytes,
     )
     wished = {str(key): str(value) for key, value in base.spark.items()}
+    if base.compiler == "quick":
+        wished["spark.driver.extraJavaOptions"] = "-XX:TieredStopAtLevel=1"
     return {"spark.master": f"local[{cores}]", "spark.driver.memory": str(memory), **wished}

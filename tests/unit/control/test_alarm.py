@@ -2,10 +2,13 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
+from sqlalchemy import text
+
 from lakeward.control.alarm import AGAIN_S, Alarm
 from lakeward.control.calm import Calm
 from lakeward.control.reconcile import reconcile_once
 from lakeward.errors import DependencyDown
+from lakeward.registry import incidents, ticks
 
 
 class Clock:
@@ -44,6 +47,18 @@ def test_a_death_and_a_recovery_are_both_news(connected, runtime, backend, deplo
     (job,) = [item for item in backend.find() if item.handle]
     sigkill(job.handle["pid"])
     eventually(lambda: any("its process is gone" in text for text in alarm.look()))
+
+
+def test_passes_that_stay_away_are_news_and_an_incident(connected, runtime, backend) -> None:
+    with connected() as connection:
+        ticks.record(connection, "reconcile", duration_s=0.1)
+    assert Alarm(connected, runtime, backend).look() == []
+    with connected() as connection:
+        connection.execute(text("UPDATE ticks SET at = now() - interval '4 minutes'"))
+    (missed,) = Alarm(connected, runtime, backend).look()
+    assert missed.startswith("no reconcile pass has succeeded for 4 min")
+    with connected() as connection:
+        assert list(incidents.open_ones(connection)) == [("reconcile", "streams")]
 
 
 def test_an_unreachable_registry_is_silence_and_is_remembered(runtime, backend) -> None:

@@ -4,12 +4,14 @@ import os
 import signal
 
 import pytest
+from sqlalchemy import text
 
 from lakeward.backends.base import Life
 from lakeward.control.calm import Calm
 from lakeward.control.reconcile import reconcile_once
 from lakeward.errors import DependencyDown
-from lakeward.registry import drivers, leases, restarts, streams
+from lakeward.registry import drivers, events, leases, restarts, streams
+from lakeward.registry.schema import generations
 from lakeward.streams.health import State
 
 
@@ -110,8 +112,6 @@ def test_a_starter_that_died_before_it_recorded_the_process_leaves_one_driver(
     once()
     row = driver(connected)
     with connected() as connection:
-        from sqlalchemy import text
-
         connection.execute(text("UPDATE drivers SET handle = NULL, state = 'launching'"))
     for file in runtime.drivers.rglob("process.json"):
         file.unlink()
@@ -141,6 +141,7 @@ def test_a_driver_on_another_host_is_never_restarted_from_here(once, deployed, c
     summary = once()
     assert summary.done == ()
     assert summary.states["flights"].state is State.UNKNOWN
+    assert "its process runs on host elsewhere, which cannot be asked from here" in summary.states["flights"].why
 
 
 def test_a_hung_child_left_behind_is_killed_before_the_next_launch(once, deployed, connected, backend, eventually):
@@ -151,6 +152,42 @@ def test_a_hung_child_left_behind_is_killed_before_the_next_launch(once, deploye
     os.kill(pid, signal.SIGSTOP)  # it lives, and it does not answer: not yet reason enough
     assert once().done == ()
     os.kill(pid, signal.SIGCONT)
+
+
+def test_a_driver_that_lands_nothing_is_ended_started_again_and_its_hang_has_a_name(
+    once, deployed, connected, backend, runtime, eventually
+):
+    runtime.drivers.mkdir(parents=True, exist_ok=True)
+    (runtime.drivers / "mode").write_text("stuck")
+    deployed("flights")
+    with connected() as connection:
+        spec = {"id": "flights", "owner": "ops", "limits": {"stall": "1s"}}
+        connection.execute(generations.update().values(spec=spec))
+    once()
+    first = driver(connected)
+    eventually(lambda: "killed" in [item.act for item in once().done])
+    eventually(lambda: driver(connected).token != first.token or once().launched == ["nyc"])
+    with connected() as connection:
+        failure = restarts.newest(connection)["nyc", None]
+    assert failure.failure_class == "infra"
+    assert failure.error.startswith("Driver nyc hung in a batch: no batch of flights for")
+
+
+def test_drivers_that_ran_on_while_nobody_looked_are_kept_and_the_timeline_says_so(
+    once, deployed, connected, backend, eventually
+):
+    deployed("flights")
+    once()
+    before = driver(connected)
+    with connected() as connection:
+        connection.execute(text("UPDATE ticks SET at = now() - interval '7 minutes'"))
+    once()
+    once()
+    assert driver(connected).token == before.token
+    with connected() as connection:
+        kept = [item for item in events.newest(connection, "driver", "nyc") if item["kind"] == "adopted"]
+    assert len(kept) == 1
+    assert "it ran on while no reconcile pass has succeeded for 7 min" in kept[0]["text"]
 
 
 def test_stopping_ends_the_driver_and_starting_brings_it_back(once, deployed, connected, backend, eventually):

@@ -25,3 +25,8 @@ def test_without_wishes_the_project_decides() -> None:
         "spark.driver.memory": "2g",
         "spark.driver.maxResultSize": "1g",
     }
+
+
+def test_a_driver_of_minutes_leaves_the_second_compiler_out() -> None:
+    assert "spark.driver.extraJavaOptions" not in conf([], Driver())
+    assert conf([], Driver(compiler="quick"))["spark.driver.extraJavaOptions"] == "-XX:TieredStopAtLevel=1"

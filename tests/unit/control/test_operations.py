@@ -6,7 +6,8 @@ import pytest
 
 from lakeward.backends.base import Life
 from lakeward.control.calm import Calm
-from lakeward.control.operate import Operation, Operator
+from lakeward.control.operations.operator import Operator
+from lakeward.control.operations.request import Operation, Request
 from lakeward.errors import Refused, SpecError, TimedOut
 from lakeward.registry import changes, drivers, events, operations, streams
 
@@ -29,7 +30,7 @@ def newest(connected, stream="flights"):
 
 def test_start_waits_until_it_lands(operator, deployed, connected) -> None:
     deployed("flights", desired="stopped")
-    outcome = operator().run(Operation.START, "flights", comment="first day")
+    outcome = operator().run(Request(Operation.START, "flights", comment="first day"))
     assert outcome.result == "done"
     assert outcome.detail.startswith("started in ")
     assert newest(connected) == ("start", "done")
@@ -43,21 +44,21 @@ def test_stop_waits_until_the_query_has_ended_and_the_driver_too(
     operator, deployed, connected, backend, eventually
 ) -> None:
     deployed("flights", "alerts", desired="stopped")
-    operator().run(Operation.START, "flights")
-    operator().run(Operation.START, "alerts")
-    operator().run(Operation.STOP, "flights")
+    operator().run(Request(Operation.START, "flights"))
+    operator().run(Request(Operation.START, "alerts"))
+    operator().run(Request(Operation.STOP, "flights"))
     assert [job.life for job in backend.find()].count(Life.ALIVE) == 1  # alerts still runs in it
-    operator().run(Operation.STOP, "alerts")
+    operator().run(Request(Operation.STOP, "alerts"))
     eventually(lambda: Life.ALIVE not in [job.life for job in backend.find()])
     assert newest(connected, "alerts") == ("stop", "done")
 
 
 def test_restart_is_a_new_launch_of_a_lone_stream(operator, deployed, connected) -> None:
     deployed("flights", desired="stopped")
-    operator().run(Operation.START, "flights")
+    operator().run(Request(Operation.START, "flights"))
     with connected() as connection:
         before = drivers.find(connection, "nyc")
-    outcome = operator().run(Operation.RESTART, "flights")
+    outcome = operator().run(Request(Operation.RESTART, "flights"))
     with connected() as connection:
         after = drivers.find(connection, "nyc")
     assert outcome.detail.startswith("started again")
@@ -66,7 +67,7 @@ def test_restart_is_a_new_launch_of_a_lone_stream(operator, deployed, connected)
 
 def test_asking_without_waiting_returns_at_once(operator, deployed, connected) -> None:
     deployed("flights", desired="stopped")
-    outcome = operator().run(Operation.START, "flights", wait=False)
+    outcome = operator().run(Request(Operation.START, "flights", wait=False))
     assert "asked to run" in outcome.detail
     with connected() as connection:
         assert streams.get(connection, "flights").desired == "running"
@@ -78,7 +79,7 @@ def test_a_start_that_does_not_land_times_out_and_goes_on(operator, deployed, co
     runtime.drivers.mkdir(parents=True, exist_ok=True)
     (runtime.drivers / "mode").write_text("quiet")
     with pytest.raises(TimedOut, match="was not started"):
-        operator(timeout_s=2.0).run(Operation.START, "flights")
+        operator(timeout_s=2.0).run(Request(Operation.START, "flights"))
     assert newest(connected) == ("start", "timed_out")
     with connected() as connection:
         assert streams.get(connection, "flights").desired == "running"
@@ -89,7 +90,7 @@ def test_a_stream_that_waits_for_a_person_is_refused_with_her_next_step(operator
     runtime.drivers.mkdir(parents=True, exist_ok=True)
     (runtime.drivers / "mode").write_text("config")
     with pytest.raises(Refused, match="waits for a person") as refused:
-        operator().run(Operation.START, "flights")
+        operator().run(Request(Operation.START, "flights"))
     assert "lakeward streams logs flights" in refused.value.next
     assert newest(connected) == ("start", "refused")
 
@@ -97,17 +98,17 @@ def test_a_stream_that_waits_for_a_person_is_refused_with_her_next_step(operator
 def test_an_unknown_stream_is_named_with_the_known_ones(operator, deployed) -> None:
     deployed("flights")
     with pytest.raises(SpecError, match="There is no stream 'fligths'") as wrong:
-        operator().run(Operation.START, "fligths")
+        operator().run(Request(Operation.START, "fligths"))
     assert "flights" in wrong.value.why
 
 
 def test_killing_is_refused_while_the_driver_runs_other_streams(operator, deployed, connected, runtime) -> None:
     deployed("flights", "alerts")
-    operator().run(Operation.START, "flights")
+    operator().run(Request(Operation.START, "flights"))
     runtime_mode = runtime.drivers / "mode"
     runtime_mode.write_text("quiet")
     with pytest.raises(Refused, match="is not killed") as refused:
-        operator()._kill("flights")
+        operator().kill("flights")
     assert "alerts" in refused.value.why
 
 
@@ -118,7 +119,7 @@ def test_a_restart_that_died_half_way_is_finished_by_the_next_pass(operator, dep
 
     deployed("flights", desired="stopped")
     with connected() as connection:
-        operations.request(connection, "flights", "restart", author="ada")
+        operations.request(connection, "flights", "restart", author="ada", resume=True)
         connection.execute(text("UPDATE operations SET requested_at = now() - interval '1 hour'"))
     one = operator()
     reconcile_once(connected, one.runtime, one.backend, holder="test")

@@ -1,0 +1,89 @@
+"""What the threads of a process that hangs do, written down before it is ended. Bounded: it may be hung for good.
+
+Only stacks: no environment, no command line, no system properties, because those may hold what nobody should read.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psutil
+
+ANSWER_S = 10.0
+FOLDER = "dumps"
+KEEP = 10
+"""Dumps kept in one launch's folder, those of the driver itself included."""
+
+
+def write(pid: int, folder: Path) -> Path | None:
+    """Write the stacks of a Python process and the JVMs below it; None when none could be had."""
+    parts = [part for part in (_python(pid), *(_java(child) for child in _jvms(pid))) if part]
+    if not parts:
+        return None
+    file = folder / FOLDER / f"{datetime.now(UTC):%Y%m%dT%H%M%S}-driver.txt"
+    try:
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("\n\n".join(parts))
+        for old in sorted(file.parent.iterdir())[:-KEEP]:
+            old.unlink(missing_ok=True)
+    except OSError:
+        return None  # a full disk is no reason to keep a hung driver
+    return file
+
+
+def _jvms(pid: int) -> list[int]:
+    try:
+        below = psutil.Process(pid).children(recursive=True)
+    except psutil.Error:
+        return []
+    found = []
+    for child in below:
+        try:
+            if child.name() == "java":
+                found.append(child.pid)
+        except psutil.Error:
+            continue
+    return found
+
+
+def _java(pid: int) -> str:
+    """`jcmd Thread.print`, else `jstack`; without a JDK the JVM itself prints on SIGQUIT, into its own output."""
+    for tool, *rest in (("jcmd", str(pid), "Thread.print", "-l"), ("jstack", "-l", str(pid))):
+        program = _tool(tool)
+        text = _run([program, *rest]) if program else ""
+        if text:
+            return f"JVM, process {pid}\n{text}"
+    try:
+        os.kill(pid, signal.SIGQUIT)
+    except OSError:
+        return ""
+    return f"JVM, process {pid}: its threads are in stdout.log (no jcmd or jstack here)"
+
+
+def _python(pid: int) -> str:
+    program = shutil.which("py-spy")
+    text = _run([program, "dump", "--pid", str(pid)]) if program else ""
+    # Its first lines repeat the command line.
+    body = "\n".join(line for line in text.splitlines() if not line.startswith(("Process ", "Python v")))
+    return f"Python, process {pid}\n{body.strip()}" if body.strip() else ""
+
+
+def _tool(name: str) -> str | None:
+    home = os.environ.get("JAVA_HOME")
+    beside = Path(home) / "bin" / name if home else None
+    return str(beside) if beside is not None and beside.exists() else shutil.which(name)
+
+
+def _run(command: list[str]) -> str:
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=ANSWER_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout if done.returncode == 0 else ""

@@ -1,0 +1,212 @@
+"""What only Spark can tell about a spec, without running anything: types, functions, columns.
+
+A local Spark session without jars, catalogs or network analyses the transform over empty tables of the declared
+columns. Nothing is read but the headers of reference files, nothing is written, nothing runs.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+import tempfile
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from lakeward.errors import LakewardError
+from lakeward.spec.files import dotted
+from lakeward.spec.positions import POSITION_TYPES
+from lakeward.spec.sources import Reference, Source
+from lakeward.spec.sql import quote
+from lakeward.spec.stream import StreamSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_RAW = "key BINARY, value BINARY"
+_PLACE = re.compile(r";? ?line (\d+),? pos (\d+)")
+_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "512m",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.shuffle.partitions": "1",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing Spark does not accept.
+
+    Attributes:
+        path: where in the spec.
+        place: line and column inside the SQL text, where Spark names one.
+        value, valid: what was named, and what could be.
+    """
+
+    path: tuple[str | int, ...]
+    message: str
+    place: tuple[int, int] | None = None
+    value: str | None = None
+    valid: tuple[str, ...] = ()
+
+
+def problems(spec: StreamSpec, has: Collection[str] = ()) -> list[str]:
+    """Everything Spark's analysis finds wrong with one spec, as sentences; starts and stops a session.
+
+    Args:
+        has: the columns of the sink's table, where there is one.
+
+    Raises:
+        LakewardError: Spark did not start.
+    """
+    with session() as spark:
+        return [f"{dotted(found.path)}: {found.message}" for found in findings(spark, spec, has)]
+
+
+@contextmanager
+def session() -> Iterator[SparkSession]:
+    """A session for `findings`."""
+    from pyspark.logger import PySparkLogger
+    from pyspark.sql import SparkSession
+
+    from lakeward import jars
+
+    jars.find_java()  # says in one sentence what is missing, where Spark would print a shell script's complaint
+    # Spark logs every analysis error with its stack trace; here they come back as findings.
+    PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
+    builder = SparkSession.builder.master("local[1]").appName("lakeward-analysis")
+    for key, value in _SETTINGS.items():
+        builder = builder.config(key, value)
+    with tempfile.TemporaryFile() as chatter:
+        try:
+            with _stderr_to(chatter):
+                spark = builder.getOrCreate()
+        except Exception as error:  # noqa: BLE001 - pyspark raises bare exceptions when its JVM does not come up
+            chatter.seek(0)
+            said = chatter.read().decode(errors="replace").strip().splitlines()[-5:]
+            raise LakewardError("Spark did not start", why="\n        ".join([str(error), *said]),
+                                next="lakeward doctor") from None  # fmt: skip
+        try:
+            yield spark
+        finally:
+            spark.stop()
+
+
+def findings(spark: SparkSession, spec: StreamSpec, has: Collection[str] = ()) -> Iterator[Finding]:
+    """Everything Spark's analysis finds wrong with the transform, the rules and the sink of one spec."""
+    from pyspark.errors import PySparkException
+
+    own = spark.newSession()  # views of one stream are not seen by another
+    for name, source in spec.sources.items():
+        own.createDataFrame([], _columns_of(source)).createOrReplaceTempView(name)
+    for name, reference in spec.reference.items():
+        try:
+            _reference(own, reference).createOrReplaceTempView(name)
+        except (PySparkException, OSError) as error:
+            yield Finding(("reference", name, reference.kind), f"Spark cannot read it: {_said(error)}")
+            return
+    try:
+        rows = own.sql(spec.transform.sql or "")
+    except PySparkException as error:
+        yield Finding(("transform", "sql"), _said(error), _place(error))
+        return
+    yield from _expressions(spec, rows)
+    yield from _columns(spec, rows)
+    if has:
+        yield from _other_columns(rows.columns, has)
+
+
+def _reference(spark: SparkSession, reference: Reference) -> DataFrame:
+    if reference.parquet:
+        return spark.read.parquet(reference.parquet)
+    if reference.columns:
+        return spark.createDataFrame([], reference.columns)
+    with Path(reference.csv or "").open(encoding="utf-8-sig", newline="") as file:
+        header = next(csv.reader(file), [])
+    return spark.createDataFrame([], ", ".join(f"{quote(column)} STRING" for column in header))
+
+
+def _expressions(spec: StreamSpec, rows: DataFrame) -> Iterator[Finding]:
+    from pyspark.errors import PySparkException
+
+    asked: list[tuple[tuple[str | int, ...], str, bool]] = [
+        (("rules", name), rule, True) for name, rule in spec.rules.items()
+    ]
+    if spec.sink.kafka:
+        asked += [
+            (("sink", "kafka", key), text, False)
+            for key, text in (("key", spec.sink.kafka.key), ("value", spec.sink.kafka.value))
+            if text
+        ]
+    for path, text, is_condition in asked:
+        try:
+            if is_condition:
+                rows.filter(text)
+            else:
+                rows.selectExpr(text)
+        except PySparkException as error:
+            yield Finding(path, _said(error), _place(error))
+
+
+def _columns(spec: StreamSpec, rows: DataFrame) -> Iterator[Finding]:
+    columns = rows.columns
+    twice = sorted({column for column in columns if [c.lower() for c in columns].count(column.lower()) > 1})
+    if twice:
+        yield Finding(("transform", "sql"), f"the SELECT gives {', '.join(twice)} twice; name each column once")
+    if spec.sink.iceberg:
+        known = {column.lower() for column in columns}
+        for index, part in enumerate(spec.sink.iceberg.partition_by):
+            if part.column.lower() not in known:
+                path = ("sink", "iceberg", "partition_by", index)
+                message = f"the transform gives no column {part.column!r}"
+                yield Finding(path, message, None, part.column, tuple(columns))
+        for name, kind in rows.dtypes:
+            if kind == "void":
+                message = f"column {name} has no type (NULL); cast it: CAST(NULL AS STRING)"
+                yield Finding(("transform", "sql"), message)
+
+
+def _other_columns(gives: Collection[str], has: Collection[str]) -> Iterator[Finding]:
+    extra, missing = [name for name in gives if name not in has], [name for name in has if name not in gives]
+    parts = [
+        f"{word}: {', '.join(names)}"
+        for word, names in (("not in the table", extra), ("only in the table", missing))
+        if names
+    ]
+    if parts:
+        yield Finding(("transform", "sql"), f"it gives other columns than the table has; {'; '.join(parts)}")
+
+
+@contextmanager
+def _stderr_to(file: IO[bytes]) -> Iterator[None]:
+    """Give what is started inside another stderr for its whole life: the JVM greets people with a page of text."""
+    before = os.dup(2)
+    os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(before, 2)
+        os.close(before)
+
+
+def _columns_of(source: Source) -> str:
+    declared = source.decode.json_ if source.decode and source.decode.json_ else _RAW
+    return ", ".join([declared, *(f"{column} {POSITION_TYPES[column]}" for column in source.position_columns)])
+
+
+def _said(error: Exception) -> str:
+    """Spark's own sentence, without its error class, its place and its plan."""
+    text = str(error).strip().splitlines()[0]
+    text = re.sub(r"^\[[A-Z_.0-9]+\]\s*", "", text)
+    return _PLACE.sub("", re.sub(r"\s*SQLSTATE: \w+", "", text)).strip().rstrip(".;")
+
+
+def _place(error: Exception) -> tuple[int, int] | None:
+    found = _PLACE.search(str(error))
+    return (int(found[1]), int(found[2]) + 1) if found else None

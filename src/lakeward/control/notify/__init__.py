@@ -1,0 +1,1 @@
+"""Messages to people: one for each incident, changed while it lasts, and told its end."""

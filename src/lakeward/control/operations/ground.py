@@ -1,0 +1,233 @@
+"""What recover, reset and skip-batch stand on: a table that says how far the stream is, and sources that can be told.
+
+The position moves by the same compare-and-set as every batch, so a driver that is cut off from the registry and still
+lands the stream is fenced by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakeward.connectors.iceberg import catalog, position, pytable
+from lakeward.connectors.iceberg.offsets import canonical_json
+from lakeward.connectors.iceberg.position import NO_DATA, Position, Skip
+from lakeward.connectors.kafka import broker
+from lakeward.connectors.kafka import position as kafka_position
+from lakeward.connectors.kafka.position import Offsets
+from lakeward.control.operations.site import Site
+from lakeward.errors import DependencyDown, Refused, SpecError
+from lakeward.runtime import CATALOG
+from lakeward.spec.sources import KafkaSource
+from lakeward.spec.stream import StreamSpec
+from lakeward.streams.words import count
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
+
+
+@dataclass(frozen=True)
+class Ground:
+    """The table of a stream at one moment. `raw` is what the compare-and-set expects; None: nothing landed yet."""
+
+    spec: StreamSpec
+    name: str
+    lake: Catalog
+    table: Table
+    raw: str | None
+    position: Position | None
+
+    def write(self, moved: Position) -> Position:
+        """Set the position, if it is still the one that was read.
+
+        Raises:
+            Fenced: a driver landed a batch meanwhile; nothing was changed.
+        """
+        return pytable.write_position(self.lake, self.name, str(self.spec.id), moved, self.raw)
+
+
+def of(site: Site, spec: StreamSpec, what: str) -> Ground:
+    """The ground of an operation.
+
+    Args:
+        what: what cannot be done without it, e.g. `recovered`.
+
+    Raises:
+        Refused: the sink keeps no position, the stream keeps state, a source has no offsets, or there is no table.
+        DependencyDown: the catalog cannot be reached.
+    """
+    from pyiceberg.catalog import load_catalog
+    from pyiceberg.exceptions import NoSuchTableError
+    from sqlalchemy.exc import OperationalError
+
+    name = _table(site, spec, what)
+    try:
+        lake = load_catalog(CATALOG, **catalog.pyiceberg_properties(site.runtime.lake, site.runtime.pgpass))
+        table = lake.load_table(name)
+    except OperationalError as error:
+        raise DependencyDown(
+            "The catalog does not answer", why=str(error.orig).strip().splitlines()[0], next="lakeward stack status"
+        ) from None
+    except NoSuchTableError:
+        raise Refused(
+            f"Stream {spec.id} cannot be {what}",
+            why=f"table {name} does not exist: nothing was landed",
+            next=f"lakeward streams start {spec.id}",
+        ) from None
+    raw = table.properties.get(position.key(str(spec.id)))
+    return Ground(spec, name, lake, table, raw, None if raw is None else position.parse(raw, str(spec.id), name))
+
+
+def columns(site: Site, spec: StreamSpec) -> list[str]:
+    """The columns of the sink's table; none where it does not exist yet, is no Iceberg table or cannot be asked."""
+    from pyiceberg.catalog import load_catalog
+    from pyiceberg.exceptions import NoSuchTableError
+    from sqlalchemy.exc import OperationalError
+
+    if spec.sink.iceberg is None:
+        return []
+    try:
+        lake = load_catalog(CATALOG, **catalog.pyiceberg_properties(site.runtime.lake, site.runtime.pgpass))
+        return [field.name for field in lake.load_table(str(spec.sink.iceberg.table)).schema().fields]
+    except (NoSuchTableError, OperationalError):
+        return []  # its driver compares them too, before it starts the query
+
+
+def _table(site: Site, spec: StreamSpec, what: str) -> str:
+    sink = spec.sink.iceberg
+    if sink is None or sink.commit != "exact":
+        raise Refused(
+            f"Stream {spec.id} cannot be {what}",
+            why=f"its sink ({spec.sink.connector}) keeps no position: only the checkpoint knows how far it is",
+            next="put a lost checkpoint back from a copy; a record that cannot be worked on is for the transform: "
+            f"change it, lakeward deploy, lakeward streams upgrade {spec.id}",
+        )
+    other = [str(name) for name, source in spec.sources.items() if source.kafka is None]
+    if other:
+        raise Refused(
+            f"Stream {spec.id} cannot be {what}",
+            why=f"the position does not say where to go on in {', '.join(other)}: only Kafka's offsets say that",
+            next="put the checkpoint back from a copy",
+        )
+    if spec.lineage != "rows":
+        raise Refused(
+            f"Stream {spec.id} cannot be {what}",
+            why="its transform keeps state (windows, aggregates) or makes other rows than it reads, and state belongs "
+            f"to its checkpoint. {_cost(site, spec)}",
+            next="put the checkpoint back from a copy, or land into a new table under a new id",
+        )
+    return str(sink.table)
+
+
+def _cost(site: Site, spec: StreamSpec) -> str:
+    """What building the state anew would mean."""
+    what = "To build it anew, everything the source still has is read again into a new table"
+    try:
+        left = sum(
+            end - first.get(topic, {}).get(part, 0)
+            for _, bootstrap, topics in kafka_of(site, spec).values()
+            for first in [broker.begin_offsets(bootstrap, topics)]
+            for topic, parts in broker.end_offsets(bootstrap, topics).items()
+            for part, end in parts.items()
+        )
+    except (DependencyDown, SpecError) as error:
+        return f"{what}; how much that is could not be asked: {error.what}"
+    return f"{what}: {count(left, 'record')}, and what it no longer has is lost to the state"
+
+
+def kafka_of(site: Site, spec: StreamSpec) -> dict[str, tuple[KafkaSource, str, list[str]]]:
+    """Source name -> its spec, its brokers and its topics now.
+
+    Raises:
+        DependencyDown: a broker does not answer.
+    """
+    found = {}
+    for name, source in spec.sources.items():
+        if source.kafka is not None:
+            bootstrap = broker.bootstrap_of(source.kafka.connection, site.runtime.kafka)
+            found[str(name)] = (source.kafka, bootstrap, sorted(broker.topic_ids(bootstrap, source.kafka)))
+    return found
+
+
+def topic_ids(site: Site, spec: StreamSpec) -> dict[str, str]:
+    """Topic -> its id in the broker, of all sources."""
+    found: dict[str, str] = {}
+    for kafka, bootstrap, _ in kafka_of(site, spec).values():
+        found |= broker.topic_ids(bootstrap, kafka)
+    return found
+
+
+def with_new_partitions(site: Site, spec: StreamSpec, ends: Mapping[str, str]) -> dict[str, str]:
+    """The ends, and the beginning of partitions that appeared since: a new query must be told of each."""
+    whole: dict[str, str] = {}
+    for name, (_, bootstrap, topics) in kafka_of(site, spec).items():
+        text = ends.get(name, NO_DATA)
+        if text == NO_DATA:
+            whole[name] = text
+            continue
+        known = kafka_position.parse(text)
+        first = broker.begin_offsets(bootstrap, sorted({*known, *topics}))
+        whole[name] = canonical(
+            {topic: {**first.get(topic, {}), **known.get(topic, {})} for topic in sorted({*known, *first})}
+        )
+    return whole
+
+
+def canonical(offsets: Offsets) -> str:
+    """The form a position keeps."""
+    return canonical_json(kafka_position.render(offsets))
+
+
+def skipped(position: Position, end: Mapping[str, str]) -> tuple[tuple[Skip, ...], int]:
+    """The skips of a position that is moved to `end` without landing what lies between, and how many records it is.
+
+    Where it moves back, what had been skipped there is read again and is skipped no more.
+    """
+    kept: list[Skip] = []
+    for skip in position.skips:
+        cut = {name: _least(at, end.get(name, at)) for name, at in skip.end.items()}
+        if any(_length(skip.start.get(name, NO_DATA), at) for name, at in cut.items()):
+            kept.append(Skip(start=skip.start, end=cut))
+    ahead = {name: _more(position.end[name], at) for name, at in end.items() if name in position.end}
+    jump = Skip(
+        start={name: start for name, (start, _) in ahead.items() if start != NO_DATA},
+        end={name: until for name, (start, until) in ahead.items() if start != NO_DATA},
+    )
+    if jump.end:
+        kept.append(jump)
+    number = sum(_length(each.start.get(name, NO_DATA), at) for each in kept for name, at in each.end.items())
+    return tuple(kept), number
+
+
+def _least(one: str, other: str) -> str:
+    """Partition by partition the smaller offset."""
+    mine, theirs = kafka_position.parse(one), kafka_position.parse(other)
+    return canonical(
+        {t: {p: min(at, theirs.get(t, {}).get(p, at)) for p, at in parts.items()} for t, parts in mine.items()}
+    )
+
+
+def _more(start: str, end: str) -> tuple[str, str]:
+    """The partitions where `end` is beyond `start`, in both; `-` where there are none."""
+    low, high = kafka_position.parse(start), kafka_position.parse(end)
+    places = [(t, p) for t, parts in high.items() for p, at in parts.items() if at > low.get(t, {}).get(p, at)]
+    if not places:
+        return NO_DATA, NO_DATA
+    first: Offsets = {}
+    last: Offsets = {}
+    for topic, part in places:
+        first.setdefault(topic, {})[part] = low[topic][part]
+        last.setdefault(topic, {})[part] = high[topic][part]
+    return canonical(first), canonical(last)
+
+
+def _length(start: str, end: str) -> int:
+    """Records between, by offsets, where `end` is beyond `start`."""
+    low = kafka_position.parse(start)
+    return sum(
+        max(0, at - low.get(topic, {}).get(part, at))
+        for topic, parts in kafka_position.parse(end).items()
+        for part, at in parts.items()
+    )

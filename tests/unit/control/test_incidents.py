@@ -1,0 +1,155 @@
+"""One incident for one broken thing, however many streams show it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from lakeward.control import incidents, look
+from lakeward.control.calm import Calm
+from lakeward.control.reconcile import reconcile_once
+from lakeward.registry import drivers, events, restarts, streams
+from lakeward.registry import incidents as kept
+from lakeward.registry.schema import generations as table
+from lakeward.stack import ports
+from lakeward.streams.dependencies import Dependency, Kind
+
+KAFKA = Dependency(Kind.KAFKA, "lakeward_kafka")
+SPEC = {"sources": {"source": {"kafka": {"connection": "lakeward_kafka"}}}, "sink": {"kafka": {"topic": "t"}}}
+
+
+@pytest.fixture
+def nine(connected, deployed):
+    """Nine streams with a driver each, all of which died on the same broker."""
+    names = [f"s{number}" for number in range(9)]
+    for name in names:
+        deployed(name, driver=name)
+    with connected() as connection:
+        connection.execute(table.update().values(spec=SPEC))
+        for name in names:
+            assert drivers.intend(connection, name, token="t", previous=None, backend="local")
+            drivers.exited(connection, name, "t", exit_code=1, error="Connection refused")
+            restarts.record(
+                connection, driver=name, stream=None, failure_class="dependency", error="Connection refused",
+                attempt=4, delay=timedelta(minutes=5), exit_code=1,
+            )  # fmt: skip
+    return names
+
+
+@pytest.fixture
+def once(connected, runtime, backend, monkeypatch):
+    monkeypatch.setattr(Calm, "answered", lambda self, server_up_s: None)
+    gone = runtime.model_copy(update={"kafka": {"lakeward_kafka": f"127.0.0.1:{ports.any_free()}"}})
+
+    def run(runtime=gone):
+        return reconcile_once(connected, runtime, backend, holder="test", chance=lambda: 0.0)
+
+    return run
+
+
+def open_ones(connected):
+    with connected() as connection:
+        return kept.open_ones(connection)
+
+
+def test_nine_streams_on_one_dead_broker_are_one_incident_and_say_so(once, nine, connected) -> None:
+    summary = once()
+    assert list(open_ones(connected)) == [("dependency", KAFKA.subject)]
+    (incident,) = open_ones(connected).values()
+    assert incident.fields["streams"] == nine
+    assert "9 streams need it" in incident.text
+    assert all("Kafka (lakeward_kafka) does not answer" in summary.states[name].why for name in nine)
+    assert summary.launched == []
+
+
+def test_an_attempt_is_not_burnt_while_the_broker_is_away(once, nine, connected) -> None:
+    from sqlalchemy import text
+
+    once()
+    with connected() as connection:
+        connection.execute(text("UPDATE restarts SET next_attempt_at = now() - interval '1 minute'"))
+    assert once().launched == []
+
+
+def test_when_it_answers_again_the_incident_ends_and_the_streams_come_back(once, nine, connected) -> None:
+    once()
+    with connected() as connection:
+        facts = look.read(connection)
+        incidents.of_dependencies(connection, facts, {KAFKA: None}, {KAFKA: nine}, lambda: 0.5)
+    assert open_ones(connected) == {}
+    with connected() as connection:
+        waits = [item.next_attempt_at - facts.now for item in restarts.newest(connection).values()]
+        (line,) = [item for item in events.newest(connection, "stack", "streams") if item["kind"] == "dependency"]
+    assert all(wait <= timedelta(seconds=6) for wait in waits)
+    assert "answers again" in line["text"]
+
+
+def test_a_query_that_waits_inside_its_driver_comes_back_too(nine, connected) -> None:
+    from lakeward.registry import observations
+
+    with connected() as connection:
+        kept.opened(
+            connection, "dependency", KAFKA.subject, "Kafka is away", streams=nine, what="Kafka does not answer"
+        )
+        observations.record(connection, "s0", query_state="failed", error={"class": "dependency"})
+        facts = look.read(connection)
+        streams.set_run_after(connection, "s0", facts.now + timedelta(minutes=9))
+        facts = look.read(connection)
+        incidents.of_dependencies(connection, facts, {KAFKA: None}, {KAFKA: nine}, lambda: 0.5)
+        assert streams.get(connection, "s0").run_after <= facts.now + timedelta(seconds=6)
+
+
+def test_many_at_once_stop_restarts_for_a_while_and_are_one_incident(
+    connected, runtime, backend, deployed, monkeypatch
+):
+    monkeypatch.setattr(Calm, "answered", lambda self, server_up_s: None)
+    names = [f"s{number}" for number in range(5)]
+    for name in names:
+        deployed(name, driver=name)
+    with connected() as connection:
+        for name in names:
+            drivers.intend(connection, name, token="t", previous=None, backend="local")
+            drivers.exited(connection, name, "t", exit_code=1, error="who knows")
+            restarts.record(
+                connection, driver=name, stream=None, failure_class="infra", error="who knows", attempt=1,
+                delay=timedelta(0), exit_code=1,
+            )  # fmt: skip
+    summary = reconcile_once(connected, runtime, backend, holder="test", chance=lambda: 0.0)
+    assert summary.launched == []
+    assert list(open_ones(connected)) == [("thrash", "streams")]
+    assert all("automatic restarts have stopped" in each.why for each in summary.states.values())
+    from sqlalchemy import text
+
+    with connected() as connection:
+        connection.execute(text("UPDATE restarts SET at = now() - interval '5 minutes'"))
+        connection.execute(text("UPDATE drivers SET launched_at = now() - interval '6 minutes'"))
+        connection.execute(
+            text("UPDATE incidents SET fields = jsonb_set(fields, '{until}', to_jsonb(now() - interval '1 second'))")
+        )
+    assert sorted(reconcile_once(connected, runtime, backend, holder="test").launched) == names
+    assert open_ones(connected) == {}
+
+
+def test_a_blocked_stream_is_an_incident_until_a_person_starts_it(once, connected, deployed) -> None:
+    deployed("flights", desired="running")
+    with connected() as connection:
+        streams.block(connection, "flights", {"reason": "gap", "what": "offsets are gone", "next": "do something"})
+    once()
+    (incident,) = open_ones(connected).values()
+    assert (incident.kind, incident.subject, incident.fields["next"]) == ("stream", "flights", "do something")
+    once()
+    with connected() as connection:
+        assert [item.id for item in kept.unsaid(connection)] == [incident.id]
+        streams.set_desired(connection, ["flights"], "stopped")
+        streams.set_desired(connection, ["flights"], "running")
+    once()
+    assert open_ones(connected) == {}
+
+
+def test_a_pass_closes_the_incident_of_passes_that_stayed_away(once, connected, deployed) -> None:
+    deployed("flights", desired="stopped")
+    with connected() as connection:
+        kept.opened(connection, "reconcile", "streams", "No reconcile pass has succeeded")
+    once()
+    assert open_ones(connected) == {}

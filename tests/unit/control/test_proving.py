@@ -1,0 +1,110 @@
+"""Generations in a real registry: stable by landing, or back to the one before."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from lakeward.control import look, proving
+from lakeward.registry import batches, changes, events, generations, observations, streams
+from lakeward.streams.proof import Proving
+
+
+@pytest.fixture
+def upgraded(connected, deployed):
+    """`flights` runs generation 2, begun a moment ago; generation 1 is stable."""
+    deployed("flights")
+
+    def run(*, proof: bool = True, checkpoint: str = "/checkpoints/flights/1"):
+        with connected() as connection:
+            generations.mark_stable(connection, "flights", 1)
+            generations.add(
+                connection, stream="flights", generation=2, spec={"id": "flights", "owner": "ops"}, digest="2",
+                sql=None, code={}, versions={}, author="ada", checkpoint=checkpoint,
+            )  # fmt: skip
+            streams.accept(connection, "flights", generation=2, driver="nyc")
+            now = look.read(connection).now
+            if proof:
+                one = Proving(2, 1, now - timedelta(minutes=1), now + timedelta(minutes=9), 3, "ada")
+                streams.set_proving(connection, "flights", one.stored())
+
+    return run
+
+
+def land(connection, number: int, generation: int = 2) -> None:
+    for batch in range(number):
+        batches.record(connection, stream="flights", query_id=f"q{generation}", batch_id=batch, generation=generation)
+
+
+def prove(connected):
+    with connected() as connection:
+        done = proving.prove(connection, look.read(connection, whole=False))
+    with connected() as connection:
+        row = streams.get(connection, "flights")
+        return [item.act for item in done], row, generations.get(connection, "flights", row.generation)
+
+
+def test_an_upgrade_is_stable_after_its_batches_and_its_proof_is_over(upgraded, connected) -> None:
+    upgraded()
+    with connected() as connection:
+        land(connection, 9, generation=1)  # the generation before proves nothing about this one
+        land(connection, 2)
+    assert prove(connected)[0] == []
+    with connected() as connection:
+        land(connection, 3)
+    acts, row, generation = prove(connected)
+    assert acts == ["stable"]
+    assert row.proving is None
+    assert generation.stable_at is not None
+    assert prove(connected)[0] == []
+
+
+def test_a_generation_that_cannot_run_gives_way_once_with_the_reason_in_the_audit(upgraded, connected) -> None:
+    upgraded()
+    with connected() as connection:
+        streams.block(connection, "flights", {"reason": "config", "what": "no such column: x"})
+    acts, row, _ = prove(connected)
+    assert acts == ["taken-back"]
+    assert (row.generation, row.blocked, row.proving, row.desired) == (1, None, None, "running")
+    with connected() as connection:
+        bad = generations.get(connection, "flights", 2)
+        (change,) = changes.newest(connection, "stream", "flights")
+        assert "no such column: x" in events.newest(connection, "stream", "flights")[-1]["text"]
+        assert (bad.failure, change["change"], change["detail"]["after"]) == ("no such column: x", "rollback", 1)
+        assert bad.failed_at is not None
+        streams.accept(connection, "flights", generation=2, driver="nyc")
+        streams.block(connection, "flights", {"reason": "config", "what": "no such column: x"})
+    acts, row, _ = prove(connected)
+    assert acts == []
+    assert row.blocked is not None
+
+
+def test_a_generation_with_another_checkpoint_is_nothing_to_go_back_to(upgraded, connected) -> None:
+    upgraded(proof=False, checkpoint="/checkpoints/flights/2")
+    with connected() as connection:
+        streams.block(connection, "flights", {"reason": "config", "what": "no such column: x"})
+    assert prove(connected)[0] == []
+
+
+def test_a_first_generation_becomes_stable_by_itself(connected, deployed) -> None:
+    deployed("flights")
+    with connected() as connection:
+        land(connection, 5, generation=1)
+        observations.record(connection, "flights", lag_records=0, lag_s=0.0)
+    acts, _, generation = prove(connected)
+    assert acts == ["stable"]
+    assert generation.stable_at is not None
+
+
+def test_a_proof_begins_anew_when_nothing_came(upgraded, connected) -> None:
+    upgraded()
+    with connected() as connection:
+        observations.record(connection, "flights", lag_records=0, query_state="idle")
+        row = streams.get(connection, "flights")
+        over = Proving.of(row.proving)
+        past = Proving(2, 1, over.since - timedelta(hours=1), over.until - timedelta(hours=1), 3)
+        streams.set_proving(connection, "flights", past.stored())
+    acts, row, _ = prove(connected)
+    assert acts == ["longer"]
+    assert Proving.of(row.proving).until > over.until
