@@ -13,7 +13,7 @@ import pytest
 
 REPOSITORY = Path(__file__).parents[2]
 PARSE = """
-import json, socket, sys
+import hashlib, json, socket, sys
 from pathlib import Path
 
 def refuse(*a, **k):
@@ -23,6 +23,7 @@ socket.socket.connect = socket.socket.connect_ex = socket.create_connection = so
 import psycopg2
 psycopg2.connect = refuse
 from airflow.sdk import DAG
+from airflow.serialization.serialized_objects import DagSerialization
 found, heavy = {}, set()
 for file in sorted(Path(sys.argv[1]).glob("*.py")):
     module = {"__name__": file.stem, "__file__": str(file)}
@@ -35,6 +36,8 @@ for file in sorted(Path(sys.argv[1]).glob("*.py")):
                 "tags": sorted(dag.tags),
                 "doc": dag.doc_md,
                 "params": {name: dict(dag.params.get_param(name).schema) for name in dag.params},
+                "bytes": hashlib.sha256(json.dumps(DagSerialization.to_dict(dag), sort_keys=True).encode()).hexdigest(),
+                "deadline": dag.deadline is not None,
                 "runs": dag.max_active_runs,
                 "access": {k: {r: sorted(p) for r, p in v.items()} for k, v in (dag.access_control or {}).items()},
             }
@@ -69,7 +72,8 @@ def twice(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict, dict]:
         (project.streams / "alerts.yaml").write_text(
             airflow_service.stream_file("alerts") + "team: night\ntags: [core]\n"
         )
-        return parse(project.root, root), parse(project.root, root)
+        # Sets iterate in another order, and the second parse finds what the first one kept.
+        return parse(project.root, root, PYTHONHASHSEED="1"), parse(project.root, root, PYTHONHASHSEED="2")
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +98,9 @@ def test_every_dag_is_there_and_arrives_unpaused(parsed: dict) -> None:
         "tables_observe",
     ]
     assert {dag["paused"] for dag in parsed["dags"].values()} == {False}
-    assert {dag["runs"] for dag in parsed["dags"].values()} == {1}
+    streams = {name: dag["runs"] for name, dag in parsed["dags"].items() if name.startswith("stream__")}
+    assert set(streams.values()) == {4}, "a report does not wait behind an operation"
+    assert {dag["runs"] for name, dag in parsed["dags"].items() if name not in streams} == {1}
 
 
 def test_parsing_imports_no_engine(parsed: dict) -> None:
@@ -120,10 +126,15 @@ def test_every_dag_explains_itself_and_has_an_owner(parsed: dict) -> None:
 
 def test_parameters_are_typed(parsed: dict) -> None:
     op = parsed["dags"]["stream__flights"]["params"]["op"]
-    assert op["enum"] == ["report", "start", "stop", "restart"]
+    assert op["enum"][:4] == ["report", "start", "stop", "restart"]
     assert set(parsed["dags"]["stream__flights"]["params"]) >= {"op", "comment"}
     assert set(parsed["dags"]["tables_maintain"]["params"]) == {"table", "actions", "dry_run"}
     assert set(parsed["dags"]["quality_check"]["params"]) == {"table", "scope"}
+
+
+def test_operations_have_a_deadline(parsed: dict) -> None:
+    late = {name for name, dag in parsed["dags"].items() if dag["deadline"]}
+    assert late == {name for name in parsed["dags"] if name.startswith("stream__")}
 
 
 def test_the_owning_team_gets_access(parsed: dict) -> None:
@@ -139,5 +150,6 @@ def test_a_task_builds_only_its_own_dag(tmp_path: Path) -> None:
         assert not [name for name in found["dags"] if name.startswith("stream__")]
 
 
-def test_parsing_twice_gives_the_same_dags(parsed: dict, again: dict) -> None:
+def test_parsing_twice_gives_the_same_bytes(parsed: dict, again: dict) -> None:
+    """Other bytes are another version of the Dag, at every parse."""
     assert again == parsed

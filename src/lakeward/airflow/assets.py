@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from airflow.sdk import Asset, AssetWatcher
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Asset, AssetAlias, AssetWatcher
 
 from lakeward.airflow.watcher import StreamsTrigger
+
+if TYPE_CHECKING:
+    from lakeward.control.look import Connect
 
 
 def streams_to_look_at() -> Asset:
@@ -20,3 +25,32 @@ def streams_to_look_at() -> Asset:
 def tables_landed() -> Asset:
     """Fired by `tables_observe` when tables have rows no check has seen."""
     return Asset(name="lakeward_tables_landed", uri="lakeward://tables/landed", group="lakeward")
+
+
+def of_streams() -> AssetAlias:
+    """The outlet of `streams_reconcile`: what happened to streams, as events of assets named after each stream.
+
+    An alias, because a task knows its streams only when it runs: `lakeward://stream/<id>/state`, `commits`, `hour`,
+    `day` (see `control.announce`).
+    """
+    return AssetAlias(name="lakeward_stream_events", group="lakeward")
+
+
+def announce(connect: Connect, outlet_events: Any) -> list[str]:
+    """Emit what happened to streams since the last time; returns the assets.
+
+    Airflow stores the events when the task has succeeded. What is remembered here is written last for that reason.
+    """
+    from lakeward.control import announce as announcing
+    from lakeward.control import look
+
+    with connect() as connection:
+        facts, known = look.read(connection, whole=False), announcing.read(connection)
+    found, after = announcing.decide(facts, known)
+    for item in found:
+        extra = {"stream": item.stream, **item.extra}
+        outlet_events[of_streams()].add(Asset(item.asset), extra=extra)
+    if after != known:
+        with connect() as connection:
+            announcing.remember(connection, after)
+    return [item.asset for item in found]

@@ -61,7 +61,7 @@ def runtime(*, spark: bool = False) -> Runtime:
     from airflow.sdk import BaseHook
 
     names = (*ALWAYS, CONNECT) if spark else ALWAYS
-    return compose(home(), {name: _optional(BaseHook.get_connection, name) for name in names})
+    return compose(home(), {name: optional(BaseHook.get_connection, name) for name in names})
 
 
 async def runtime_async() -> Runtime:
@@ -107,7 +107,7 @@ def compose(place: Home, connections: Mapping[str, Found | None]) -> Runtime:
     return base.model_copy(update=update)
 
 
-def _optional(get: object, name: str) -> Found | None:
+def optional(get: object, name: str) -> Found | None:
     from airflow.sdk.exceptions import AirflowNotFoundException
 
     assert callable(get)

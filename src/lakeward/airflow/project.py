@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from lakeward.airflow.glance import Glance
     from lakeward.runtime import Project
     from lakeward.spec.settings import Settings
-    from lakeward.spec.stream import StreamSpec
 
 
 @dataclass(frozen=True)
@@ -19,12 +19,24 @@ class Declared:
 
     id: str
     file: str
-    spec: StreamSpec | None
+    spec: Glance | None
     problems: tuple[str, ...]
 
 
 def declared(project: Project) -> list[Declared]:
     """Every stream file, also a wrong one: a stream that runs keeps its Dag while its file is wrong."""
+    from lakeward.airflow import glance
+
+    wanted = glance.key(project)
+    known = glance.load(project, wanted)
+    if known is None:
+        known = _read(project)
+        glance.save(project, wanted, known)
+    return known
+
+
+def _read(project: Project) -> list[Declared]:
+    from lakeward.airflow.glance import Glance
     from lakeward.spec.loader import load_project
 
     loaded = load_project(project)
@@ -33,7 +45,7 @@ def declared(project: Project) -> list[Declared]:
         if problem.severity == "error":
             wrong.setdefault(problem.file, []).append(problem.text())
     found = {
-        name: Declared(name, item.file, item.spec, tuple(wrong.get(item.file, ())))
+        name: Declared(name, item.file, Glance.of(item.spec), tuple(wrong.get(item.file, ())))
         for name, item in loaded.streams.items()
     }
     read = {item.file for item in found.values()}

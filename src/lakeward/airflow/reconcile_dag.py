@@ -13,7 +13,7 @@ from airflow.sdk import DAG, AssetOrTimeSchedule, DeltaTriggerTimetable, task
 from lakeward.airflow import assets
 from lakeward.airflow.common import options
 from lakeward.airflow.names import RECONCILE, stream_dag_id
-from lakeward.airflow.runs import start_run
+from lakeward.airflow.runs import run_state, start_run
 
 if TYPE_CHECKING:
     from lakeward.runtime import Runtime
@@ -36,7 +36,9 @@ Every minute, and at once when the watcher saw something, it compares what is **
 * kills what does not answer any more, and never a driver that merely could not be asked.
 
 A stream that gets into trouble gets a **red run** of its own Dag `stream__<id>` with all there is to know; one that
-recovers gets a green one.
+recovers gets a green one. People get one message for each incident, changed while it lasts, and its end (Airflow
+connection `lakeward_notify`; without it the messages stand in this log). Dags may wait for the assets
+`lakeward://stream/<id>/state`, `commits`, `hour` and `day`.
 
 ### When it is red
 The registry could not be reached, or the pass itself failed. **Streams go on landing meanwhile**: nothing is stopped
@@ -64,14 +66,37 @@ def build(every: timedelta = EVERY) -> DAG:
             priority_weight=1000,
             weight_rule="absolute",
             doc_md="Look at all streams and do what is due.",
+            outlets=[assets.of_streams()],
         )
-        def reconcile() -> None:
+        def reconcile(outlet_events: Any = None) -> None:
             from lakeward.airflow.connections import runtime
 
-            look_and_act(runtime())
+            addresses = runtime()
+            look_and_act(addresses, tell=tell_people)
+            tell_dags(addresses, outlet_events)
 
         reconcile()
     return dag
+
+
+def tell_people(runtime: Runtime) -> None:
+    """Send what people have not heard of incidents yet."""
+    from lakeward.airflow import deadlines
+    from lakeward.airflow.notify import IncidentNotifier
+    from lakeward.control.reconcile import registry_of
+
+    connect = registry_of(runtime)
+    deadlines.close_ended(connect, run_state)
+    IncidentNotifier(connect).notify({})
+
+
+def tell_dags(runtime: Runtime, outlet_events: Any) -> None:
+    """Emit what happened to streams as asset events."""
+    from lakeward.control.reconcile import registry_of
+
+    announced = assets.announce(registry_of(runtime), outlet_events)
+    if announced:
+        log.info(f"Announced {len(announced)} events of streams", assets=announced[:20])
 
 
 def look_and_act(
@@ -80,6 +105,7 @@ def look_and_act(
     box_s: float = BOX_S,
     sleep: Callable[[float], None] = time.sleep,
     start: Callable[[str, str, dict[str, Any]], str] = start_run,
+    tell: Callable[[Runtime], None] | None = None,
     **pass_options: Any,
 ) -> None:
     """Reconcile until nothing falls due within the time box, and start the reports that are due.
@@ -102,6 +128,8 @@ def look_and_act(
             conf = {"op": "report", "comment": "the state of the stream changed", "found": item.found}
             became = start(stream_dag_id(item.stream), item.run, conf)
             log.info(f"Report of stream {item.stream}: {became}", run_id=item.run)
+        if tell is not None:
+            tell(runtime)  # before any waiting: somebody may have to get up
         if summary.after_s is None or time.monotonic() + summary.after_s > end:
             return
         log.info(f"Something falls due in {summary.after_s:.0f} s: waiting for it")

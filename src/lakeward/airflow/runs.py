@@ -16,15 +16,35 @@ class Started(StrEnum):
     STARTED = "started"
     EXISTS = "exists already"
     NO_DAG = "there is no such Dag"
+    PAUSED = "its Dag is paused, so nothing was started"
     FAILED = "failed"
 
 
+def run_state(dag_id: str, run_id: str) -> str | None:
+    """The state of a run; None if there is none of that name."""
+    from airflow.sdk.exceptions import AirflowRuntimeError
+    from airflow.sdk.execution_time import task_runner
+    from airflow.sdk.execution_time.comms import DagRunStateResult, GetDagRunState
+
+    try:
+        answer = task_runner.SUPERVISOR_COMMS.send(GetDagRunState(dag_id=dag_id, run_id=run_id))
+    except AirflowRuntimeError:
+        return None
+    return str(getattr(answer.state, "value", answer.state)) if isinstance(answer, DagRunStateResult) else None
+
+
 def start_run(dag_id: str, run_id: str, conf: dict[str, Any]) -> Started:
-    """Start a run; the same `run_id` twice is one run."""
+    """Start a run; the same `run_id` twice is one run. None of a paused Dag, where it would be queued for ever."""
     from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
     from airflow.sdk.execution_time import task_runner
-    from airflow.sdk.execution_time.comms import ErrorResponse, TriggerDagRun
+    from airflow.sdk.execution_time.comms import DagResult, ErrorResponse, GetDag, TriggerDagRun
 
+    try:
+        dag = task_runner.SUPERVISOR_COMMS.send(GetDag(dag_id=dag_id))
+    except AirflowRuntimeError:
+        dag = None  # what is wrong is said by the answer to the request itself
+    if isinstance(dag, DagResult) and dag.is_paused:
+        return Started.PAUSED
     message = TriggerDagRun(dag_id=dag_id, run_id=run_id, conf=conf)
     try:
         answer = task_runner.SUPERVISOR_COMMS.send(message)

@@ -2,33 +2,51 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-import structlog
-from airflow.sdk import DAG, Param, task
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk import DAG, Param
+from airflow.sdk.definitions.param import ParamsDict
 
+from lakeward.airflow import deadlines
 from lakeward.airflow.common import options
 from lakeward.airflow.names import stream_dag_id
+from lakeward.airflow.operate import Operate
 from lakeward.airflow.project import Declared
 
 if TYPE_CHECKING:
-    from lakeward.spec.stream import StreamSpec
-
-log = structlog.get_logger(__name__)
+    from lakeward.airflow.glance import Glance
 
 OPERATIONS = {
     "report": "report: how is it? (changes nothing)",
     "start": "start: run it, and wait until it lands",
     "stop": "stop: end it at the next batch boundary",
     "restart": "restart: stop, then start",
+    "upgrade": "upgrade: let the deployed generation take over, and prove itself",
+    "rollback": "rollback: let an earlier generation run again",
+    "recover": "recover: a new checkpoint where the table's position ends",
+    "reset": "reset: go on from another place of the source (waits for approval)",
+    "skip_batch": "skip_batch: give up the batch that failed (waits for approval)",
 }
-RECOVERY_S = 60.0
+RUNS = 4
+"""Reports do not queue behind an operation that takes its time or waits for approval; the registry lets one at a time
+operate on the stream."""
 
 
 def build(stream: Declared) -> DAG:
-    """The Dag of one stream file; of a wrong file too, with its problems on top."""
+    """The Dag of one stream file; of a wrong file too, with its problems on top.
+
+    One file builds the Dags of all streams: what Airflow refuses in one spec must not take the others' away.
+    """
+    try:
+        return _build(stream)
+    except Exception as error:  # noqa: BLE001  # the boundary between a stream's values and the Dags of all the others
+        text = f"{stream.file}: Airflow refuses this stream's values: {error}"
+        return _build(replace(stream, spec=None, problems=(*stream.problems, text)))
+
+
+def _build(stream: Declared) -> DAG:
     spec = stream.spec
     tags = ["stream", *(spec.tags if spec is not None else ()), *(["file has problems"] if stream.problems else [])]
     more: dict[str, Any] = {}
@@ -39,72 +57,24 @@ def build(stream: Declared) -> DAG:
         dag_display_name=f"stream: {stream.id}",
         description=_one_line(spec),
         schedule=None,
-        dagrun_timeout=timedelta(minutes=45),
-        params=_params(),
-        **options(owner=spec.owner if spec is not None else "lakeward", tags=list(tags), doc=_doc(stream), **more),
+        dagrun_timeout=timedelta(minutes=75),
+        deadline=deadlines.of_operations(),
+        **options(
+            owner=spec.owner if spec is not None else "lakeward",
+            tags=list(tags),
+            doc=_doc(stream),
+            max_active_runs=RUNS,
+            **more,
+        ),
     ) as dag:
-
-        @task(execution_timeout=timedelta(minutes=40), doc_md="Carries out the operation and tells what happened.")
-        def operate(params: dict[str, Any], dag_run: Any = None) -> None:
-            author = str(getattr(dag_run, "triggering_user_name", None) or "Airflow")
-            carry_out(stream.id, params, author=author)
-
-        operate()  # type: ignore[call-arg, misc]  # Airflow gives the context's `params`
+        Operate(
+            task_id="operate",
+            stream=stream.id,
+            doc_md="Carries out the operation and tells what happened. `reset` and `skip_batch` wait for approval.",
+        )
+    # Not given above: Airflow copies a Dag's params, deep and four times, into each task made inside it.
+    dag.params = ParamsDict(_params())
     return dag
-
-
-def carry_out(stream: str, params: dict[str, Any], *, author: str) -> None:
-    """One operation, told in sentences.
-
-    Raises:
-        AirflowFailException: it did not succeed, or (report) the stream is in trouble: the run ends red.
-    """
-    from lakeward.airflow.connections import runtime
-    from lakeward.airflow.project import settings
-    from lakeward.control.operate import Operation, Operator
-    from lakeward.control.reconcile import registry_of
-    from lakeward.errors import LakewardError
-
-    try:
-        addresses = runtime()
-        if params["op"] == "report":
-            return _report(stream, addresses, params.get("found"))
-        operator = Operator(
-            registry_of(addresses),
-            addresses,
-            author=author,
-            holder=f"stream__{stream}",
-            settings=settings,
-            timeout_s=float(params["timeout_min"]) * 60,
-        )
-        operator.run(
-            Operation(params["op"]), stream, comment=str(params.get("comment") or ""), kill=bool(params.get("kill"))
-        )
-    except LakewardError as error:
-        log.error(error.what, why=error.why, next=error.next)
-        raise AirflowFailException(str(error)) from None
-    return None
-
-
-def _report(stream: str, addresses: Any, found: str | None) -> None:
-    from lakeward.control import look, report
-    from lakeward.control.reconcile import backend_of, registry_of
-    from lakeward.registry import streams
-    from lakeward.streams.health import SETTLED
-
-    connect = registry_of(addresses)
-    with connect() as connection:
-        row = streams.get(connection, stream)
-        facts = look.read(connection)
-    told = report.block(facts, look.ask(backend_of(addresses), facts), row, found)
-    for line in told.lines:
-        (log.error if told.trouble else log.info)(line)
-    with connect() as connection:
-        report.told(connection, told)
-    if told.trouble:
-        raise AirflowFailException(f"Stream {stream}: {told.lines[0]}")
-    if told.verdict.state not in SETTLED:
-        log.info(f"Stream {stream} is on its way: {told.verdict.why}")
 
 
 def _params() -> dict[str, Param]:
@@ -124,6 +94,45 @@ def _params() -> dict[str, Param]:
             maxLength=500,
             description_md="Why. It is kept with the change, for whoever reads it at 3 a.m.",
         ),
+        "to": Param(
+            None,
+            type=["null", "string"],
+            title="Reset to",
+            examples=["earliest", "latest", "2026-11-21T03:00:00Z"],
+            description_md="`reset`: `earliest`, `latest`, a time, or a JSON file of offsets the worker can read.",
+            section="Moving the position",
+        ),
+        "accept_duplicates": Param(
+            0,
+            type="integer",
+            minimum=0,
+            title="Rows that may land twice",
+            description_md="`reset` backwards: exactly the number of rows the dry run shows. 0: none.",
+            section="Moving the position",
+        ),
+        "batch": Param(
+            None,
+            type=["null", "integer"],
+            minimum=0,
+            title="Batch",
+            description_md="`skip_batch`: the batch that failed, as the report shows it.",
+            section="Moving the position",
+        ),
+        "to_generation": Param(
+            None,
+            type=["null", "integer"],
+            minimum=1,
+            title="Generation",
+            description_md="`rollback`: to this one. Empty: the last stable one.",
+            section="More",
+        ),
+        "dry_run": Param(
+            False,
+            type="boolean",
+            title="Only say what would be done",
+            description_md="Exact ranges and counts in the task's log; nothing is touched.",
+            section="More",
+        ),
         "found": Param(
             None,
             type=["null", "string"],
@@ -133,12 +142,13 @@ def _params() -> dict[str, Param]:
             section="More",
         ),
         "timeout_min": Param(
-            5,
-            type="integer",
+            None,
+            type=["null", "integer"],
             minimum=1,
             maximum=30,
             title="Wait at most (minutes)",
-            description_md="After this the run ends red. What was asked for goes on all the same.",
+            description_md="Empty: 5, for an upgrade 15. After this the run ends red. What was asked for goes on all "
+            "the same.",
             section="More",
         ),
         "kill": Param(
@@ -152,11 +162,11 @@ def _params() -> dict[str, Param]:
     }
 
 
-def _one_line(spec: StreamSpec | None) -> str:
+def _one_line(spec: Glance | None) -> str:
     if spec is None:
         return "See the Dag's docs."
-    sources = ", ".join(f"{source.connector} {name}" for name, source in spec.sources.items())
-    return f"{sources} → {spec.sink.label}"
+    sources = ", ".join(f"{connector} {name}" for name, connector in spec.sources)
+    return f"{sources} → {spec.sink}"
 
 
 def _doc(stream: Declared) -> str:
@@ -178,12 +188,12 @@ def _spec_table(stream: Declared) -> str:
     rows = [("file", f"`{stream.file}`")]
     if spec is not None:
         rows += [
-            ("reads", ", ".join(f"`{name}` ({source.connector})" for name, source in spec.sources.items())),
-            ("writes", f"`{spec.sink.label}` ({spec.sink.connector}, {spec.sink.mode})"),
-            ("a batch", f"every {spec.trigger.interval}" if spec.trigger.interval else spec.trigger.kind),
+            ("reads", ", ".join(f"`{name}` ({connector})" for name, connector in spec.sources)),
+            ("writes", f"`{spec.sink}` ({spec.sink_connector}, {spec.sink_mode})"),
+            ("a batch", spec.every),
             ("driver", f"`{spec.driver}`"),
             ("owner", spec.owner),
-            ("stalled when", f"no batch for {spec.limits.stall} although records wait"),
+            ("stalled when", f"no batch for {spec.stall} although records wait"),
         ]
     body = "\n".join(f"| {name} | {value} |" for name, value in rows)
     return f"| | |\n|---|---|\n{body}"
@@ -199,6 +209,16 @@ any outage of Airflow.
 * **start** launches it and waits for its first batch. It also clears what blocked it and cuts a pause short.
 * **stop** lets the running batch end. Nothing is lost; start goes on where it stopped.
 * **restart** does both.
+* **upgrade** lets the deployed generation that waits take over at a batch boundary. Refused, with nothing stopped, when
+  it cannot go on from the checkpoint or its SQL fails analysis. If it does not land its first batches in time or lags,
+  the one before comes back by itself and the run is red.
+* **rollback** restores an earlier generation from the registry: the last stable one, or the one named.
+* **recover** gives a stream whose checkpoint is lost or damaged a new one where its table's position ends.
+* **reset** and **skip_batch** move the position. The run first prints exactly what is skipped or read again, then
+  **waits for approval** (*Required Actions*, 30 min), without a worker. They need a comment. Who approved is kept.
+
+One operation at a time has a stream: a second one is refused with the name of the first. Reports never wait for that.
+A run that is triggered while this Dag is **paused** stays queued; `lakeward streams` works all the same.
 
 ### At 3 a.m.
 1. Open the newest red run, task `operate`, **Logs**: line one says what is wrong and since when, line two whether data

@@ -229,8 +229,8 @@ def _unseen(runtime: Runtime, project: Project) -> list[str]:
 
 def _purge(runtime: Runtime) -> None:
     """Delete what is older than its keep time, a few times a day."""
-    from lakeward.control.upkeep import purge_if_due
+    from lakeward.airflow.upkeep import tidy_if_due
 
-    removed = purge_if_due(runtime)
+    removed = tidy_if_due(runtime)
     if removed:
-        log.info("Purged old rows of the registry", **removed)
+        log.info("Removed what is past its keep time", **removed)

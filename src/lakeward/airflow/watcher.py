@@ -1,7 +1,8 @@
 """The watcher: one poll of registry and backend for all streams on the triggerer, every few seconds.
 
 It fires an asset event when a reconcile pass would have something to do, so that a dead driver is seen within one
-poll. It is an accelerator: the schedule of `streams_reconcile` suffices alone.
+poll. It is an accelerator: the schedule of `streams_reconcile` suffices alone. And it is the dead man's switch of that
+Dag: when no pass succeeds any more, it is the one that says so.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from lakeward.errors import LakewardError
 
 if TYPE_CHECKING:
     from lakeward.control.alarm import Alarm
+    from lakeward.control.watchman import Watchman
 
 log = structlog.get_logger(__name__)
 
@@ -43,17 +45,19 @@ class StreamsTrigger(BaseEventTrigger):
     @classmethod
     async def open_shared_stream(cls, kwargs: dict[str, Any]) -> AsyncIterator[list[str]]:
         """Poll for ever. What goes wrong is logged and tried again: a watcher that ends watches nothing."""
-        alarm: Alarm | None = None
+        eyes: tuple[Alarm, Watchman] | None = None
         pause = float(kwargs.get("poll_s", POLL_S))
         while True:
             try:
-                if alarm is None:
-                    alarm = await _alarm()
+                if eyes is None:
+                    eyes = await _eyes()
                     log.info(f"Watching all streams every {pause:g} s")
+                alarm, watchman = eyes
                 reasons = await asyncio.to_thread(alarm.look)
+                await asyncio.to_thread(watchman.look)
             except (LakewardError, OSError) as error:
                 log.warning(f"The streams could not be looked at: {error}", again_in_s=_AFTER_ERROR_S)
-                alarm = None
+                eyes = None
                 await asyncio.sleep(_AFTER_ERROR_S)
                 continue
             if reasons:
@@ -72,14 +76,17 @@ class StreamsTrigger(BaseEventTrigger):
             yield _event(reasons)
 
 
-async def _alarm() -> Alarm:
+async def _eyes() -> tuple[Alarm, Watchman]:
     # Imported here: every parse of a Dag file imports this module, and only the triggerer needs the rest.
     from lakeward.airflow.connections import runtime_async
+    from lakeward.airflow.notify import channel_async
     from lakeward.control.alarm import Alarm
     from lakeward.control.reconcile import backend_of, registry_of
+    from lakeward.control.watchman import Watchman
 
     runtime = await runtime_async()
-    return Alarm(registry_of(runtime), runtime, backend_of(runtime))
+    connect = registry_of(runtime)
+    return Alarm(connect, runtime, backend_of(runtime)), Watchman(connect, await channel_async())
 
 
 def _event(reasons: list[str]) -> TriggerEvent:

@@ -34,6 +34,29 @@ def test_a_project_without_streams_has_none(tmp_path: Path) -> None:
     assert declared(Project(tmp_path)) == []
 
 
+def test_a_project_that_did_not_change_is_not_read_again(project: Project, monkeypatch) -> None:
+    monkeypatch.delenv("LAKEWARD_HOME", raising=False)
+    first = declared(project)
+    with monkeypatch.context() as patched:
+        patched.setattr("lakeward.airflow.project._read", lambda _: pytest.fail("it was read again"))
+        assert declared(project) == first
+    (project.streams / "alerts.yaml").write_text("owner: [unclosed\n")
+    found = {item.id: item for item in declared(project)}
+    assert found["alerts"].problems != ()
+    assert found["flights"] == next(item for item in first if item.id == "flights")
+
+
+def test_a_cache_that_is_damaged_or_cannot_be_written_is_done_without(project: Project, monkeypatch) -> None:
+    monkeypatch.delenv("LAKEWARD_HOME", raising=False)
+    first = declared(project)
+    cache = project.root / ".lakeward" / "cache"
+    for text in ("", "{", "[]", '{"key": 1}'):
+        (cache / "streams.json").write_text(text)
+        assert declared(project) == first
+    monkeypatch.setenv("LAKEWARD_HOME", str(cache / "streams.json"))  # a file, where a folder should be
+    assert declared(project) == first
+
+
 def test_a_task_needs_the_name_alone() -> None:
     assert named("flights").id == "flights"
 

@@ -1,0 +1,75 @@
+"""A deadline on operations: a run of a stream's Dag that does not end is an incident, told like any other.
+
+`dagrun_timeout` ends such a run much later, and says nothing to anybody. Airflow's deadline changes nothing about the
+run; its callback runs in the executor and only writes the incident. Who looks after the streams closes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk.definitions.callback import SyncCallback
+from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
+
+from lakeward.airflow.names import STREAM_PREFIX, stream_dag_id
+
+if TYPE_CHECKING:
+    from lakeward.control.look import Connect
+
+KIND = "operation"
+WITHIN = timedelta(minutes=20)
+"""The longest operations by default, an upgrade that proves itself, wait 15 minutes."""
+
+
+def of_operations() -> DeadlineAlert:
+    """The deadline of every run of a stream's Dag."""
+    return DeadlineAlert(
+        reference=DeadlineReference.DAGRUN_QUEUED_AT,
+        interval=WITHIN,
+        callback=SyncCallback(missed),
+        name="an operation takes too long",
+    )
+
+
+def missed(context: dict[str, Any] | None = None, **_: Any) -> None:
+    """Open the incident. Called by Airflow, in a process of the executor, with the run in the context."""
+    from lakeward.airflow.connections import home
+    from lakeward.control.reconcile import registry_of
+    from lakeward.runtime import Runtime
+
+    run = (context or {}).get("dag_run") or {}
+    late(registry_of(Runtime.load(home().runtime_file)), run)
+
+
+def late(connect: Connect, run: dict[str, Any]) -> None:
+    """The incident of one run that takes too long."""
+    from lakeward.registry import incidents
+
+    stream = str(run["dag_id"]).removeprefix(STREAM_PREFIX)
+    what = str((run.get("conf") or {}).get("op") or "operation")
+    who = run.get("triggering_user_name") or "Airflow"
+    minutes = WITHIN.total_seconds() / 60
+    text = f"The {what} of stream {stream} has not ended after {minutes:.0f} min (asked for by {who})"
+    with connect() as connection:
+        incidents.opened(
+            connection, KIND, stream, text, streams=[stream], run=run["dag_run_id"],
+            next=f"Required Actions in Airflow, if it waits for approval; else: lakeward streams status {stream}",
+        )  # fmt: skip
+
+
+def close_ended(connect: Connect, state: Callable[[str, str], str | None]) -> None:
+    """Close the incidents of runs that ended since; `state` gives a run's, None if there is no such run."""
+    from lakeward.registry import incidents
+
+    with connect() as connection:
+        known = [item for (kind, _), item in incidents.open_ones(connection).items() if kind == KIND]
+    for incident in known:
+        became = state(stream_dag_id(incident.subject), str(incident.fields.get("run")))
+        if became in ("queued", "running"):
+            continue
+        how = {"success": "ended well", "failed": "failed"}.get(became or "", "is gone")
+        text = f"The operation on stream {incident.subject} that took so long {how}"
+        with connect() as connection:
+            incidents.closed(connection, KIND, incident.subject, text)

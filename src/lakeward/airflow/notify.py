@@ -1,0 +1,87 @@
+"""Messages to people, configured as the Airflow connection `lakeward_notify`. Without it they stand in the task's log.
+
+| what people use | host | password | extra |
+|---|---|---|---|
+| any webhook, e.g. Slack's or Mattermost's | `https://hooks.example.com` | the secret path after it | |
+| Slack, with the message changed in place | | bot token with `chat:write` | `{"channel": "C0123456"}` |
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import structlog
+from airflow.sdk import BaseNotifier
+
+from lakeward.airflow.connections import Found
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from lakeward.control.look import Connect
+    from lakeward.control.notify.channel import Channel
+
+log = structlog.get_logger(__name__)
+
+NOTIFY = "lakeward_notify"
+
+
+class IncidentNotifier(BaseNotifier):
+    """Tells people of every incident that is new, changed or over; each text once."""
+
+    def __init__(self, connect: Connect, channel: Channel | None = None) -> None:
+        super().__init__()
+        self.connect, self.channel = connect, channel
+
+    def notify(self, context: Context) -> None:
+        """Send what is not sent yet.
+
+        Raises:
+            DependencyDown: the registry cannot be reached.
+        """
+        from lakeward.control.notify.deliver import deliver
+
+        sent = deliver(self.connect, self.channel or channel_of(_connection())).sent
+        if sent:
+            log.info(f"Sent messages of {len(sent)} incidents", incidents=list(sent))
+
+
+def channel_of(connection: Found | None) -> Channel:
+    """What a connection names; the log without one."""
+    from lakeward.control.notify.channel import Log, Slack, Webhook
+
+    if connection is None:
+        return Log()
+    target = connection.extra_dejson.get("channel")
+    if target:
+        url = _url(connection) if connection.host else "https://slack.com/api"
+        return Slack(connection.password or "", str(target), url)
+    return Webhook(_url(connection) + (f"/{connection.password.lstrip('/')}" if connection.password else ""))
+
+
+def _url(connection: Found) -> str:
+    """The address: a whole one in the host, or one put together as Airflow's http connections are."""
+    host = connection.host or ""
+    if "://" in host:
+        return host.rstrip("/")
+    port = f":{connection.port}" if connection.port else ""
+    return f"{connection.schema or 'https'}://{host}{port}".rstrip("/")
+
+
+def _connection() -> Found | None:
+    from airflow.sdk import BaseHook
+
+    from lakeward.airflow.connections import optional
+
+    return optional(BaseHook.get_connection, NOTIFY)
+
+
+async def channel_async() -> Channel:
+    """The same, inside the triggerer's event loop."""
+    from airflow.sdk import BaseHook
+    from airflow.sdk.exceptions import AirflowNotFoundException
+
+    try:
+        return channel_of(await BaseHook.aget_connection(NOTIFY))
+    except AirflowNotFoundException:
+        return channel_of(None)

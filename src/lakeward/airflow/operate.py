@@ -1,0 +1,190 @@
+"""The one task of a stream's Dag: carries out the run's operation, and waits for a person where one must say yes."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import structlog
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk.exceptions import AirflowFailException
+
+from lakeward.errors import LakewardError
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from lakeward.control.operations.operator import Operator
+    from lakeward.control.operations.request import Request
+
+log = structlog.get_logger(__name__)
+
+ANSWER_WITHIN = timedelta(minutes=30)
+WORK_WITHIN = timedelta(minutes=40)
+_PLAN = "plan"
+
+
+class Operate(ApprovalOperator):
+    """Carries out one operation.
+
+    Most are done at once. One that needs a yes (`reset`, `skip_batch`) first shows exactly what it would do and then
+    waits, without a worker and without the triggerer, until somebody approves just that (Required Actions) or its
+    time is over. It is one task, so that the others pay nothing for it.
+    """
+
+    template_fields = ()
+
+    def __init__(self, *, stream: str, **kwargs: Any) -> None:
+        super().__init__(subject=f"Stream {stream}", response_timeout=ANSWER_WITHIN, **kwargs)
+        self.execution_timeout = WORK_WITHIN  # of the work; given above it would be taken for the answer's
+        self.stream = stream
+
+    def execute(self, context: Context) -> None:
+        """Do it, or ask first.
+
+        Raises:
+            AirflowFailException: it did not succeed, or (report) the stream is in trouble: the run ends red.
+        """
+        params: dict[str, Any] = dict(context["params"])
+        if params["op"] == "report":
+            return _told(lambda: report(self.stream, params.get("found")))
+        return _told(lambda: self._do_or_ask(context, params))
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
+        """Somebody answered."""
+        if "error" in event:
+            why = f"nobody answered within {ANSWER_WITHIN.total_seconds() / 60:.0f} min; nothing was changed"
+            raise AirflowFailException(f"The operation was not approved: {why}")
+        answer = super().execute_complete(context, event)
+        who = str((answer.get("responded_by_user") or {}).get("name") or "somebody")
+        if answer["chosen_options"] != [self.APPROVE]:
+            raise AirflowFailException(f"{who} rejected the operation; nothing was changed")
+        key = str(context["ti"].xcom_pull(task_ids=self.task_id, key=_PLAN))
+        return _told(lambda: self._do_approved(context, who, key))
+
+    def _do_or_ask(self, context: Context, params: dict[str, Any]) -> None:
+        operator, request = operator_of(self.stream, context), request_of(self.stream, params)
+        if params.get("dry_run"):
+            outcome = operator.dry_run(request)
+            for line in outcome.plan.lines if outcome.plan is not None else ():
+                log.info(line)
+            log.info(f"Stream {self.stream}: {outcome.detail}")
+            return
+        if not operator.asks(request.operation):
+            run(operator, request)
+            return
+        if not request.comment.strip():
+            operator.run(request)  # refused: a comment is missing; better said before anybody is asked
+        plan = operator.plan(request)
+        for line in plan.lines:
+            log.info(line)
+        log.info(f"Stream {self.stream}: waiting for approval; it would {plan.text}")
+        self.subject = f"{request.operation} stream {self.stream}?"
+        listed = "\n".join(f"* {_plain(line)}" for line in plan.lines)
+        self.body = f"It would {_plain(plan.text)}.\n\n{listed}\n\n**Why:** {_plain(request.comment)}"
+        context["ti"].xcom_push(key=_PLAN, value=plan.key)
+        super().execute(context)
+
+    def _do_approved(self, context: Context, who: str, key: str) -> None:
+        from dataclasses import replace
+
+        from lakeward.control.operations.request import Approval
+
+        request = request_of(self.stream, dict(context["params"]))
+        run(operator_of(self.stream, context), replace(request, approval=Approval(who, key)))
+
+
+def request_of(stream: str, params: dict[str, Any]) -> Request:
+    """What the trigger form asks for."""
+    from lakeward.control.operations.request import Operation, Request
+
+    return Request(
+        Operation.of(params["op"]),
+        stream,
+        comment=str(params.get("comment") or ""),
+        kill=bool(params.get("kill")),
+        to=params.get("to") or None,
+        duplicates=int(params.get("accept_duplicates") or 0),
+        batch=params.get("batch"),
+        generation=params.get("to_generation"),
+    )
+
+
+def operator_of(stream: str, context: Context) -> Operator:
+    """Whoever triggered the run operates."""
+    from lakeward.airflow.connections import runtime
+    from lakeward.airflow.project import settings
+    from lakeward.control.operations.operator import Operator
+    from lakeward.control.reconcile import registry_of
+
+    run, minutes = context["dag_run"], context["params"].get("timeout_min")
+    addresses = runtime()
+    return Operator(
+        registry_of(addresses),
+        addresses,
+        author=str(getattr(run, "triggering_user_name", None) or "Airflow"),
+        holder=f"run {run.run_id} of stream__{stream}",
+        settings=settings,
+        timeout_s=None if minutes is None else float(minutes) * 60,
+    )
+
+
+def run(operator: Operator, request: Request) -> None:
+    """Carry it out; whatever comes of it, how the stream is then stands at the end of the log."""
+    try:
+        operator.run(request)
+    finally:
+        try:
+            for line in block(request.stream):
+                log.info(line)
+        except LakewardError as error:
+            log.warning(f"How stream {request.stream} is cannot be told: {error.what}", why=error.why)
+
+
+def block(stream: str) -> tuple[str, ...]:
+    """The lines about a stream as it is now."""
+    from lakeward.airflow.connections import runtime
+    from lakeward.control import report as reporting
+    from lakeward.control.reconcile import registry_of
+
+    addresses = runtime()
+    return reporting.of_stream(registry_of(addresses), addresses, stream).lines
+
+
+def report(stream: str, found: str | None) -> None:
+    """Print the block about a stream.
+
+    Raises:
+        AirflowFailException: it is in trouble, or was when the report was due.
+    """
+    from lakeward.airflow.connections import runtime
+    from lakeward.control import report as reporting
+    from lakeward.control.reconcile import registry_of
+    from lakeward.streams.health import SETTLED
+
+    addresses = runtime()
+    connect = registry_of(addresses)
+    told = reporting.of_stream(connect, addresses, stream, found)
+    for line in told.lines:
+        (log.error if told.trouble else log.info)(line)
+    with connect() as connection:
+        reporting.told(connection, told)
+    if told.trouble:
+        raise AirflowFailException(f"Stream {stream}: {told.lines[0]}")
+    if told.verdict.state not in SETTLED:
+        log.info(f"Stream {stream} is on its way: {told.verdict.why}")
+
+
+def _told(work: Any) -> None:
+    """Do it; a foreseen error is three lines and a red run, without a stack trace."""
+    try:
+        work()
+    except LakewardError as error:
+        for line in str(error).splitlines():
+            log.error(line)
+        raise AirflowFailException(str(error)) from None
+
+
+def _plain(text: str) -> str:
+    """Text that Markdown leaves as it is: records and comments are other people's."""
+    return "".join(f"\\{sign}" if sign in "\\`*_{}[]()<>#+!|~" else sign for sign in text)

@@ -1,0 +1,92 @@
+"""Upkeep of what Airflow itself keeps of our runs, where the embedded stack made that Airflow.
+
+Airflow has no keep time of its own; `streams_reconcile` alone makes 1,440 runs a day. A task has no way to its
+database, on purpose; `airflow db clean` has, with the configuration `lakeward stack up` wrote. In an Airflow of one's
+own that is its owner's business: docs/how-to/keep-it-small.md has the command.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import structlog
+
+if TYPE_CHECKING:
+    from lakeward.runtime import Home, Runtime
+    from lakeward.spec.settings import Keep
+
+log = structlog.get_logger(__name__)
+
+EVERY_S = 24 * 3600.0
+TIMEOUT_S = 240.0
+TABLES = (
+    "asset_event", "callback", "dag_run", "deadline", "import_error", "job", "log", "partitioned_asset_key_log",
+    "revoked_token", "task_instance", "task_instance_history", "task_reschedule", "task_state_store", "xcom",
+)  # fmt: skip
+_HIDDEN = ("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", "AIRFLOW__CORE__SQL_ALCHEMY_CONN")
+"""What a task's own environment says instead of the database: that there is none."""
+
+
+def tidy_if_due(runtime: Runtime) -> dict[str, int]:
+    """Remove everything past its keep time: of the registry, of drivers, and of the embedded Airflow."""
+    from lakeward.airflow.connections import home
+    from lakeward.airflow.project import settings
+    from lakeward.control import upkeep
+    from lakeward.control.reconcile import registry_of
+
+    keep = settings().keep
+    removed = upkeep.purge_if_due(runtime, keep)
+    connect = registry_of(runtime)
+    place = home()
+    if embedded(place) and upkeep.due(connect, "airflow", EVERY_S):
+        removed["task_logs"] = task_logs(place.logs / "tasks", keep.runs.timedelta)
+        if clean(place, keep):
+            upkeep.told(connect, "airflow", f"Removed runs older than {keep.runs} and their logs", {})
+    return {name: number for name, number in removed.items() if number}
+
+
+def embedded(home: Home) -> bool:
+    """Whether this Airflow is the one of the embedded stack."""
+    own = home.root / "airflow"
+    return (own / "airflow.cfg").is_file() and Path(os.environ.get("AIRFLOW_HOME", "")).resolve() == own.resolve()
+
+
+def clean(home: Home, keep: Keep) -> bool:
+    """Remove old runs from Airflow's database; whether it worked. What is left is the next day's."""
+    before = datetime.now(UTC) - keep.runs.timedelta
+    program = Path(sys.executable).with_name("airflow")
+    command = [
+        str(program), "db", "clean", "--clean-before-timestamp", before.isoformat(timespec="seconds"),
+        "--tables", ",".join(TABLES), "--skip-archive", "--yes", "--batch-size", "5000", "--error-on-cleanup-failure",
+    ]  # fmt: skip
+    environment = {name: value for name, value in os.environ.items() if name not in _HIDDEN}
+    environment["AIRFLOW_HOME"] = str(home.root / "airflow")
+    try:
+        done = subprocess.run(
+            command, env=environment, cwd="/", capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        log.warning("Old runs are not all removed yet: `airflow db clean` took too long", limit_s=TIMEOUT_S)
+        return False
+    if done.returncode != 0:
+        last = (done.stderr or done.stdout).strip().splitlines()[-1:] or ["it said nothing"]
+        log.warning("Old runs could not be removed", why=last[0][:500])
+    return done.returncode == 0
+
+
+def task_logs(folder: Path, keep: timedelta) -> int:
+    """Remove the logs of runs that were last written to longer ago than that; returns how many runs."""
+    oldest = time.time() - keep.total_seconds()
+    removed = 0
+    for run in folder.glob("dag_id=*/run_id=*"):
+        if max((item.stat().st_mtime for item in (run, *run.rglob("*"))), default=0.0) < oldest:
+            shutil.rmtree(run, ignore_errors=True)
+            removed += 1
+    return removed

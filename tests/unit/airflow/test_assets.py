@@ -1,0 +1,45 @@
+"""What happened to streams becomes events on Airflow's own accessors, each once."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from airflow.sdk.execution_time.context import OutletEventAccessors
+
+from lakeward.airflow import assets
+from lakeward.registry import engine, generations, observations, streams
+
+
+@pytest.fixture
+def connected(postgres, database):
+    url = postgres.url(database)
+    engine.migrate(url, postgres.pgpass)
+    with engine.connect(url, postgres.pgpass) as connection:
+        streams.accept(connection, "flights", generation=1, driver="nyc")
+        generations.add(
+            connection, stream="flights", generation=1, spec={"id": "flights", "owner": "ops"}, digest="d", sql=None,
+            code={}, versions={}, author="test", checkpoint="c",
+        )  # fmt: skip
+    yield lambda: engine.connect(url, postgres.pgpass)
+    engine.engine(url, postgres.pgpass).dispose()
+
+
+def emitted(connected) -> list[tuple[str, str, dict]]:
+    accessors = OutletEventAccessors()
+    told = assets.announce(connected, accessors)
+    events = accessors[assets.of_streams()].asset_alias_events
+    assert told == [event.dest_asset_key.uri for event in events]
+    return [(event.dest_asset_key.name, event.dest_asset_key.uri, event.extra) for event in events]
+
+
+def test_an_hour_that_closed_is_one_event_of_the_streams_own_asset(connected) -> None:
+    with connected() as connection:
+        observations.record(connection, "flights", complete_through=datetime(2026, 1, 1, 5, 30, tzinfo=UTC))
+    assert emitted(connected) == []
+    with connected() as connection:
+        observations.record(connection, "flights", complete_through=datetime(2026, 1, 1, 6, 1, tzinfo=UTC))
+    ((name, uri, extra),) = emitted(connected)
+    assert name == uri == "lakeward://stream/flights/hour"
+    assert extra == {"stream": "flights", "from": "2026-01-01T05:00:00+00:00", "to": "2026-01-01T06:00:00+00:00"}
+    assert emitted(connected) == []

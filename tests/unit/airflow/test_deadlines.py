@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import pytest
+
+from lakeward.airflow import deadlines
+from lakeward.registry import engine, incidents
+
+RUN = {
+    "dag_id": "stream__flights", "dag_run_id": "manual__1", "conf": {"op": "reset"}, "triggering_user_name": "ann",
+}  # fmt: skip
+
+
+@pytest.fixture
+def connected(postgres, database):
+    url = postgres.url(database)
+    engine.migrate(url, postgres.pgpass)
+    yield lambda: engine.connect(url, postgres.pgpass)
+    engine.engine(url, postgres.pgpass).dispose()
+
+
+def open_ones(connected) -> dict:
+    with connected() as connection:
+        return incidents.open_ones(connection)
+
+
+@pytest.mark.parametrize("ended", ["success", "failed", None])
+def test_an_operation_that_takes_too_long_is_one_incident_until_its_run_ends(connected, ended) -> None:
+    deadlines.late(connected, RUN)
+    deadlines.late(connected, RUN)
+    (incident,) = open_ones(connected).values()
+    assert incident.text == "The reset of stream flights has not ended after 20 min (asked for by ann)"
+    assert "approval" in incident.fields["next"]
+    asked = []
+
+    def state(dag: str, run: str) -> str | None:
+        asked.append((dag, run))
+        return "running" if len(asked) == 1 else ended
+
+    deadlines.close_ended(connected, state)
+    assert len(open_ones(connected)) == 1
+    deadlines.close_ended(connected, state)
+    assert open_ones(connected) == {}
+    assert asked == [("stream__flights", "manual__1")] * 2
+
+
+def test_other_incidents_are_not_asked_for(connected) -> None:
+    with connected() as connection:
+        incidents.opened(connection, "stream", "flights", "flights is blocked")
+    deadlines.close_ended(connected, lambda *_: pytest.fail("a run was asked for"))
+    assert len(open_ones(connected)) == 1
