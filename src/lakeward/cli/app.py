@@ -10,7 +10,19 @@ import sys
 import typer
 
 from lakeward import __version__
-from lakeward.cli import config, context, demo, deploy, doctor, init, quality, sql, stack, streams, tables
+from lakeward.cli import (
+    config,
+    context,
+    demo,
+    deploy,
+    doctor,
+    init,
+    quality,
+    sql,
+    stack,
+    stream_story,
+    tables,
+)
 from lakeward.errors import LakewardError
 from lakeward.telemetry import logs
 
@@ -35,7 +47,7 @@ app.command()(doctor.doctor)
 app.add_typer(config.app, name="config")
 app.command()(deploy.deploy)
 app.command()(demo.demo)
-app.add_typer(streams.app, name="streams")
+app.add_typer(stream_story.app, name="streams")
 app.add_typer(tables.app, name="tables")
 app.add_typer(quality.app, name="quality")
 app.command()(sql.sql)

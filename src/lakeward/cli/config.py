@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
@@ -48,7 +49,9 @@ def show(stream: Annotated[str, typer.Argument(help="The stream's id.")]) -> Non
     loaded = load_project(state().project)
     found = loaded.streams.get(stream)
     if found is None:
-        raise_if_any([each for each in loaded.problems if each.file == f"conf/streams/{stream}.yaml"])
+        # The file may be wrong, its SQL, what all streams share, or its id may not be the file's name.
+        mine = [each for each in loaded.problems if each.file.startswith(f"conf/streams/{stream}.")]
+        raise_if_any(mine or [each for each in loaded.problems if each.file.startswith("conf/")])
         known = ", ".join(sorted(loaded.streams)) or "none"
         like = nearest(stream, loaded.streams)
         raise SpecError(
@@ -71,13 +74,16 @@ def _count(number: int, noun: str) -> str:
 
 
 def _at(document: dict[str, Any], path: str) -> Any:
-    """The value at a dotted path; keys may hold dots themselves (Spark settings)."""
-    value: Any = document
-    rest = path
-    while rest:
-        key = next(key for key in value if rest == key or rest.startswith(f"{key}."))
-        value, rest = value[key], rest[len(key) + 1 :]
-    return value
+    """The value at a dotted path; keys may hold dots themselves (Spark settings), and be beginnings of others."""
+    return next(_values(document, path))
+
+
+def _values(document: dict[str, Any], path: str) -> Iterator[Any]:
+    for key, value in document.items():
+        if path == key:
+            yield value
+        elif path.startswith(f"{key}.") and isinstance(value, dict):
+            yield from _values(value, path[len(key) + 1 :])
 
 
 def _short(value: Any) -> str:

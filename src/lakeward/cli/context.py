@@ -32,7 +32,7 @@ class State:
     @contextmanager
     def registry(self) -> Iterator[Connection]:
         """One transaction on the registry."""
-        from lakeward.registry.engine import connect
+        from lakeward.registry.version import connect
 
         with connect(registry_url(self.home), pgpass=self.home.pgpass) as connection:
             yield connection

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import typer
 
 from lakeward.cli.context import state
-from lakeward.errors import Unhealthy
+from lakeward.errors import LakewardError, Unhealthy
+
+if TYPE_CHECKING:
+    from lakeward.stack.doctor import Check
 
 
 def doctor() -> None:
     """Check this machine and this stack; each line that is not ok names the command that repairs it."""
     from lakeward.stack.doctor import examine
 
-    checks = examine(state().project, state().home)
+    checks = [*examine(state().project, state().home), *_reconciled()]
     wrong = [check for check in checks if not check.ok]
     state().output.show(
         {"checks": [asdict(check) for check in checks]}, rows="checks", columns=["name", "ok", "found", "wanted"]
@@ -24,3 +28,20 @@ def doctor() -> None:
             state().output.note(f"{check.name}: {check.next}")
     if wrong:
         raise typer.Exit(Unhealthy.exit_code)
+
+
+def _reconciled() -> list[Check]:
+    """Whether somebody looks after the streams; nothing to say where there is no registry yet, or it is away."""
+    from lakeward.control import deadman
+    from lakeward.stack.doctor import Check
+
+    wanted = f"a reconcile pass every {deadman.EVERY_S:.0f} s"
+    try:
+        with state().registry() as connection:
+            missed, newest = deadman.look(connection), deadman.newest(connection)
+    except LakewardError:
+        return []  # a registry that is away is a part of the stack that is not up: that line says so
+    if missed:
+        return [Check("reconcile", False, missed, wanted, deadman.NEXT)]
+    found = "no pass yet" if newest is None else f"the newest pass {newest.age_s:.0f} s ago"
+    return [Check("reconcile", True, found, wanted)]

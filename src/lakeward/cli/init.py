@@ -10,7 +10,7 @@ from typing import Annotated, Final
 import typer
 
 from lakeward.cli.context import state
-from lakeward.errors import LakewardError, Refused
+from lakeward.errors import Refused, SpecError
 
 _PLACES: Final[dict[str, str]] = {"gitignore": ".gitignore", "ci/lakeward.yml": ".github/workflows/lakeward.yml"}
 """Templates that stand elsewhere in a project: package data under a leading dot is easily lost.
@@ -42,7 +42,7 @@ def create(target: Path) -> list[str]:
 
     Raises:
         Refused: `target` is a file or a folder with something in it; nothing was touched.
-        LakewardError: it cannot be written.
+        SpecError: it cannot be written.
     """
     from lakeward.spec import schema
 
@@ -61,7 +61,7 @@ def create(target: Path) -> list[str]:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise LakewardError(f"{target} cannot be written", why=str(error), next="name another folder") from None
+        raise SpecError(f"{target} cannot be written", why=str(error), next="name another folder") from None
     return sorted(contents)
 
 

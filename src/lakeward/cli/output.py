@@ -22,6 +22,8 @@ from rich.text import Text
 
 from lakeward.errors import LakewardError
 
+_PIPE_WIDTH = 10_000
+
 
 class Form(StrEnum):
     """The value of `-o`."""
@@ -94,7 +96,9 @@ class ConsoleOutput(Output):
 
     def __init__(self) -> None:
         super().__init__()
-        self.console = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+        # A pipe has no width: a path that is folded cannot be copied, a line that is cut cannot be searched.
+        width = None if sys.stdout.isatty() else _PIPE_WIDTH
+        self.console = Console(highlight=False, width=width, soft_wrap=width is not None)
 
     def show(self, data: dict[str, Any], rows: str | None = None, columns: Sequence[str] | None = None) -> None:
         if rows is None:
@@ -113,7 +117,7 @@ class ConsoleOutput(Output):
             table.add_column(column.replace("_", " "), overflow="fold")
         for record in records:
             table.add_row(*(Text(_cell(record.get(column))) for column in shown))
-        self.console.print(table)
+        self._print(table)
 
     def text(self, text: str) -> None:
         self.console.print(Text(text), soft_wrap=True)
@@ -125,7 +129,13 @@ class ConsoleOutput(Output):
         grid = Table.grid(padding=(0, 2))
         for key, value in data.items():
             grid.add_row(Text(key.replace("_", " "), style="bold"), Text(_cell(value)))
-        self.console.print(grid)
+        self._print(grid)
+
+    def _print(self, table: Table) -> None:
+        """A table, without the blanks a column is filled up with at the end of a line."""
+        with self.console.capture() as captured:
+            self.console.print(table)
+        sys.stdout.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
 
 
 def _cell(value: object) -> str:

@@ -66,9 +66,15 @@ def check(statement: str, *, write: bool) -> str:
     try:
         found = [each for each in sqlglot.parse(statement, dialect="spark") if each is not None]
     except SqlglotError as error:
-        raise SpecError("This SQL cannot be read", why=str(error).splitlines()[0]) from None
+        raise SpecError(
+            "This SQL cannot be read", why=str(error).splitlines()[0], next="correct it; strings stand in '...'"
+        ) from None
     if len(found) != 1:
-        raise SpecError("There is no statement here" if not found else "One statement at a time")
+        raise SpecError(
+            "There is no statement here" if not found else "One statement at a time",
+            why=f"{len(found)} statements stand in the text",
+            next='lakeward sql "SELECT ..."',
+        )
     parsed = found[0]
     reading = isinstance(parsed, exp.Query | exp.Values | exp.Describe | exp.Show) or _is_show(parsed)
     if not reading or parsed.find(exp.Into, exp.Insert, exp.Delete, exp.Update, exp.Merge):

@@ -52,7 +52,7 @@ def audit(runtime: Runtime, spec: StreamSpec, late_dropped: int) -> dict[str, An
             next=f"lakeward streams status {spec.id}",
         )
     position = parse(text, spec.id, table_name)
-    tail = {"skipped": 0, "late_dropped": late_dropped}
+    tail = {"skipped": position.totals.skipped, "late_dropped": late_dropped}
     if spec.lineage != "rows":
         return found | _by_totals(position) | tail | {"missing": None, "duplicates": None} | _ranges(position)
     aside = None
@@ -68,6 +68,7 @@ def audit(runtime: Runtime, spec: StreamSpec, late_dropped: int) -> dict[str, An
         "quarantined": result.quarantined,
         "filtered": result.filtered,
         **tail,
+        "skipped": result.skipped,
         "missing": result.missing,
         "duplicates": result.duplicates,
         "beyond": result.beyond,
@@ -79,6 +80,7 @@ def audit(runtime: Runtime, spec: StreamSpec, late_dropped: int) -> dict[str, An
                 "to": part.to,
                 "missing": part.missing,
                 "duplicates": part.duplicates,
+                "skipped": part.skipped,
                 "gaps": [list(gap) for gap in part.gaps],
             }
             for part in result.partitions

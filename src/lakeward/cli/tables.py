@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 from typing import Annotated, Any
 
 import typer
@@ -11,6 +12,8 @@ from lakeward.cli.output import ConsoleOutput
 
 app = typer.Typer(help="Health of the lake's tables, what is due, and doing it.", no_args_is_help=True)
 
+Table = Annotated[str, typer.Argument(metavar="TABLE", help="namespace.table")]
+Comment = Annotated[str, typer.Option(help="why; kept with the change")]
 Optional = Annotated[str | None, typer.Argument(metavar="[TABLE]", help="namespace.table; every table by default.")]
 _EXITS = {"failed": 3, "refused": 4, "timed_out": 5}
 
@@ -42,7 +45,7 @@ def plan(table: Optional = None) -> None:
 
 @app.command()
 def maintain(
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="namespace.table")],
+    table: Table,
     actions: Annotated[
         str | None, typer.Option("--actions", help="Only these, with commas: compact, manifests, expire.")
     ] = None,
@@ -63,6 +66,33 @@ def maintain(
     code = max((_EXITS.get(each["result"], 0) for each in data["actions"]), default=0)
     if code:
         raise typer.Exit(code)
+
+
+@app.command()
+def hold(
+    table: Table,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="RFC 3339, e.g. 2026-11-21T06:00:00Z")] = None,
+    for_: Annotated[str | None, typer.Option("--for", metavar="DURATION", help="e.g. 2h")] = None,
+    comment: Comment = "",
+) -> None:
+    """Keep a table from being maintained until a time. What streams land goes on."""
+    from lakeward.spec.moments import until_when
+    from lakeward.tables import holding
+
+    moment = until_when(until, for_)
+    with state().registry() as connection:
+        told = holding.hold(connection, table, moment, author=getpass.getuser(), comment=comment)
+    state().output.show({"operation": "hold", "table": table, "result": "done", "detail": told})
+
+
+@app.command()
+def unhold(table: Table, comment: Comment = "") -> None:
+    """Lift what holds a table: a hold, or expiry held by a failed verification (then say what was found)."""
+    from lakeward.tables import holding
+
+    with state().registry() as connection:
+        told = holding.lift(connection, table, author=getpass.getuser(), comment=comment)
+    state().output.show({"operation": "unhold", "table": table, "result": "done", "detail": told})
 
 
 def _show_plan(data: dict[str, Any]) -> None:

@@ -85,6 +85,22 @@ def test_show_of_a_stream_with_a_problem_says_the_problem(lakeward, tmp_path):
     assert "conf/streams/bad.yaml" in err
 
 
+def test_show_of_a_stream_with_a_problem_elsewhere_says_that(lakeward, tmp_path):
+    write(tmp_path, "other.yaml", GOOD.replace("10}", "0}"))
+    code, _, err = lakeward("config", "show", "good")
+    assert code == 2
+    assert "conf/streams/other.yaml" in err
+
+
+def test_show_tells_apart_a_setting_and_another_that_begins_like_it(lakeward, tmp_path):
+    setting = "spark.sql.parquet.filterPushdown"
+    write(tmp_path, "good.yaml", f"{GOOD}spark: {{{setting}: true, {setting}.date: false}}\n")
+    code, out, _ = lakeward("config", "show", "good")
+    assert code == 0
+    assert f"spark.{setting} " in out
+    assert f"spark.{setting}.date" in out
+
+
 def test_deploy_of_a_project_with_problems_reaches_nothing(lakeward, tmp_path):
     write(tmp_path, "bad.yaml", GOOD.replace("10}", "0}"))
     code, _, err = lakeward("deploy", "--home", str(tmp_path / "no-home"))
@@ -96,5 +112,5 @@ def test_deploy_of_a_project_with_problems_reaches_nothing(lakeward, tmp_path):
 def test_deploy_without_a_stack_says_how_to_get_one(lakeward, tmp_path):
     write(tmp_path, "good.yaml", GOOD)
     code, _, err = lakeward("deploy", "--plan", "--home", str(tmp_path / "no-home"))
-    assert code == 1
+    assert code == 3
     assert "lakeward stack up" in err

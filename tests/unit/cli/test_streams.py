@@ -19,7 +19,10 @@ STATUS = {
     "snapshot_id", "committed_at", "complete_through", "lag_records", "lag_s", "lag_trend", "catch_up_s",
     "event_time_lag_s", "partitions", "input_rows_per_second", "processed_rows_per_second", "batch_duration_s",
     "durations_s", "trigger_s", "watermark", "late_dropped", "state_rows", "state_bytes", "restarts_24h", "attempts",
-    "next_attempt_at", "source_retention_s", "at_risk", "failure", "next",
+    "next_attempt_at", "source_retention_s", "at_risk", "failure", "next", "data", "safe_to", "next_batch",
+    "commit_age_s", "lag_per_second", "lag_age_s", "arriving_per_second", "at_risk_in_s", "hold_until",
+    "state_disk_bytes", "stable_generation", "differs", "incident", "changed", "links", "next_text", "next_effect",
+    "log_tail",
 }  # fmt: skip
 
 
@@ -96,8 +99,9 @@ def test_status_counts_lag_from_the_tables_position_and_not_from_counters(
     assert found["trigger_s"] == 5.0
     assert found["lag_trend"] == "falling"
     text = site.lakeward("streams", "status", "flights").out
-    assert text.startswith("flights is healthy")
+    assert text.startswith("flights is HEALTHY for ")
     assert "2 records wait" in text
+    assert "seq 3" in text
 
 
 PROGRESS = {
@@ -132,13 +136,15 @@ def test_a_blocked_stream_says_why_and_what_to_do_and_exits_3(site: Any) -> None
     assert answer.json["state"] == "blocked"
     assert answer.json["failure"] == {
         "class": "gap",
-        "error": "Offsets are missing 5 to 9",
+        "error": "Offsets are missing: 5 to 9",
         "batch_id": 4,
         "offsets": None,
+        "at": None,
     }
     text = site.lakeward("streams", "status", "flights").out
-    assert "gap: Offsets are missing 5 to 9 (batch 4)" in text
-    assert "next       lakeward streams audit flights" in text
+    assert "failure      gap: Offsets are missing: 5 to 9\n             in batch 4" in text
+    assert "data lost?   NO: it was stopped before a row was lost or doubled" in text
+    assert "next         lakeward streams audit flights" in text
 
 
 def test_a_driver_that_died_is_restarting_with_its_next_attempt(site: Any) -> None:
@@ -291,3 +297,67 @@ def test_late_rows_are_those_the_batches_recorded(site: Any) -> None:
         for number, late in ((0, 3), (1, 4)):
             batches.record(connection, stream="flights", query_id="q", batch_id=number, generation=1, late_dropped=late)
     assert _status(site)["late_dropped"] == 7
+
+
+def test_logs_are_cut_by_text_and_by_time(site: Any) -> None:
+    running(site, query_state="running")
+    folder = site.runtime.drivers / "demo" / "one"
+    lines = [{"timestamp": f"2026-01-01T00:00:0{n}Z", "level": "info", "event": f"line {n}"} for n in range(4)]
+    (folder / "driver.log").write_text("\n".join(json.dumps(line) for line in lines))
+
+    def told(*more: str) -> list[str]:
+        found = site.lakeward("streams", "logs", "flights", "-o", "json", *more).json["lines"]
+        return [line["event"] for line in found]
+
+    assert told("--since", "2026-01-01T00:00:02Z") == ["line 2", "line 3"]
+    assert told("--since", "90s") == []
+    assert told("--grep", "LINE 1") == ["line 1"]
+    assert site.lakeward("streams", "logs", "flights", "--since", "soon").code == 2
+
+
+def test_batches_read_oldest_first_with_their_offsets(site: Any) -> None:
+    assert site.lakeward("streams", "batches", "flights", "-o", "json").json == {"stream": "flights", "batches": []}
+    with site.registry() as connection:
+        for number in (0, 1):
+            batches.record(
+                connection, stream="flights", query_id="q", batch_id=number, seq=number + 1, generation=1,
+                snapshot_id=number + 70, consumed=10, landed=9, quarantined=1, duration_s=1.5,
+                start_offsets={"flights": '{"f":{"0":0}}'}, end_offsets={"flights": '{"f":{"0":10}}'},
+                committed_at=func.now() + timedelta(seconds=number),
+            )  # fmt: skip
+    found = site.lakeward("streams", "batches", "flights", "-o", "json").json["batches"]
+    assert [each["batch_id"] for each in found] == [0, 1]
+    assert found[0].keys() == {
+        "query_id", "batch_id", "seq", "generation", "snapshot_id", "start_offsets", "end_offsets", "consumed",
+        "landed", "quarantined", "filtered", "late_dropped", "skipped", "duration_s", "replayed", "complete_through",
+        "committed_at",
+    }  # fmt: skip
+    lines = site.lakeward("streams", "batches", "flights", "-n", "1").out.splitlines()
+    assert lines[0].split() == [
+        "at", "batch", "seq", "generation", "records", "landed", "quarantined", "took", "offsets",
+    ]  # fmt: skip
+    assert lines[1].endswith("1.5 s  f/0: 0 to f/0: 10")
+
+
+def test_progress_is_sparks_own_report_and_what_the_driver_measured(site: Any) -> None:
+    assert site.lakeward("streams", "progress", "flights").code == 1
+    running(site, query_state="running", progress=PROGRESS, watch={"app_id": "local-1"})
+    found = site.lakeward("streams", "progress", "flights", "-o", "json").json
+    assert found.keys() == {"stream", "at", "age_s", "query_state", "progress", "watch"}
+    assert found["progress"] == PROGRESS
+    assert found["watch"] == {"app_id": "local-1"}
+    assert json.loads(site.lakeward("streams", "progress", "flights").out)["progress"] == PROGRESS
+
+
+def test_the_spark_ui_of_a_living_driver_is_its_own_and_of_a_dead_one_needs_an_event_log(site: Any) -> None:
+    assert site.lakeward("streams", "ui", "flights").code == 2, "it was never launched"
+    running(site, query_state="running")
+    with site.registry() as connection:
+        drivers.beat(connection, "demo", "t", state="running", spark_ui="http://127.0.0.1:4040")
+    found = site.lakeward("streams", "ui", "flights", "-o", "json").json
+    assert found == {"stream": "flights", "driver": "demo", "url": "http://127.0.0.1:4040", "live": True}
+    with site.registry() as connection:
+        drivers.exited(connection, "demo", "t", exit_code=1, error="gone")
+    answer = site.lakeward("streams", "ui", "flights")
+    assert answer.code == 1
+    assert "No event log of driver demo is kept" in answer.err

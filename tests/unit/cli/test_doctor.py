@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from lakeward.cli.app import main
+from lakeward.registry import ticks
+
+
+def reconcile(site: Any) -> dict[str, Any]:
+    (check,) = (each for each in site.lakeward("doctor", "-o", "json").json["checks"] if each["name"] == "reconcile")
+    return dict(check)
+
+
+def test_doctor_says_whether_anybody_looks_after_the_streams(site: Any) -> None:
+    assert (reconcile(site)["ok"], reconcile(site)["found"]) == (True, "no pass yet")
+    with site.registry() as connection:
+        ticks.record(connection, "reconcile", duration_s=0.1)
+    assert reconcile(site)["ok"]
+    with site.registry() as connection:
+        connection.execute(text("UPDATE ticks SET at = at - INTERVAL '10 minutes'"))
+    late = reconcile(site)
+    assert not late["ok"]
+    assert "no reconcile pass has succeeded for 10 min" in late["found"]
+    assert "streams_reconcile" in late["next"]
+
+
+def test_doctor_without_a_registry_says_nothing_of_it(site: Any, tmp_path: Any) -> None:
+    site._capture.readouterr()
+    with suppress(SystemExit):
+        main(["doctor", "-o", "json", "--home", str(tmp_path / "none")])
+    assert '"reconcile"' not in site._capture.readouterr().out
+
+
+def test_a_home_that_is_a_file_is_refused_in_words(site: Any, tmp_path: Any) -> None:
+    (tmp_path / "file").write_text("")
+    for command in (["stack", "status"], ["stack", "down"], ["doctor"]):
+        with pytest.raises(SystemExit) as end:
+            main([*command, "--home", str(tmp_path / "file")])
+        assert end.value.code == 2
+        assert "cannot be the home of a stack" in site._capture.readouterr().err
