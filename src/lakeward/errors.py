@@ -77,6 +77,8 @@ class TimedOut(Transient):
 class DependencyDown(Transient):
     """Raised when a broker, catalog, store or registry could not be reached."""
 
+    exit_code = 3
+
 
 class Blocked(Terminal):
     """Raised when a stream must wait for a person: going on could lose or double rows.

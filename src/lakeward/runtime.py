@@ -8,14 +8,16 @@ the JDBC driver alike), so that no secret reaches a command line, a Spark conf o
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from lakeward.errors import LakewardError
+from lakeward.errors import SpecError, Unhealthy
 
 CATALOG = "lake"  # the catalog's name in Spark and in PyIceberg: rows of a JDBC catalog are keyed by it
+_POSTGRES = re.compile(r"postgres(ql)?(\+\w+)?://\S+")
 
 
 @dataclass(frozen=True)
@@ -151,15 +153,21 @@ class Runtime(BaseModel):
         """Read a runtime file.
 
         Raises:
-            LakewardError: there is no such file: the stack was never started here.
+            Unhealthy: there is no such file (the stack was never started here), or it cannot be understood.
         """
         try:
             return cls.model_validate_json(file.read_text())
-        except FileNotFoundError:
-            raise LakewardError(
+        except OSError as error:
+            raise Unhealthy(
                 "No Lakeward stack is known here",
-                why=f"{file} does not exist",
+                why=f"{file}: {error.strerror}",
                 next="lakeward stack up   (or name another home: --home DIR)",
+            ) from None
+        except ValueError:
+            raise Unhealthy(
+                "The stack's addresses cannot be read",
+                why=f"{file} is damaged, or of another version of Lakeward",
+                next="lakeward stack up   writes it anew",
             ) from None
 
 
@@ -167,19 +175,27 @@ def registry_url(home: Home) -> str:
     """The registry's SQLAlchemy URL: from `LAKEWARD_REGISTRY_URL_FILE`, else from the home's secrets.
 
     Raises:
-        LakewardError: the file is missing or empty.
+        Unhealthy: the file is missing.
+        SpecError: what stands in it is no URL of a PostgreSQL.
     """
     file = Path(os.environ.get("LAKEWARD_REGISTRY_URL_FILE") or home.registry_url_file)
     try:
         url = file.read_text().strip()
     except OSError as error:
-        raise LakewardError(
+        raise Unhealthy(
             "The registry's address is not known",
             why=f"{file}: {error.strerror}",
             next="lakeward stack up   (or point LAKEWARD_REGISTRY_URL_FILE at a file with the URL)",
         ) from None
-    if not url:
-        raise LakewardError("The registry's address is not known", why=f"{file} is empty", next="lakeward stack up")
+    except ValueError:
+        url = ""
+    if not _POSTGRES.fullmatch(url):
+        # What stands there may hold a password: it is not repeated.
+        raise SpecError(
+            "The registry's address is not known",
+            why=f"{file} does not hold one URL of the form postgresql://USER@HOST:PORT/DATABASE",
+            next="lakeward stack up   (or correct the file)",
+        )
     return url
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.errors import LakewardError
+from lakeward.errors import LakewardError, SpecError, Unhealthy
 from lakeward.runtime import Home, Lake, Launch, Project, Runtime, registry_url
 
 
@@ -31,6 +31,23 @@ def test_a_launch_file_is_only_its_owners_business(tmp_path, runtime):
 def test_a_missing_stack_is_said_with_the_next_command(tmp_path):
     with pytest.raises(LakewardError, match="lakeward stack up"):
         Runtime.load(tmp_path / "runtime.json")
+
+
+@pytest.mark.parametrize("text", ['{"x": 1}', "garbage", ""])
+def test_addresses_that_cannot_be_understood_are_written_anew_by_stack_up(tmp_path, text):
+    (tmp_path / "runtime.json").write_text(text)
+    with pytest.raises(Unhealthy, match=r"(?s)runtime\.json.*lakeward stack up"):
+        Runtime.load(tmp_path / "runtime.json")
+
+
+@pytest.mark.parametrize("written", [b"", b"not a url", b"mysql://u:hunter2@h/d", b"\xff\xfe"])
+def test_a_registry_that_is_no_postgresql_is_said_without_what_stands_there(tmp_path, monkeypatch, written):
+    file = tmp_path / "url"
+    file.write_bytes(written)
+    monkeypatch.setenv("LAKEWARD_REGISTRY_URL_FILE", str(file))
+    with pytest.raises(SpecError, match=r"postgresql://USER@HOST") as refused:
+        registry_url(Home(tmp_path))
+    assert "hunter2" not in str(refused.value)
 
 
 def test_the_registry_url_comes_from_the_named_file_first(tmp_path, monkeypatch):

@@ -262,15 +262,7 @@ class Check:
             else:
                 time.sleep(TURN_S)
         done = self._verified_actions()
-        compact, expire = done.get("compact", {}), done.get("expire", {})
-        self.report.tables.append(
-            TableReport(
-                TABLE,
-                *_around(compact, "files"),
-                *_around(compact, "records"),
-                *_around(expire, "snapshots"),
-            )
-        )
+        self.report.tables.append(TableReport.of(TABLE, done.get("compact", {}), done.get("expire", {})))
         last = self.report.tables[-1]
         self.report.claim(last.rows_before == last.rows_after, f"compaction changed rows: {last}")
         self.report.claim(
@@ -351,10 +343,6 @@ _EARLY = datetime(2013, 1, 20, tzinfo=UTC)
 def _consumed(lake: DemoLake) -> int:
     position = lake.position(TABLE, FLIGHTS)
     return position.totals.consumed if position else 0
-
-
-def _around(entry: dict[str, Any], figure: str) -> tuple[int | None, int | None]:
-    return (entry.get("before") or {}).get(figure), (entry.get("after") or {}).get(figure)
 
 
 def _kinds(sender: Sender) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -36,6 +37,21 @@ class TableReport:
     rows_after: int | None
     snapshots_before: int | None
     snapshots_after: int | None
+
+    @classmethod
+    def of(cls, table: str, compact: Mapping[str, Any], expire: Mapping[str, Any]) -> TableReport:
+        """From the ledger's entries of a compaction and an expiry.
+
+        What the stream landed while files were rewritten counts as there before: the rewrite changed none of it.
+        """
+
+        def around(entry: Mapping[str, Any], figure: str) -> tuple[int | None, int | None]:
+            after = entry.get("after") or {}
+            before = (entry.get("before") or {}).get(figure)
+            meanwhile = after.get(f"{figure}_meanwhile", 0)
+            return (None if before is None else before + meanwhile), after.get(figure)
+
+        return cls(table, *around(compact, "files"), *around(compact, "records"), *around(expire, "snapshots"))
 
 
 @dataclass

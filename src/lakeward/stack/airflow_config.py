@@ -70,7 +70,12 @@ def settings(site: Site) -> dict[str, dict[str, object]]:
             "min_file_process_interval": 60,
             "refresh_interval": 30,
         },
-        "scheduler": {"enable_health_check": False},
+        "scheduler": {
+            "enable_health_check": False,
+            # A task dies with its scheduler. Until this has passed its run counts as running, and keeps the next pass
+            # of streams_reconcile away: by default for five minutes. A living task shows itself every five seconds.
+            "task_instance_heartbeat_timeout": 60,
+        },
         "logging": {"base_log_folder": site.home.logs / "tasks"},
         "secrets": {
             "backend": "airflow.secrets.local_filesystem.LocalFilesystemBackend",

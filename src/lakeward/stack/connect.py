@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from uuid import uuid4
+
+from lakeward.jars import archive, spark_classpath
 
 CORES = 2
 _SERVICE = "/spark.connect.SparkConnectService"
@@ -18,11 +21,13 @@ def server_conf(port: int, heap: str, temporary: Path) -> dict[str, str]:
         temporary: an existing folder of this server's own. Spark keeps a folder of fixed name in the temporary folder:
             in a shared one, the second user of a machine could not even end a session.
     """
-    java = ["-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError", "-Djava.awt.headless=true"]
+    java = ["-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError", "-Djava.awt.headless=true", *archive.options()]
     return {
         "spark.app.name": "lakeward-connect",
         "spark.master": f"local[{CORES}]",
         "spark.driver.memory": heap,
+        # Not spark.jars: local mode would copy 65 MB at every start, and the class archive would not fit.
+        "spark.driver.extraClassPath": os.pathsep.join(str(jar) for jar in spark_classpath()),
         "spark.driver.host": "localhost",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.connect.grpc.binding.address": "localhost",

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from datetime import datetime
 
 from lakeward.connectors.iceberg.catalog import create_schema, spark_conf
-from lakeward.jars import pyspark_jars, spark_classpath
+from lakeward.jars import pyspark_jars
 from lakeward.stack import connect, kafka, ports, postgres, private
 from lakeward.stack.part import Part
 from lakeward.stack.program import Program
@@ -75,8 +74,6 @@ class ConnectPart(Part):
             self.site.ports["connect"], self.heap, private.folder(folder / "tmp")
         )
         conf |= {
-            # Not spark.jars: local mode would copy 65 MB at every start.
-            "spark.driver.extraClassPath": os.pathsep.join(str(jar) for jar in spark_classpath()),
             "spark.sql.warehouse.dir": str(self.site.home.warehouse),
         }
         private.write(folder / "spark.conf", "".join(f"{key} {value}\n" for key, value in conf.items()))

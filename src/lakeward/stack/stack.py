@@ -38,6 +38,7 @@ class Stack:
             java = jars.find_java()
             requirements.check(self.home)
             jars.ensure(lambda name: say(f"fetching {name}"))
+            jars.archive.ensure(say)
             state = StackState.load(self.home)
             site = Site(self.project, self.home, self._ports(state), java)
             timings = up.Up(site, state, asked | self._running_groups(state), deploy, say).run()

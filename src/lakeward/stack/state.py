@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 from pydantic import BaseModel, ConfigDict
 
-from lakeward.errors import LakewardError, Refused
+from lakeward.errors import LakewardError, Refused, SpecError
 from lakeward.runtime import Home
 from lakeward.stack import private
 
@@ -60,11 +60,18 @@ class StackState(BaseModel):
 
     @classmethod
     def load(cls, home: Home) -> StackState:
-        """The remembered state; an empty one where nothing was ever started."""
+        """The remembered state; an empty one where nothing was ever started.
+
+        Raises:
+            SpecError: the home is a file, or may not be read.
+            LakewardError: what was remembered is damaged.
+        """
         try:
             return cls.model_validate_json(_file(home).read_text())
         except FileNotFoundError:
             return cls()
+        except OSError as error:
+            raise _unusable(home, error) from None
         except ValueError as error:
             raise LakewardError(
                 "The stack's memory is damaged", why=f"{_file(home)}: {error}", next=f"rm {_file(home)}"
@@ -80,6 +87,12 @@ class StackState(BaseModel):
         return self.supervisor is not None and self.supervisor.alive()
 
 
+def _unusable(home: Home, error: OSError) -> SpecError:
+    return SpecError(
+        f"{home.root} cannot be the home of a stack", why=error.strerror or "", next="name another folder: --home DIR"
+    )
+
+
 @contextmanager
 def exclusive(home: Home) -> Iterator[None]:
     """One `stack up` or `stack down` at a time in a home.
@@ -87,7 +100,10 @@ def exclusive(home: Home) -> Iterator[None]:
     Raises:
         Refused: another one is at work.
     """
-    home.root.mkdir(parents=True, exist_ok=True)
+    try:
+        home.root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unusable(home, error) from None
     with (home.root / "stack.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

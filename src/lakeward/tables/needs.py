@@ -96,7 +96,7 @@ def needs_of(
     if facts.properties.get("gc.enabled", "true").lower() == "false":
         refusals.append("gc.enabled is false: its files may belong to somebody else")
     if known is not None and known.expiry_hold:
-        refusals.append(f"expiry is held: {known.expiry_hold}")
+        refusals.append(f"expiry is held: {known.expiry_hold} (lakeward tables unhold {facts.table} --comment ..)")
     others = {name: row.location for name, row in around.tables.items()}
     intruder = locations.intruder(facts.table, facts.location, others, [*around.checkpoints, *roots])
     needs = Needs(

@@ -37,6 +37,7 @@ class Verdict:
         why: one sentence, the figures or what is wrong.
         harmed: rows are, or may be, not what they should be: take it back or hold expiry.
         ours: the snapshots the action made.
+        figures: for the ledger; `.._meanwhile` is what others committed between before and after.
     """
 
     ok: bool
@@ -82,7 +83,12 @@ def verify_compact(
     parts = [(each, name, did) for each in commits for name, did in moved.get(each.id, {}).items()]
     taken = sum(did.files_out for _, _, did in parts)
     given = sum(did.files_in for _, _, did in parts)
-    figures = {"files_taken": taken, "files_given": given, "commits": len(ours)}
+    others = [each for each in commits if each.id not in ours]
+    figures = {
+        "files_taken": taken, "files_given": given, "commits": len(ours),
+        "files_meanwhile": sum(each.count("added-data-files") - each.count("deleted-data-files") for each in others),
+        "records_meanwhile": sum(each.count("added-records") - each.count("deleted-records") for each in others),
+    }  # fmt: skip
     wrong = _rows(parts, before, after, commits, deletes=before.profile.delete_files > 0)
     if wrong:
         return Verdict(False, wrong, True, ours, figures)

@@ -24,6 +24,15 @@ def test_the_report_has_the_fields_scripts_rely_on() -> None:
     assert data["ok"] is True
 
 
+def test_what_landed_while_files_were_rewritten_was_there_before() -> None:
+    compact = {"before": {"files": 18, "records": 500}, "after": {"files": 9, "records": 540}}
+    expire = {"before": {"snapshots": 9}, "after": {"snapshots": 7}}
+    alone = TableReport.of("t", compact, expire)
+    assert (alone.rows_before, alone.rows_after) == (500, 540), "rows that nobody landed are seen"
+    compact["after"] |= {"files_meanwhile": 3, "records_meanwhile": 40}
+    assert TableReport.of("t", compact, expire) == TableReport("t", 21, 9, 540, 540, 9, 7)
+
+
 def test_one_claim_that_does_not_hold_fails_the_report() -> None:
     report = Report(seed=1, records=1)
     report.claim(True, "never shown")
