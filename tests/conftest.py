@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -100,6 +101,40 @@ def _wait(ready: Callable[[], None], log: Path) -> None:
     except Exception as error:
         error.add_note(log.read_text(errors="replace")[-3000:])
         raise
+
+
+LONGEST_FIRST = ("faults", "airflow", "spark/connectors", "spark")
+
+
+def layer(nodeid: str) -> str:
+    """What stays in one process when two share a run (`make test`), so that the dear parts start once."""
+    _, first, second, *_ = *nodeid.partition("::")[0].split("/"), ""
+    if first == "dags" or second == "test_airflow_survival.py":
+        return "airflow"
+    if (
+        first == "spark"
+    ):  # in two parts of about the same length: a second session costs less than one that is waited for
+        return "spark/connectors" if second == "connectors" else first
+    return f"unit/{second}" if first == "unit" else first
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Layers keep their random order within; the longest begin, so that the short ones fill what is left."""
+    if hasattr(config, "workerinput"):
+        ranks = {name: rank for rank, name in enumerate(LONGEST_FIRST)}
+        items.sort(key=lambda item: ranks.get(layer(item.nodeid), len(ranks)))
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """One unit of work is a layer."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByLayer(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return layer(nodeid)
+
+    return ByLayer(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -1,16 +1,13 @@
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
 from pathlib import Path
 
-CAMPAIGN = Path(__file__).with_name("campaign.py")
-spec = importlib.util.spec_from_file_location("campaign", CAMPAIGN)
-assert spec is not None and spec.loader is not None
-campaign = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(campaign)
+import campaign
+
+CAMPAIGN = Path(campaign.__file__)
 
 
 def test_seeds_are_numbers_and_ranges():

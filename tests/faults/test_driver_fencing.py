@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -26,34 +27,103 @@ def test_a_newer_launch_fences_the_older_one(world: Any, simple: Callable[..., A
     assert sorted(row["n"] for row in world.rows(table)) == list(range(200))
 
 
-def test_two_processes_with_one_token_end_as_one(world: Any, simple: Callable[..., Any]) -> None:
+def test_a_launch_that_was_started_twice_runs_once(world: Any, simple: Callable[..., Any]) -> None:
     topic = world.kafka.create_topic()
     stream, table = f"{world.name}_s", f"{world.name}.t"
     world.deploy(simple(stream, topic, table))
     world.numbers(topic, range(100))
-    first = world.launch(token="one-token-for-two-processes")
+    token = "one-token-for-two-processes"
+    pair = [world.launch(token=token), world.launch(token=token, intend=False, folder="second")]
+    world.wait_for("the end of one", lambda: _ended(*pair))
+    (loser,) = _ended(*pair)
+    (winner,) = (each for each in pair if each is not loser)
+    assert loser.process.returncode == 75, loser.said()
+    assert not loser.events("spark is up"), "it did nothing"
     world.wait_landed(table, stream, 100)
-    second = world.launch(token="one-token-for-two-processes", intend=False, folder="second")
-    world.wait_for("the second one's query", lambda: second.events("stream started") or _ended(second))
-    sent = 100
-    while not _ended(first, second):
-        sent = _next(world, topic, sent)
-        world.wait_landed_or(table, stream, sent, lambda: bool(_ended(first, second)))
-    ended = _ended(first, second)
-    assert {each.process.returncode for each in ended} == {75}, first.said() + second.said()
-    if len(ended) == 2:  # the one that lost had published a batch before: the other one rightly gave way too
+    assert winner.terminate() == 0, winner.said()
+    assert sorted(row["n"] for row in world.rows(table)) == list(range(100))
+
+
+def test_zombies_woken_after_compaction_and_expiry_land_nothing(world: Any, simple: Callable[..., Any]) -> None:
+    """One is stopped between reading the table and publishing, the next one after staging its rows."""
+    topic = world.kafka.create_topic()
+    stream, table = f"{world.name}_s", f"{world.name}.t"
+    world.deploy(simple(stream, topic, table))
+    world.numbers(topic, range(100))
+    first = world.launch()
+    world.wait_landed(table, stream, 100)
+    assert first.terminate() == 0, first.said()
+
+    zombies = []
+    for number, step in enumerate(("after-check", "after-stage")):
+        world.numbers(topic, range(100 + 50 * number, 150 + 50 * number))
+        env = {
+            "LAKEWARD_FAILPOINT": step, "LAKEWARD_FAILPOINTS_ALLOWED": "1", "LAKEWARD_FAILPOINT_SIGNAL": "SIGSTOP",
+        }  # fmt: skip
+        zombie = world.launch(env=env)
+        world.wait_for(f"the stop {step}", zombie.stopped)
+        zombie.freeze()
         world.forget_leases()
-        world.launch()
-    world.wait_landed(table, stream, sent)
-    for each in world.started:
-        if each.process.poll() is None:
-            assert each.terminate() == 0, each.said()
-    assert sorted(row["n"] for row in world.rows(table)) == list(range(sent))
+        zombies.append(zombie)
+
+    successor = world.launch()
+    world.numbers(topic, range(200, 300))
+    world.wait_landed(table, stream, 300)
+    world.lake_sql(
+        f"CALL lake.system.rewrite_data_files(table => 'lake.{table}', options => map('rewrite-all', 'true'))",
+        f"CALL lake.system.expire_snapshots(table => 'lake.{table}', older_than => TIMESTAMP '2100-01-01', "
+        "retain_last => 1)",
+    )
+    before = world.position(table, stream)
+    for zombie in zombies:
+        zombie.wake()
+    for zombie in zombies:
+        assert zombie.exit() == 75, zombie.said()
+        assert zombie.exit_file()["failure_class"] == "fenced"
+    assert world.position(table, stream) == before, "a zombie moved the position"
+    assert sorted(row["n"] for row in world.rows(table)) == list(range(300))
+    world.numbers(topic, range(300, 320))
+    world.wait_landed(table, stream, 320)
+    assert successor.terminate() == 0, successor.said()
+    assert len(successor.events("stream started")) == 1, "the zombies disturbed their successor"
+    assert sorted(row["n"] for row in world.rows(table)) == list(range(320))
 
 
-def _next(world: Any, topic: str, sent: int) -> int:
-    world.numbers(topic, range(sent, sent + 20))
-    return sent + 20
+def test_a_zombie_of_a_sink_without_a_position_is_fenced_by_its_lease(world: Any, simple: Callable[..., Any]) -> None:
+    topic, out = world.kafka.create_topic(), world.kafka.create_topic()
+    document = simple(f"{world.name}_s", topic, f"{world.name}.t", sink={"kafka": {"topic": out}})
+    world.deploy(document)
+    world.numbers(topic, range(50))
+    env = {
+        "LAKEWARD_FAILPOINT": "batch-start", "LAKEWARD_FAILPOINTS_ALLOWED": "1", "LAKEWARD_FAILPOINT_SIGNAL": "SIGSTOP",
+    }  # fmt: skip
+    zombie = world.launch(env=env)
+    world.wait_for("the stop", zombie.stopped)
+    zombie.freeze()
+    # Nobody takes its leases away: they lapse by themselves, in database time, and the successor waits for that.
+    successor = world.launch()
+    world.wait_for("what it sends", lambda: len(_values(world, out)) >= 50)
+    zombie.wake()
+    assert zombie.exit() == 75, zombie.said()
+    world.numbers(topic, range(50, 60))
+    world.wait_for("the next ones", lambda: len(_values(world, out)) >= 60)
+    assert successor.terminate() == 0, successor.said()
+    assert sorted(_values(world, out)) == list(range(60)), "each once: the zombie sent nothing"
+
+
+def _values(world: Any, topic: str) -> list[int]:
+    """Everything in a topic."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer({"bootstrap.servers": world.kafka.bootstrap, "group.id": topic, "log_level": 0})
+    try:
+        place = TopicPartition(topic, 0, 0)
+        _, end = consumer.get_watermark_offsets(place, timeout=30)
+        consumer.assign([place])
+        found = consumer.consume(end, timeout=30) if end else []
+    finally:
+        consumer.close()
+    return [json.loads(each.value())["n"] for each in found]
 
 
 def _ended(*drivers: Any) -> list[Any]:

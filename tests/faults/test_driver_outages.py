@@ -3,39 +3,62 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
+AWAY_S = 60.0
 
 
-def test_postgres_away_pauses_commits_and_restarts_nothing(
-    private_postgres: Any, private_world: Any, simple: Callable[..., Any]
+def test_a_minute_without_postgres_pauses_at_most_commits_and_restarts_nothing(
+    private_postgres: Any, private_world: Any, apart_world: Any, simple: Callable[..., Any]
 ) -> None:
-    world = private_world
-    topic = world.kafka.create_topic()
-    stream, table = f"{world.name}_s", f"{world.name}.t"
-    world.deploy(simple(stream, topic, table))
-    world.numbers(topic, range(100))
-    driver = world.launch()
-    world.wait_landed(table, stream, 100)
+    """The registry is away for both; the catalog is away for one, and lives elsewhere for the other."""
+    drivers, topics = {}, {}
+    for world in (private_world, apart_world):
+        topics[world.name] = world.kafka.create_topic()
+        world.deploy(simple(f"{world.name}_s", topics[world.name], f"{world.name}.t"))
+        world.numbers(topics[world.name], range(100))
+        drivers[world.name] = world.launch()
+    for world in (private_world, apart_world):
+        world.wait_landed(f"{world.name}.t", f"{world.name}_s", 100)
+    paused, landing = drivers[private_world.name], drivers[apart_world.name]
 
+    stopped = time.monotonic()
     private_postgres.stop()
-    world.numbers(topic, range(100, 200))
-    world.wait_for("the batch that waits", lambda: driver.events("batch waits"))
-    world.wait_for("the registry's absence", lambda: driver.events("the registry is away, streams land on"))
+    for world in (private_world, apart_world):
+        world.numbers(topics[world.name], range(100, 200))
+        world.wait_for(
+            "the registry's absence",
+            lambda world=world: drivers[world.name].events("the registry is away, streams land on"),
+        )
+    paused_at = private_world.wait_for("the batch that waits", lambda: paused.events("batch waits"))
+    apart_world.wait_landed(f"{apart_world.name}.t", f"{apart_world.name}_s", 200)
+    time.sleep(max(0.0, AWAY_S - (time.monotonic() - stopped)))
+    apart_world.numbers(topics[apart_world.name], range(200, 300))
+    apart_world.wait_landed(f"{apart_world.name}.t", f"{apart_world.name}_s", 300)
+    assert len(paused.events("batch waits")) == len(paused_at), "it says so once"
+    assert not landing.events("batch waits")
     private_postgres.start()
 
-    world.wait_landed(table, stream, 200)
-    world.wait_for("the registry's return", lambda: driver.events("the registry is back"))
-    world.wait_for("the record", lambda: (seen := world.observation(stream)) is not None and seen.seq is not None
-             and seen.seq == world.position(table, stream)["seq"])  # fmt: skip
-    assert len(driver.events("stream started")) == 1, "no stream restarts"
-    assert not driver.events("stream failed, tries again")
-    assert driver.terminate() == 0, driver.said()
-    assert sorted(row["n"] for row in world.rows(table)) == list(range(200))
+    private_world.wait_landed(f"{private_world.name}.t", f"{private_world.name}_s", 200)
+    for world, rows in ((private_world, 200), (apart_world, 300)):
+        stream, table, driver = f"{world.name}_s", f"{world.name}.t", drivers[world.name]
+        world.wait_for("the registry's return", lambda driver=driver: driver.events("the registry is back"))
+        seq = world.position(table, stream)["seq"]
+        world.wait_for(
+            "the record",
+            lambda world=world, stream=stream, seq=seq: (
+                (seen := world.observation(stream)) is not None and seen.seq == seq
+            ),
+        )
+        assert len(driver.events("stream started")) == 1, "no stream restarts"
+        assert not driver.events("stream failed, tries again")
+        assert driver.terminate() == 0, driver.said()
+        assert sorted(row["n"] for row in world.rows(table)) == list(range(rows))
 
 
 def test_a_catalog_away_at_the_start_is_named_and_tried_again(world: Any, simple: Callable[..., Any]) -> None:

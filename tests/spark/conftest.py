@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+BRIEF = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""For a JVM of some minutes: the second compiler would never earn its cost."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """py4j leaves its loopback sockets to the garbage collector; nothing of ours can close them."""
     here = Path(__file__).parent
@@ -66,7 +70,8 @@ def make_spark(lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> Callable
         scratch = tmp_path_factory.mktemp("spark")
         builder = SparkSession.builder.master("local[2]").appName("lakeward-tests")
         for name, value in {
-            "spark.jars": ",".join(str(jar) for jar in jars.spark_classpath()),
+            "spark.driver.extraClassPath": os.pathsep.join(str(jar) for jar in jars.spark_classpath()),
+            "spark.driver.extraJavaOptions": " ".join([*BRIEF, *jars.archive.options()]),
             "spark.driver.memory": "1g",
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
@@ -129,7 +134,8 @@ def connect_server(lake: Lake, postgres: Any, tmp_path_factory: pytest.TempPathF
     conf |= {"spark.sql.warehouse.dir": str(folder / "warehouse"), "spark.local.dir": str(folder / "local")}
     (folder / "temporary").mkdir()
     home = jars.pyspark_jars().parent
-    command = [str(home / "bin" / "spark-submit"), "--jars", ",".join(str(jar) for jar in jars.spark_classpath())]
+    conf["spark.driver.extraJavaOptions"] += f" {BRIEF[1]}"
+    command = [str(home / "bin" / "spark-submit")]
     for name, value in conf.items():
         command += ["--conf", f"{name}={value}"]
     command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]

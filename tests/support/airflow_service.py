@@ -28,7 +28,7 @@ from lakeward.backends.base import Life
 from lakeward.backends.identity import life
 from lakeward.backends.local import LocalBackend
 from lakeward.connectors.iceberg.catalog import create_schema
-from lakeward.registry import drivers, engine, generations, streams
+from lakeward.registry import drivers, engine, generations, incidents, streams
 from lakeward.registry.drivers import Driver
 from lakeward.registry.streams import Stream
 from lakeward.runtime import Home, Project, Runtime
@@ -210,16 +210,29 @@ class AirflowService:
         lines = answer.json().get("content", [])
         return "\n".join(str(line.get("event", line)) for line in lines)
 
-    @staticmethod
-    def eventually(so: Callable[[], object], within_s: float = 60, what: str = "it") -> None:
+    def eventually(self, so: Callable[[], object], within_s: float = 60, what: str = "it") -> None:
         """Wait until something is so."""
         deadline = time.monotonic() + within_s
         while True:
             with suppress(httpx.HTTPError):
                 if so():
                     return
-            assert time.monotonic() < deadline, f"waited {within_s:g} s for {what}"
+            ended = [name for name, process in self.processes.items() if process.poll() is not None]
+            assert not ended, f"{', '.join(ended)} ended while waiting for {what}\n{self.story()}"
+            assert time.monotonic() < deadline, f"waited {within_s:g} s for {what}\n{self.story()}"
             time.sleep(0.2)
+
+    def story(self) -> str:
+        """What a person would look at when something does not happen."""
+        lines = [f"{name}: exit {process.poll()}" for name, process in self.processes.items()]
+        with self.registry() as connection:
+            lines += [f"{row.id}: {row.desired} {row.state}: {row.why}" for row in streams.all_streams(connection)]
+            lines += [f"incident {at}: {each.text}" for at, each in incidents.open_ones(connection).items()]
+        with suppress(httpx.HTTPError, KeyError):
+            lines += [f"{run['dag_run_id']}: {run['state']}" for run in self.runs("streams_reconcile")[:5]]
+        for log in sorted(self.home.logs.glob("*.log")):
+            lines += [f"-- {log.name}", *log.read_text(errors="replace").splitlines()[-15:]]
+        return "\n".join(lines)
 
 
 def stream_file(name: str) -> str:
@@ -238,9 +251,10 @@ def project(root: Path, *streams: str) -> Iterator[Project]:
     yield Project(root)
 
 
-def site(folder: Path, project: Project, *, postgres: int, password: str) -> Site:
-    """The site of a stack whose PostgreSQL somebody else runs; the role `lakeward` has this password."""
-    at = {"postgres": postgres, "airflow": ports.any_free(), "kafka": ports.any_free(), "connect": ports.any_free()}
+def site(folder: Path, project: Project, *, postgres: int, password: str, kafka: int | None = None) -> Site:
+    """The site of a stack whose PostgreSQL (and broker) somebody else runs; the role `lakeward` has this password."""
+    broker = kafka or ports.any_free()
+    at = {"postgres": postgres, "airflow": ports.any_free(), "kafka": broker, "connect": ports.any_free()}
     made = Site(project, Home(folder), at, jars.find_java())
     private.write(private.folder(made.home.secrets) / "lakeward.password", password)
     made.write()
@@ -276,16 +290,24 @@ def deploy(connection: Connection, *names: str, desired: str = "running") -> Non
         )
 
 
-STREAMS = {"flights": "nyc", "alerts": "nyc", "operated": "operated", "survivor": "survivor", "marked": "marked"}
+STREAMS = {
+    "flights": "nyc",
+    "alerts": "nyc",
+    **{name: name for name in ("operated", "survivor", "marked", "contested", "moved", "muted", "awaited")},
+}
 """Stream -> driver: each test file has streams of its own, so that the files may run in any order."""
 
 
 @pytest.fixture(scope="session")
-def airflow(postgres: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowService]:
-    """The four components of a real Airflow with Lakeward's Dags, once a run."""
+def airflow(postgres: Any, kafka: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowService]:
+    """The four components of a real Airflow with Lakeward's Dags, once a run.
+
+    The broker is real: a stream whose broker is away is not started again, and that is not what is tested here.
+    """
+    broker = int(kafka.bootstrap.rsplit(":", 1)[1])
     root = tmp_path_factory.mktemp("airflow")
     with project(root / "project", *STREAMS) as chosen:
-        made = site(root / "home", chosen, postgres=postgres.port, password=postgres.password)
+        made = site(root / "home", chosen, postgres=postgres.port, password=postgres.password, kafka=broker)
         postgres.create_database("airflow")
         roles = {"catalog": made.secret("catalog.password")}
         postgres._server.prepare(postgres.admin_password, roles, {"catalog": "catalog"})

@@ -1,14 +1,18 @@
 """A driver without Spark that keeps the launch contract: leases, signs of life, batches, exit codes.
 
-The last argument is the launch file. `<drivers>/mode` may hold `config`, `crash` or `quiet` (no batches).
+The last argument is the launch file. `<drivers>/mode` may hold `config`, `crash`, `quiet` (no batches) or `poison`: it
+begins a batch of each of its streams, lands those of the streams not named like it, and dies. `killed` is the same, by
+a signal. `stuck` answers, has records to land, and lands nothing.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 from sqlalchemy import func
@@ -29,12 +33,25 @@ def main(launch: Launch) -> int:
     if mode == "crash":
         print("java.net.ConnectException: Connection refused")
         return 1
+    if mode in ("poison", "killed"):
+        with connect(url, launch.runtime.pgpass) as connection:
+            begin_batches(connection, launch)
+        if mode == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        (launch.folder / "driver.log").write_text('{"event": "batch begins", "level": "info"}\n')
+        print("java.lang.IllegalStateException: cannot decode record 17")
+        return 1
     (launch.folder / "environment.json").write_text(json.dumps(dict(os.environ)))
+    with connect(url, launch.runtime.pgpass) as connection:
+        if not drivers.claim(connection, launch.driver, launch.token, f"{os.getpid()}", "a test"):
+            return 75
     batch = 0
     while True:
         batch += 1
         with connect(url, launch.runtime.pgpass) as connection:
-            wanted = live(connection, launch, batch, quiet=mode == "quiet")
+            wanted = live(connection, launch, batch, mode)
+            for name in (wanted or []) if mode == "stuck" else []:
+                observations.record(connection, name, query_state="running", lag_records=9)
         if wanted is None:
             return 75
         if not wanted:
@@ -43,10 +60,21 @@ def main(launch: Launch) -> int:
         time.sleep(0.2)
 
 
-def live(connection, launch: Launch, batch: int, *, quiet: bool) -> list[str] | None:
+def begin_batches(connection, launch: Launch) -> None:
+    """Every stream's query begins a batch; only that of a stream called `poison...` stays unlanded."""
+    drivers.beat(connection, launch.driver, launch.token, state="running")
+    for item in streams.of_driver(connection, launch.driver):
+        if item.desired != "running" or item.blocked or (item.run_after and item.run_after > datetime.now(UTC)):
+            continue
+        landed = {} if item.id.startswith("poison") else {"committed_at": func.now()}
+        observations.record(connection, item.id, query_state="running", lag_records=5, **landed)
+
+
+def live(connection, launch: Launch, batch: int, mode: str) -> list[str] | None:
     """One turn of the control loop; the streams that run, None when fenced."""
     me, token, ttl = launch.driver, launch.token, leases.STREAM_TTL
-    if not drivers.beat(connection, me, token, state="running", spark_ui="http://127.0.0.1:4040"):
+    state = "stuck" if mode == "stuck" else "running"
+    if not drivers.beat(connection, me, token, state=state, spark_ui="http://127.0.0.1:4040"):
         return None
     if leases.take(connection, "driver", me, token, me, ttl) is None:
         return None
@@ -54,7 +82,7 @@ def live(connection, launch: Launch, batch: int, *, quiet: bool) -> list[str] | 
     wanted = [item.id for item in mine if item.desired == "running" and not item.blocked]
     for name in wanted:
         leases.take(connection, "stream", name, token, me, ttl)
-        if not quiet:
+        if mode not in ("quiet", "stuck"):
             observations.record(
                 connection,
                 name,

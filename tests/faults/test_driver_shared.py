@@ -1,0 +1,124 @@
+"""Streams that share a driver: what happens to one is nothing to the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeward.registry import events, streams
+
+pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
+
+HANGS = "SELECT *, CASE WHEN n = 666 THEN java_method('java.lang.Thread', 'sleep', 3600000L) END AS slept FROM source"
+POISON = "SELECT *, CASE WHEN n = 13 THEN CAST(raise_error('unlucky') AS INT) END AS luck FROM source"
+MEMORY = "SELECT *, length(repeat(s, CASE WHEN n = 13 THEN 300000000 ELSE 1 END)) AS long FROM source"
+
+
+def _run_id(world: Any, stream: str) -> str | None:
+    seen = world.observation(stream)
+    return None if seen is None or seen.query_state == "failed" else seen.run_id
+
+
+def _events(world: Any, stream: str, kind: str) -> list[dict[str, Any]]:
+    with world.connect() as connection:
+        return [each for each in events.newest(connection, "stream", stream) if each["kind"] == kind]
+
+
+def test_a_neighbour_that_comes_changes_goes_fails_or_hangs_leaves_the_others_running(
+    world: Any, simple: Callable[..., Any]
+) -> None:
+    topic = world.kafka.create_topic(partitions=2)
+    calm, other, poison, hangs = (f"{world.name}_{name}" for name in ("calm", "other", "poison", "hangs"))
+
+    def deploy(stream: str, **more: Any) -> None:
+        world.deploy(simple(stream, topic, f"{world.name}.{stream}", **more))
+
+    deploy(calm)
+    deploy(other)
+    world.numbers(topic, range(10))
+    driver = world.launch()
+    sent = 10
+
+    def all_landed() -> None:
+        world.wait_landed(f"{world.name}.{calm}", calm, sent)
+
+    all_landed()
+    run = world.wait_for("its run", lambda: _run_id(world, calm))
+
+    # A new generation of a neighbour, one that goes, one with bad SQL, one that meets a poison record, one that hangs.
+    world.wait_landed(f"{world.name}.{other}", other, sent)
+    world.deploy(simple(other, topic, f"{world.name}.{other}", trigger={"every": "1s"}), generation=2)
+    deploy(f"{world.name}_bad", transform={"sql": "SELECT missing FROM source"})
+    deploy(poison, transform={"sql": POISON}, restart={"max_backoff": "1s"})
+    deploy(hangs, transform={"sql": HANGS}, limits={"stall": "3s"}, restart={"max_backoff": "1s"})
+    world.wait_landed(f"{world.name}.{poison}", poison, sent)
+    world.wait_landed(f"{world.name}.{hangs}", hangs, sent)
+    world.wait_for("the new generation", lambda: any("2" in each["text"] for each in _events(world, other, "started")))
+    with world.connect() as connection:
+        streams.remove(connection, other)
+    world.numbers(topic, [13, 666])
+    sent += 2
+    all_landed()
+
+    blocked = world.wait_for("the poison's block", lambda: world.stream(poison).blocked)
+    assert blocked["reason"] == "poison", blocked
+    assert "failed 3 times in the same way" in blocked["what"]
+    assert "unlucky" in blocked["error"]
+    assert topic in blocked["offsets"]["source"]["end"]
+    assert any("stream failed, tries again" in line for line in blocked["log"])
+
+    [hung, *_] = world.wait_for("the hung batch", lambda: _events(world, hangs, "hung"))
+    dump = Path(hung["fields"]["dump"])
+    assert "java.lang.Thread.sleep" in dump.read_text()
+    assert "Python threads" in dump.read_text()
+    world.wait_for("its restart in this process", lambda: len(_events(world, hangs, "started")) >= 2)
+    assert world.wait_for("the hanging batch's block", lambda: world.stream(hangs).blocked)["reason"] == "poison"
+    assert "hung batch" in world.stream(hangs).blocked["error"]
+
+    world.numbers(topic, range(1000, 1010))
+    sent += 10
+    all_landed()
+    assert _run_id(world, calm) == run, "the neighbour's query was started anew"
+    assert len(_events(world, calm, "started")) == 1
+    assert _events(world, other, "stopped")
+    assert driver.process.poll() is None
+    world.wait_for("the watch", lambda: (world.observation(calm).watch or {}).get("partitions"))
+    watch = world.observation(calm).watch
+    assert {part["partition"] for part in watch["partitions"]} == {0, 1}
+    assert watch["retention_s"] == 7 * 86_400, "the broker's default"
+    assert watch["phases"]["addBatch"] > 0
+    assert driver.terminate() == 0, driver.said()
+
+    # Its event log is there to be opened.
+    [log] = (driver.launch.folder / "events").iterdir()
+    assert any(each.name.startswith("events_1_") for each in log.iterdir())
+    assert world.pgpass.read_text().strip().splitlines()[0].rsplit(":", 1)[-1] not in driver.said()
+
+
+def test_a_jvm_that_dies_under_its_driver_is_named(world: Any, simple: Callable[..., Any]) -> None:
+    topic = world.kafka.create_topic()
+    stream, table = f"{world.name}_s", f"{world.name}.t"
+    world.deploy(simple(stream, topic, table, transform={"sql": MEMORY}))
+    world.numbers(topic, range(10))
+    driver = world.launch()
+    world.wait_landed(table, stream, 10)
+    driver.jvm().kill()
+    assert driver.exit() == 1, driver.said()
+    said = driver.exit_file()
+    assert (said["failure_class"], said["cause"]) == ("infra", "dead JVM"), said
+    assert "killed by signal 9" in said["error"]
+
+    # A record that takes all the memory there is: the batch is named, with its offsets.
+    world.forget_leases()
+    world.numbers(topic, [13])
+    again = world.launch()
+    assert again.exit() == 1, again.said()
+    said = again.exit_file()
+    assert (said["failure_class"], said["cause"], said["stream"]) == ("infra", "out of memory", stream), said
+    assert (said["batch_id"], said["offsets"]["source"]["end"]) == (1, f'{{"{topic}":{{"0":11}}}}')
+    with world.connect() as connection:
+        told = events.newest(connection, "driver", world.name)
+    assert [each["fields"]["cause"] for each in told if each["kind"] == "ended"] == ["dead JVM", "out of memory"]
