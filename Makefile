@@ -3,7 +3,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-UV ?= uv
+UV ?= $(or $(shell command -v uv),.tools/bin/uv)
 RUN := $(UV) run --frozen --all-extras
 
 .PHONY: help
@@ -23,13 +23,15 @@ doctor: install ## check Java, memory, disk, ports, jars, and say the next comma
 
 ##@ Develop it
 .PHONY: install jars test lint format schemas
-install: ## make the environment of uv.lock (.venv)
-	@command -v $(UV) >/dev/null || { echo "uv is missing. Install it: pip install uv   (or see its documentation)"; exit 2; }
+.tools/bin/uv:
+	@echo "fetching uv into .tools"
+	@python3 -m venv .tools && .tools/bin/pip install --quiet --disable-pip-version-check uv
+install: $(filter .tools/bin/uv,$(UV)) ## make the environment of uv.lock (.venv)
 	@$(UV) sync --frozen --all-extras --quiet
 jars: install ## fetch and verify the jars named in ivy.xml
 	@$(RUN) python -m lakeward.jars
-test: install jars ## run every test (about a quarter of an hour)
-	$(RUN) pytest
+test: install jars ## run every test (half an hour and more)
+	$(RUN) pytest --numprocesses 2 --no-loadscope-reorder
 lint: install ## style, types, import arrows, lock file, suppressions with reasons
 	$(UV) lock --check
 	$(RUN) ruff check .
@@ -45,5 +47,8 @@ schemas: install ## write the JSON Schemas and reference pages generated from th
 
 ##@ Prove it
 .PHONY: faults
-faults: install jars ## the long campaign: seeded demo runs with the driver killed (resumes; SEEDS=1-10)
-	$(RUN) python tests/faults/campaign.py --seeds $(or $(SEEDS),1-10)
+faults: install jars ## the long campaigns, half a day: each goes on where it was interrupted
+	$(RUN) python tests/faults/campaign.py
+	$(RUN) python tests/faults/duplicates.py
+	$(RUN) python tests/faults/kills.py
+	$(RUN) python tests/faults/parts.py
