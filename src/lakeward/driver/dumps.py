@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import faulthandler
+import sys
+import threading
+import traceback
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -30,9 +32,14 @@ def write(folder: Path, name: str, jvm: Jvm) -> str:
 
 
 def _write(file: Path, jvm: Jvm) -> None:
-    with file.open("w") as stream:
-        stream.write("Python threads\n\n")
-        stream.flush()
-        faulthandler.dump_traceback(stream, all_threads=True)
-        stream.write("\nJVM threads\n\n")
-        stream.write(jvm.threads())
+    file.write_text(f"Python threads\n\n{_python_threads()}\nJVM threads\n\n{jvm.threads()}")
+
+
+def _python_threads() -> str:
+    """Every thread by name. `faulthandler` knows no names and leaves out whatever comes after the hundredth thread,
+    the main one first of all."""
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    return "\n".join(
+        f"{names.get(ident, 'not of Python')} ({ident})\n{''.join(traceback.format_stack(frame))}"
+        for ident, frame in sys._current_frames().items()
+    )

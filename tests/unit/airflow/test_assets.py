@@ -12,17 +12,14 @@ from lakeward.registry import engine, generations, observations, streams
 
 
 @pytest.fixture
-def connected(postgres, database):
-    url = postgres.url(database)
-    engine.migrate(url, postgres.pgpass)
-    with engine.connect(url, postgres.pgpass) as connection:
+def connected(postgres, own_registry_url):
+    with engine.connect(own_registry_url, postgres.pgpass) as connection:
         streams.accept(connection, "flights", generation=1, driver="nyc")
         generations.add(
             connection, stream="flights", generation=1, spec={"id": "flights", "owner": "ops"}, digest="d", sql=None,
             code={}, versions={}, author="test", checkpoint="c",
         )  # fmt: skip
-    yield lambda: engine.connect(url, postgres.pgpass)
-    engine.engine(url, postgres.pgpass).dispose()
+    return lambda: engine.connect(own_registry_url, postgres.pgpass)
 
 
 def emitted(connected) -> list[tuple[str, str, dict]]:

@@ -11,11 +11,8 @@ RUN = {
 
 
 @pytest.fixture
-def connected(postgres, database):
-    url = postgres.url(database)
-    engine.migrate(url, postgres.pgpass)
-    yield lambda: engine.connect(url, postgres.pgpass)
-    engine.engine(url, postgres.pgpass).dispose()
+def connected(postgres, own_registry_url):
+    return lambda: engine.connect(own_registry_url, postgres.pgpass)
 
 
 def open_ones(connected) -> dict:

@@ -2,9 +2,7 @@ from __future__ import annotations
 
 import json
 import shutil
-import uuid
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,7 @@ import pytest
 from lakeward.cli.app import main
 from lakeward.connectors.iceberg.catalog import create_schema
 from lakeward.registry import generations, streams
-from lakeward.registry.engine import connect, engine, migrate
+from lakeward.registry.engine import connect, engine
 from lakeward.runtime import Lake, Project, Runtime
 from lakeward.spec.loader import load_project
 
@@ -61,27 +59,15 @@ class Site:
 @pytest.fixture(scope="session")
 def migrated(postgres: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
     """A database with the registry's and the catalog's tables, to be copied."""
-    name: str = postgres.create_database()
-    migrate(postgres.url(name), postgres.pgpass)
-    engine(postgres.url(name), postgres.pgpass).dispose()  # a database somebody is connected to cannot be copied
+    name: str = postgres.create_registry()
     create_schema(Lake(host=postgres.host, port=postgres.port, database=name, warehouse="w"), postgres.pgpass)
     return name
 
 
 @pytest.fixture
 def copied(postgres: Any, migrated: str) -> Iterator[str]:
-    """A fresh copy of it: faster than migrating again."""
-    from psycopg2 import sql
-
-    name = f"test_{uuid.uuid4().hex[:12]}"
-    with closing(postgres._server.connect("postgres", "postgres", password=postgres.admin_password)) as link:
-        link.autocommit = True
-        with link.cursor() as cursor:
-            cursor.execute(
-                sql.SQL("CREATE DATABASE {} TEMPLATE {} OWNER {}").format(
-                    sql.Identifier(name), sql.Identifier(migrated), sql.Identifier(postgres.user)
-                )
-            )
+    """A fresh copy of it."""
+    name = postgres.copy_database(migrated)
     yield name
     postgres.drop_database(name)
 

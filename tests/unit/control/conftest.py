@@ -16,18 +16,16 @@ from lakeward.backends.base import Life
 from lakeward.backends.local import LocalBackend
 from lakeward.control.look import Connect
 from lakeward.registry import generations, streams
-from lakeward.registry.engine import connect, engine, migrate
+from lakeward.registry.engine import connect
 from lakeward.runtime import Lake, Runtime
 
 SMALL_DRIVER = Path(__file__).parents[2] / "support" / "small_driver.py"
 
 
 @pytest.fixture
-def registry_file(postgres, database: str, tmp_path: Path) -> Path:
-    url = postgres.url(database)
-    migrate(url, postgres.pgpass)
+def registry_file(own_registry_url: str, tmp_path: Path) -> Path:
     file = tmp_path / "registry.url"
-    file.write_text(url)
+    file.write_text(own_registry_url)
     return file
 
 
@@ -44,10 +42,8 @@ def runtime(registry_file: Path, postgres, tmp_path: Path) -> Runtime:
 
 
 @pytest.fixture
-def connected(registry_file: Path, postgres) -> Iterator[Connect]:
-    url = registry_file.read_text()
-    yield lambda: connect(url, postgres.pgpass)
-    engine(url, postgres.pgpass).dispose()
+def connected(own_registry_url: str, postgres) -> Connect:
+    return lambda: connect(own_registry_url, postgres.pgpass)
 
 
 @pytest.fixture

@@ -21,9 +21,8 @@ Connect = Callable[[], AbstractContextManager[Connection]]
 
 @pytest.fixture(scope="session")
 def registry_url(postgres: Any) -> Iterator[str]:
-    name = postgres.create_database(f"driver_{uuid4().hex[:8]}")
+    name = postgres.create_registry()
     url = postgres.url(name)
-    engine.migrate(url, postgres.pgpass)
     yield url
     engine.engine(url, postgres.pgpass).dispose()
     postgres.drop_database(name)

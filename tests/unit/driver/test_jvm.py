@@ -76,6 +76,21 @@ def test_a_dump_holds_both_sides_and_old_ones_go(tmp_path: Path) -> None:
     assert len(list((tmp_path / dumps.FOLDER).iterdir())) == dumps.KEPT
 
 
+def test_a_dump_leaves_no_thread_out_however_many_there_are(tmp_path: Path) -> None:
+    stop = threading.Event()
+    crowd = [threading.Thread(target=stop.wait, name=f"one-of-a-crowd-{number}") for number in range(120)]
+    try:
+        for thread in crowd:
+            thread.start()
+        text = Path(dumps.write(tmp_path, "s", Jvm(None, tmp_path / "x", lambda: ""))).read_text()
+    finally:
+        stop.set()
+        for thread in crowd:
+            thread.join()
+    assert "test_a_dump_leaves_no_thread_out" in text, "the main thread's stack"
+    assert all(f"{thread.name} (" in text for thread in crowd)
+
+
 def test_a_dump_that_cannot_be_written_keeps_nobody_from_what_follows(tmp_path: Path) -> None:
     (tmp_path / dumps.FOLDER).touch()  # no folder can be made here, as on a full disk
     assert "not there" in dumps.write(tmp_path, "s", Jvm(None, tmp_path / "x", lambda: ""))

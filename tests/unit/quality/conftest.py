@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lakeward.quality.lineage import History, Snapshot
-from lakeward.registry.engine import migrate
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -42,6 +41,4 @@ def line() -> Callable[..., History]:
 @pytest.fixture(scope="session")
 def registry_url(postgres) -> str:
     """A migrated registry of its own, once a run."""
-    url = postgres.url(postgres.create_database())
-    migrate(url, postgres.pgpass)
-    return url
+    return postgres.url(postgres.create_registry())
