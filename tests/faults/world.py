@@ -256,6 +256,7 @@ def make_world(server: Any, passwords: Path, url: str, catalog: str, kafka: Any,
     lake = Lake(host=server.host, port=server.port, database=catalog, user=server.user,
                 warehouse=str(folder / "warehouse"))  # fmt: skip
     addresses.create_schema(lake, passwords)
+    folder.mkdir(parents=True, exist_ok=True)
     url_file = folder / "registry.url"
     url_file.write_text(url)
     runtime = Runtime(

@@ -101,7 +101,9 @@ class Failures:
             now: database time, None while it was never known.
         """
         judged, stream = failure.judgement, wanted.stream
-        history = self._history.setdefault(stream, _History())
+        if stream not in self._history:
+            self._history[stream] = self._before(wanted, now)
+        history = self._history[stream]
         met = (failure.batch_id, failure.offsets, signature(failure.words))
         history.same = history.same + 1 if met == history.signature else 1
         history.signature = met
@@ -125,8 +127,26 @@ class Failures:
         else:
             moment = None if now is None else now + attempt.delay
             until = time.monotonic() + attempt.delay.total_seconds()
-            self._park(stream, until, self._retry(stream, failure, judged, attempt, moment))
+            self._park(stream, until, self._retry(stream, failure, judged, attempt, moment, history.same))
         return judged.failure_class
+
+    def _before(self, wanted: Wanted, now: datetime | None) -> _History:
+        """What an earlier process knew of the stream: its count does not begin anew because a neighbour ended it."""
+        try:
+            with self.connect() as connection:
+                lines = events.newest(connection, "stream", wanted.stream)
+        except DependencyDown:
+            return _History()
+        last = next((each for each in reversed(lines) if each["kind"] == "failed" and "same" in each["fields"]), None)
+        if last is None:
+            return _History()
+        known = last["fields"]
+        recent = now is not None and now - last["at"] < _policy(wanted, self.base).reset_after
+        return _History(
+            attempt=known["attempt"] if recent else 0,
+            signature=(known["batch"], known["offsets"], signature(known["error"])),
+            same=known["same"],
+        )
 
     def waiting(self, taken: float, run: frozenset[str]) -> frozenset[str]:
         """The streams that may not be started now.
@@ -198,7 +218,13 @@ class Failures:
         return write
 
     def _retry(
-        self, stream: str, failure: Failure, judged: Judgement, attempt: restart.Attempt, moment: datetime | None
+        self,
+        stream: str,
+        failure: Failure,
+        judged: Judgement,
+        attempt: restart.Attempt,
+        moment: datetime | None,
+        same: int,
     ) -> Write:
         pause = round(attempt.delay.total_seconds(), 1) if attempt.delay is not None else None
         kind, cause = str(judged.failure_class), str(judged.cause) if judged.cause else None
@@ -230,6 +256,7 @@ class Failures:
             named = f"{kind}, {cause}" if cause else kind
             text = f"failed ({named}), attempt {attempt.number} in {pause} s: {failure.words.splitlines()[0]}"
             fields = {"failure_class": kind, "cause": cause, "batch": failure.batch_id, "offsets": failure.offsets}
+            fields |= {"error": failure.words, "attempt": attempt.number, "same": same}
             events.record(connection, "stream", stream, "failed", text, **fields)
 
         return write

@@ -98,6 +98,30 @@ def test_a_batch_that_fails_the_same_way_three_times_waits_for_a_person(
     assert (error["class"], error["batch_id"], error["offsets"]["source"]["end"]) == ("poison", 5, "30")
 
 
+def test_a_neighbour_that_ends_the_process_does_not_make_the_count_begin_anew(
+    driver: str, wanted: Wanted, connect: Any
+) -> None:
+    offsets = {"source": {"start": "1", "end": "2"}}
+    error = Failure(RuntimeError("[DIVIDE_BY_ZERO] task 17"), batch_id=5, offsets=offsets)
+    blocked = []
+    for _ in range(3):  # each in a process of its own
+        Failures(driver, connect, chance=lambda: 0.5).handle(wanted, error, NOW)
+        with connect() as connection:
+            blocked.append(streams.get(connection, wanted.stream).blocked)
+    assert blocked[:2] == [None, None]
+    assert blocked[2]["what"] == f"Batch 5 of stream {wanted.stream} failed 3 times in the same way"
+    with connect() as connection:
+        assert restarts.newest(connection)[driver, wanted.stream].attempt == 3
+
+
+def test_a_failure_of_long_ago_makes_no_pause_longer(driver: str, wanted: Wanted, connect: Any) -> None:
+    down = Failure(DependencyDown("Kafka does not answer"))
+    for now in (datetime.now(UTC), datetime.now(UTC) + timedelta(hours=1)):
+        Failures(driver, connect, chance=lambda: 0.5).handle(wanted, down, now)
+        with connect() as connection:
+            assert restarts.newest(connection)[driver, wanted.stream].attempt == 1
+
+
 def test_an_unknown_error_of_one_batch_becomes_that_batchs(failures: Failures, wanted: Wanted, connect: Any) -> None:
     error = ValueError("something nobody has a class for")
     found = [failures.handle(wanted, Failure(error, batch_id=3), NOW) for _ in range(3)]

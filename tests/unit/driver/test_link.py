@@ -11,9 +11,17 @@ import pytest
 import time_machine
 from sqlalchemy import func, select, text
 
+from lakeward.driver import link as linking
 from lakeward.driver.link import TURN_S, Link
 from lakeward.registry import drivers, leases, observations, operations, streams
 from lakeward.runtime import Launch
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looks and renewals follow each other at once: what is tested is which of them changes what."""
+    monkeypatch.setattr(linking, "LOOK_S", 0.05)
+    monkeypatch.setattr(linking, "RENEW_S", 0.1)
 
 
 @pytest.fixture
