@@ -16,6 +16,7 @@ import json
 import random
 import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -42,17 +43,25 @@ ROWS = 200
 
 
 class Trials:
-    """Trials on one stack of a broker and a PostgreSQL."""
+    """Trials in worlds of their own.
 
-    def __init__(self, home: Home, folder: Path) -> None:
+    Args:
+        make: gives the world of one trial, below the folder it is given.
+        folder: where they lie.
+    """
+
+    def __init__(self, make: Callable[[Path], World], folder: Path) -> None:
+        self._make, self._folder = make, folder
+
+    @classmethod
+    def on(cls, home: Home, folder: Path) -> Trials:
+        """Trials on one stack of a broker and a PostgreSQL."""
         site = Stack(Project(ROOT), home).site()
         runtime = site.runtime()
-        self._bootstrap = site.kafka
         broker = SimpleNamespace(bootstrap=site.kafka)
         server = SimpleNamespace(host=runtime.lake.host, port=runtime.lake.port, user=runtime.lake.user)
         url, passwords = home.registry_url_file.read_text().strip(), home.pgpass
-        self._make = lambda place: make_world(server, passwords, url, runtime.lake.database, broker, place)
-        self._folder = folder
+        return cls(lambda place: make_world(server, passwords, url, runtime.lake.database, broker, place), folder)
 
     def run(self, seed: int, *, heavy: bool) -> dict[str, Any]:
         """One trial."""
@@ -78,12 +87,12 @@ class Trials:
         pytable.write_position(lake, table, stream, first, None)
         expected = made.refresh().properties[key(stream)]
         if twice:
-            assert self._intend(world, "one launch")
+            assert self._intend(world, f"{seed}/one launch")
         barrier = threading.Barrier(CONTENDERS)
 
         def contend(number: int) -> tuple[bool, bool]:
             """Whether it may land, and whether it did."""
-            token = "one launch" if twice else f"launch {number}"
+            token = f"{seed}/one launch" if twice else f"{seed}/launch {number}"
             launch = Launch(driver=world.name, token=token, folder=self._folder, runtime=world.runtime)
             link, mine = Link(launch, world.url, f"contender {number}"), world.catalog()
             barrier.wait(60)
@@ -125,7 +134,7 @@ class Trials:
     def _heavy(self, world: World, seed: int, twice: bool) -> dict[str, Any]:
         stream, table, topic = f"dup{seed}", f"dup.t{seed}", f"dup-{seed}"
         with suppress(Refused):
-            create_topic(self._bootstrap, topic, 1)
+            create_topic(world.kafka.bootstrap, topic, 1)
         world.deploy(simple_stream(stream, topic, table))
         world.numbers(topic, range(ROWS))
         tokens = ["same", "same"] if twice else ["one", "two"]
@@ -174,7 +183,7 @@ def main(argv: list[str] | None = None) -> int:
         stack = Stack(Project(ROOT), home)
         try:
             stack.up(["postgres", "kafka"], None, print)
-            trials = Trials(home, arguments.home / "trials")
+            trials = Trials.on(home, arguments.home / "trials")
             for seed in wanted:
                 results[seed] = trials.run(seed, heavy=seed <= arguments.heavy)
                 with arguments.results.open("a") as file:
