@@ -20,6 +20,7 @@ from sqlalchemy import Connection
 
 from lakeward import jars
 from lakeward.connectors.iceberg import catalog as addresses
+from lakeward.control.resources import QUICK
 from lakeward.registry import drivers, engine, generations, leases, streams
 from lakeward.registry.observations import latest
 from lakeward.runtime import CATALOG, Lake, Launch, Runtime
@@ -143,7 +144,7 @@ class World:
         place = self.folder / "drivers" / self.name / (folder or fresh[:8])
         place.mkdir(parents=True, exist_ok=True)
         # A JVM of a minute: the second compiler would never earn its cost.
-        brief = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+        brief = {"spark.driver.extraJavaOptions": QUICK}
         settings = {"spark.driver.memory": "1g", "spark.ui.enabled": "false", **brief, **(conf or {})}
         launch = Launch(driver=self.name, token=fresh, folder=place, runtime=self.runtime, conf=settings)
         launch.write(place / "launch.json")

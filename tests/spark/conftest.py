@@ -15,6 +15,7 @@ import pytest
 
 from lakeward import jars
 from lakeward.connectors.iceberg import catalog as addresses
+from lakeward.control.resources import QUICK
 from lakeward.registry.engine import migrate
 from lakeward.runtime import CATALOG, Lake, Runtime
 from lakeward.stack import connect as stack_connect
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-BRIEF = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+BRIEF = ("-XX:+UseSerialGC", *QUICK.split())
 """For a JVM of some minutes: the second compiler would never earn its cost."""
 
 

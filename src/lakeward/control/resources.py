@@ -8,6 +8,10 @@ from typing import Any
 from lakeward.spec.settings import Driver as DriverSettings
 from lakeward.spec.types import Memory
 
+# Java reserves a fifth of the space for compiled code when its second compiler is off, and Spark compiles new code for
+# every query: 48 MB were full after three minutes, and a JVM whose code cache is full ends its Spark context.
+QUICK = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+
 
 def conf(specs: Iterable[Mapping[str, Any]], settings: DriverSettings | None = None) -> dict[str, str]:
     """The conf of one Spark application that hosts these streams: the largest wish of each kind wins.
@@ -25,5 +29,5 @@ def conf(specs: Iterable[Mapping[str, Any]], settings: DriverSettings | None = N
     )
     wished = {str(key): str(value) for key, value in base.spark.items()}
     if base.compiler == "quick":
-        wished["spark.driver.extraJavaOptions"] = "-XX:TieredStopAtLevel=1"
+        wished["spark.driver.extraJavaOptions"] = QUICK
     return {"spark.master": f"local[{cores}]", "spark.driver.memory": str(memory), **wished}

@@ -27,28 +27,34 @@ class Jvm:
         process: the gateway pyspark started, None where somebody else did.
         printed: the file its output goes to.
         print_threads: gives a thread dump; may hang with the JVM.
+        stopped: whether Spark has ended in it: an error that is fatal to one of its threads stops the context, and
+            the JVM runs on.
     """
 
     process: subprocess.Popen[bytes] | None
     printed: Path
     print_threads: Callable[[], str]
+    stopped: Callable[[], bool] = lambda: False
 
     @classmethod
     def of(cls, spark: SparkSession, printed: Path) -> Jvm:
         """The JVM of a session."""
         gateway = spark.sparkContext._gateway
         found = getattr(gateway, "proc", None)
-        return cls(found, printed, lambda: _thread_print(gateway))
+        context = spark.sparkContext._jsc.sc()
+        return cls(found, printed, lambda: _thread_print(gateway), lambda: _stopped(context))
 
     def gone(self, wait_s: float = 0.0) -> str | None:
-        """In which words it died; None while it lives (or nobody can say)."""
-        if self.process is None:
-            return None
-        try:
-            code = self.process.wait(wait_s) if wait_s else self.process.poll()
-        except subprocess.TimeoutExpired:
-            return None
-        return None if code is None else self._last_words(code)
+        """In which words it died, or Spark in it; None while both live (or nobody can say)."""
+        code = None
+        if self.process is not None:
+            try:
+                code = self.process.wait(wait_s) if wait_s else self.process.poll()
+            except subprocess.TimeoutExpired:
+                code = None
+        if code is not None:
+            return self._last_words(code)
+        return self._of_spark() if self.stopped() else None
 
     def threads(self) -> str:
         """What its threads do. A JVM that does not even answer this prints them itself, into its own output."""
@@ -70,18 +76,35 @@ class Jvm:
         return f"The JVM gave no answer within {DUMP_S:.0f} s; it was asked to print its threads into {self.printed}\n"
 
     def _last_words(self, code: int) -> str:
-        try:
-            with self.printed.open("rb") as stream:
-                stream.seek(max(0, self.printed.stat().st_size - _TAIL_BYTES))
-                tail = stream.read().decode(errors="replace")
-        except OSError:
-            tail = ""
+        tail = self._tail()
         memory = re.search(r".*OutOfMemoryError.*", tail)
         how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
         if code == _EXIT_OUT_OF_MEMORY or memory:
             said = memory.group().strip()[:300] if memory else "OutOfMemoryError"
             return f"The driver ran out of memory: its JVM {how}: {said}"
         return f"The driver lost its JVM: it {how}"
+
+    def _of_spark(self) -> str:
+        tail = self._tail()
+        thrown = re.findall(r'^Exception in thread "[^"]*" (.*)', tail, re.MULTILINE)
+        causes = re.findall(r"^Caused by: (.*)", tail, re.MULTILINE)
+        said = "; ".join(words[-1].strip()[:300] for words in (thrown, causes) if words)
+        return f"The driver lost its JVM: it runs on, but its Spark context was stopped{f': {said}' if said else ''}"
+
+    def _tail(self) -> str:
+        try:
+            with self.printed.open("rb") as stream:
+                stream.seek(max(0, self.printed.stat().st_size - _TAIL_BYTES))
+                return stream.read().decode(errors="replace")
+        except OSError:
+            return ""
+
+
+def _stopped(context: Any) -> bool:
+    try:
+        return bool(context.isStopped())
+    except Exception:  # noqa: BLE001  # named boundary: whatever py4j raises when the JVM goes; its process tells
+        return False
 
 
 def _thread_print(gateway: Any) -> str:

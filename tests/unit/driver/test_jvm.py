@@ -50,6 +50,26 @@ def test_a_living_one_is_not_dead_and_somebody_elses_is_not_judged(tmp_path: Pat
     assert Jvm(None, tmp_path / "x", lambda: "").gone() is None
 
 
+def test_a_context_that_was_stopped_inside_a_living_jvm_is_a_death_in_the_words_of_its_error(tmp_path: Path) -> None:
+    printed = tmp_path / "stdout.log"
+    printed.write_text(
+        "CodeCache: size=49152Kb used=49151Kb\n"
+        'Exception in thread "spark-listener-group-streams" java.lang.InternalError: no such method\n'
+        "\tat java.base/java.lang.Thread.run(Thread.java:840)\n"
+        "Caused by: java.lang.NoSuchMethodError: linkToSpecial\n"
+        "Caused by: java.lang.VirtualMachineError: Out of space in CodeCache for method handle intrinsic\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    said = Jvm(process, printed, lambda: "", stopped=lambda: True).gone()
+    process.communicate(b"\n", 30)
+    assert said == (
+        "The driver lost its JVM: it runs on, but its Spark context was stopped: "
+        "java.lang.InternalError: no such method; java.lang.VirtualMachineError: Out of space in CodeCache for method handle intrinsic"
+    )
+    assert (judge(text=said).failure_class, judge(text=said).cause) == (FailureClass.INFRA, Cause.JVM)
+    assert Jvm(None, tmp_path / "x", lambda: "", stopped=lambda: True).gone() is not None
+
+
 def test_a_jvm_that_answers_nobody_is_asked_to_print_its_threads_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
