@@ -64,7 +64,8 @@ def test_a_context_that_was_stopped_inside_a_living_jvm_is_a_death_in_the_words_
     process.communicate(b"\n", 30)
     assert said == (
         "The driver lost its JVM: it runs on, but its Spark context was stopped: "
-        "java.lang.InternalError: no such method; java.lang.VirtualMachineError: Out of space in CodeCache for method handle intrinsic"
+        "java.lang.InternalError: no such method; "
+        "java.lang.VirtualMachineError: Out of space in CodeCache for method handle intrinsic"
     )
     assert (judge(text=said).failure_class, judge(text=said).cause) == (FailureClass.INFRA, Cause.JVM)
     assert Jvm(None, tmp_path / "x", lambda: "", stopped=lambda: True).gone() is not None
