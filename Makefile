@@ -27,7 +27,7 @@ doctor: install ## check Java, memory, disk, ports, jars, and say the next comma
 	@echo "fetching uv into .tools"
 	@python3 -m venv .tools && .tools/bin/pip install --quiet --disable-pip-version-check uv
 install: $(filter .tools/bin/uv,$(UV)) ## make the environment of uv.lock (.venv)
-	@$(UV) sync --frozen --all-extras --quiet
+	@$(UV) sync --frozen --all-extras $(if $(wildcard .venv/bin/lakeward),--quiet)
 jars: install ## fetch and verify the jars named in ivy.xml
 	@$(RUN) python -m lakeward.jars
 test: install jars ## run every test (half an hour and more)
