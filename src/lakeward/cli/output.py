@@ -15,6 +15,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from humanize import naturalsize
 from pydantic import BaseModel
 from rich.console import Console
 from rich.table import Table
@@ -23,6 +24,7 @@ from rich.text import Text
 from lakeward.errors import LakewardError
 
 _PIPE_WIDTH = 10_000
+_BYTES = "_bytes"
 
 
 class Form(StrEnum):
@@ -114,9 +116,9 @@ class ConsoleOutput(Output):
         shown = list(columns or records[0].keys())
         table = Table(box=None, pad_edge=False, header_style="bold")
         for column in shown:
-            table.add_column(column.replace("_", " "), overflow="fold")
+            table.add_column(column.removesuffix(_BYTES).replace("_", " "), overflow="fold")
         for record in records:
-            table.add_row(*(Text(_cell(record.get(column))) for column in shown))
+            table.add_row(*(Text(_sized(column, record.get(column))) for column in shown))
         self._print(table)
 
     def text(self, text: str) -> None:
@@ -136,6 +138,11 @@ class ConsoleOutput(Output):
         with self.console.capture() as captured:
             self.console.print(table)
         sys.stdout.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
+
+
+def _sized(column: str, value: object) -> str:
+    """A cell of a table; sizes as people read them."""
+    return naturalsize(value, binary=True) if column.endswith(_BYTES) and isinstance(value, int) else _cell(value)
 
 
 def _cell(value: object) -> str:

@@ -27,6 +27,16 @@ def test_a_table_has_a_row_a_record_and_says_when_there_is_none(capsys):
     assert "no streams" in out
 
 
+def test_people_read_sizes_and_scripts_bytes(capsys):
+    data = {"parts": [{"name": "kafka", "pss_bytes": 286_151_680}, {"name": "connect", "pss_bytes": None}]}
+    ConsoleOutput().show(data, rows="parts")
+    head, *rows = capsys.readouterr().out.splitlines()
+    assert head.split() == ["name", "pss"]
+    assert [row.split() for row in rows] == [["kafka", "272.9", "MiB"], ["connect", "-"]]
+    JsonOutput().show(data, rows="parts")
+    assert json.loads(capsys.readouterr().out) == data
+
+
 def test_markup_in_data_is_shown_not_interpreted(capsys):
     ConsoleOutput().show({"why": "[red]not markup[/red]"})
     assert "[red]not markup[/red]" in capsys.readouterr().out
