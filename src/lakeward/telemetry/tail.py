@@ -43,7 +43,7 @@ def text(line: dict[str, Any]) -> str:
     if "raw" in line:
         return str(line["raw"])
     told = ("timestamp", "level", "event", "logger", "exception")
-    rest = {key: value for key, value in line.items() if key not in told}
+    rest = {key: value for key, value in line.items() if key not in told and value is not None}
     fields = " ".join(f"{key}={value if isinstance(value, str) else json.dumps(value)}" for key, value in rest.items())
     head = f"{str(line.get('timestamp', ''))[:23]} {line.get('level', ''):<7} {line.get('event', '')}"
     return f"{head}  {fields}".rstrip()

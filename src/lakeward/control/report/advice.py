@@ -56,24 +56,27 @@ def step(m: Material) -> Step:
 
 
 def effect(m: Material, text: str) -> str:
-    """The blast radius of a command, in a sentence; of several, one after the other."""
-    commands = re.findall(r"lakeward [^,;]+|ALTER TABLE [^,;]+", text)
-    return "; then: ".join(_effect(m, each.strip()) for each in commands or [text])
+    """The blast radius of a command, in a sentence; of several, one after the other, or one instead of the other."""
+    commands = re.split(r"(lakeward [^,;)]+|ALTER TABLE [^,;)]+)", text)
+    if len(commands) == 1:
+        return _effect(m, text)
+    between, told = commands[::2], [_effect(m, each.strip()) for each in commands[1::2]]
+    words = ["; or: " if re.search(r"\bor\b", each) else "; then: " for each in between[1:-1]]
+    return told[0] + "".join(word + each for word, each in zip(words, told[1:], strict=True))
 
 
 def _effect(m: Material, command: str) -> str:
     beside = m.view.beside(m.stream)
     others = f"; {listed(beside)} in the same driver {'goes' if len(beside) == 1 else 'go'} on" if beside else ""
-    driver = m.view.driver(m.stream)
-    down = driver is None or driver.state == "exited"
+    down = m.view.gone(m.stream)
     launched = f"launches driver {m.stream.driver}" + (f", with it {listed(beside)}" if beside else "")
     words = {
-        "streams start": f"{launched}; no row lands twice" if down else f"starts its query{others}; no row lands twice",
+        "streams start": f"{launched if down else f'starts its query{others}'}; no row lands twice",
         "streams restart": f"ends its query at a batch boundary and starts it again{others}; "
         "no row is lost or lands twice",
-        "streams recover": f"a new checkpoint where the table's position ends{others}; "
-        "no row is lost or lands twice; the old checkpoint stays where it is",
-        "streams skip-batch": "gives up the records of one batch for good, counted as skipped; needs approval",
+        "streams recover": "makes a new checkpoint where the table's position ends, keeps what is left of the old "
+        f"one, and {launched if down else f'starts its query{others}'}; no row is lost or lands twice",
+        "streams skip-batch": "gives up all records of the batch for good, counted as skipped; needs approval",
         "streams reset": "moves the position: records in between are given up or land again; needs approval",
         "streams upgrade": f"replaces its query by the new generation, and takes it back if it lags{others}",
         "streams rollback": f"replaces its query by the generation before{others}",
@@ -82,6 +85,8 @@ def _effect(m: Material, command: str) -> str:
         "deploy": "accepts changed files as new generations; what runs goes on unchanged",
         "ALTER TABLE": "changes a property of the table for every writer; no row",
     }
+    if "--dry-run" in command:
+        return "only shows what it would do; without --dry-run it " + _effect(m, command.replace("--dry-run", ""))
     typed = command.removeprefix("lakeward ")
     found = next((text for start, text in words.items() if typed.startswith(start)), None)
     if found is not None:

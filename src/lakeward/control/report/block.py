@@ -16,6 +16,9 @@ from lakeward.streams.words import count, listed, span
 MOST = 40
 _RECENT, _TAIL = 7, 8
 _WIDTH = 13
+_SPARKS = ("addBatch", "commitBatch", "commitOffsets", "getBatch", "latestOffset", "queryPlanning", "walCommit")
+"""Spark's names for the phases of a batch; ours lie within one of them."""
+_OURS_IN = "addBatch"
 _SKEW = 0.5
 """A partition with more than this share of what waits is told; of two partitions, one with three quarters."""
 
@@ -164,9 +167,20 @@ def _lag(found: Mapping[str, Any]) -> str:
     if found["catch_up_s"]:
         parts.append(f"caught up in {span(found['catch_up_s'])}")
     elif found["lag_trend"] in ("growing", "steady"):
-        down = found["state"] not in ("healthy", "lagging")
-        parts.append("it catches up once it runs again" if down else "it does not catch up like this")
+        parts.append(_outlook(found))
     return ", ".join(parts) + old
+
+
+def _outlook(found: Mapping[str, Any]) -> str:
+    """What becomes of a lag that does not fall."""
+    if found["state"] in ("healthy", "lagging"):
+        return "it does not catch up like this"
+    if found["state"] == "blocked":
+        return "nothing of it lands before somebody has seen to what blocks it"
+    comes, landed = found["arriving_per_second"], found["processed_rows_per_second"]
+    if comes and landed is not None and comes >= landed:
+        return "when it runs again it does not catch up as fast as it landed before"
+    return "it catches up once it runs again"
 
 
 def _skew(partitions: Sequence[Mapping[str, Any]]) -> str:
@@ -193,11 +207,19 @@ def _rates(found: Mapping[str, Any]) -> str:
 def _batch(found: Mapping[str, Any]) -> str:
     if found["batch_duration_s"] is None:
         return ""
-    every = f", the trigger is {found['trigger_s']:g} s" if found["trigger_s"] else ""
+    every = ""
+    if found["trigger_s"]:
+        slow = found["batch_duration_s"] > found["trigger_s"]
+        every = f", {'TOO SLOW for' if slow else 'with'} a trigger of {found['trigger_s']:g} s"
     phases = sorted(found["durations_s"].items(), key=lambda item: -item[1])
-    told = [f"{name} {value:.2f} s" for name, value in phases if name != "triggerExecution" and value >= 0.01]
-    over = " TOO SLOW" if found["trigger_s"] and found["batch_duration_s"] > found["trigger_s"] else ""
-    return f"took {found['batch_duration_s']:.1f} s{every}{over}" + (f": {', '.join(told[:5])}" if told else "")
+    told = {name: f"{name} {value:.2f} s" for name, value in phases if name != "triggerExecution" and value >= 0.01}
+    ours = [told.pop(name) for name in list(told) if name not in _SPARKS]
+    if ours and _OURS_IN in told:
+        told[_OURS_IN] += f" (of it {', '.join(ours[:3])})"
+    word = "" if found["state"] in ("healthy", "lagging") else "the last one "
+    return f"{word}took {found['batch_duration_s']:.1f} s{every}" + (
+        f": {', '.join(list(told.values())[:4])}" if told else ""
+    )
 
 
 def _event_time(found: Mapping[str, Any]) -> str:
@@ -226,6 +248,8 @@ def _restarts(found: Mapping[str, Any], now: datetime) -> str:
         wait = (found["next_attempt_at"] - now).total_seconds()
         when = f"in {span(wait)}" if wait > 0 else f"due {span(-wait)} ago"
         return f"{number}; attempt {found['attempts']} at {moment(found['next_attempt_at'])} ({when})"
+    if found["state"] == "restarting":
+        return f"{number} before this one"
     if found["state"] == "blocked":
         return f"{number}; it is not started again by itself: it waits for a person"
     return number
@@ -274,7 +298,9 @@ def _identity(found: Mapping[str, Any], now: datetime) -> str:
     beat = driver["heartbeat"]
     parts.append(f"last sign of life {span((now - beat).total_seconds())} ago" if beat else "no sign of life yet")
     if driver["exit_code"] is not None:
-        parts.append(f"exit code {driver['exit_code']}")
+        parts.append(
+            f"ended with exit code {driver['exit_code']}" if driver["exit_code"] else "ended with nothing left to run"
+        )
     if driver["beside"]:
         parts.append(f"also runs {listed(driver['beside'])}")
     return ", ".join(parts)
@@ -300,7 +326,8 @@ def _recent(found: Mapping[str, Any], now: datetime) -> list[str]:
 
 
 def _times(item: Mapping[str, Any]) -> str:
-    return f" ({item['times']} times)" if item["times"] > 1 else ""
+    since = f" since {moment(item['first'])}" if item.get("first") else ""
+    return f" ({item['times']} times{since})" if item["times"] > 1 else ""
 
 
 def _several(word: str, texts: Sequence[str]) -> list[str]:

@@ -13,6 +13,7 @@ from lakeward.control.look import Facts
 from lakeward.control.report import advice, safety
 from lakeward.control.report.lag import Lag, of_watch
 from lakeward.control.report.material import Material, View
+from lakeward.registry.drivers import Driver
 from lakeward.registry.observations import Observation
 from lakeward.registry.streams import Stream
 from lakeward.streams.health import State, Verdict
@@ -120,10 +121,15 @@ def _driver_whole(view: View, stream: Stream, watch: Mapping[str, Any]) -> dict[
         "heartbeat": driver.heartbeat if driver else None,
         "launched_at": driver.launched_at if driver else None,
         "exit_code": driver.exit_code if driver else None,
-        "app_id": watch.get("app_id"),
+        "app_id": watch.get("app_id") if _of_this_launch(driver, watch) else None,
         "log": driver.log if driver else None,
         "beside": view.beside(stream),
     }
+
+
+def _of_this_launch(driver: Driver | None, watch: Mapping[str, Any]) -> bool:
+    at = watch.get("at")
+    return driver is not None and at is not None and datetime.fromisoformat(str(at)) >= driver.launched_at
 
 
 def _lag_fields(
@@ -216,9 +222,8 @@ def _failed(m: Material) -> dict[str, Any] | None:
 
 def _links(view: View, stream: Stream) -> dict[str, Any]:
     driver = view.driver(stream)
-    alive = driver is not None and driver.state != "exited"
     return {
-        "spark_ui": driver.spark_ui if driver is not None and alive else None,
+        "spark_ui": driver.spark_ui if driver is not None and not view.gone(stream) else None,
         "log": f"{driver.log}/driver.log" if driver is not None and driver.log else None,
         "runbook": advice.RUNBOOK,
     }

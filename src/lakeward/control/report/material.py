@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from lakeward.backends.base import Backend, Job
+from lakeward.backends.base import Backend, Job, Life
 from lakeward.control import deadman, look
 from lakeward.control.look import Connect, Facts
 from lakeward.control.report import differ, recent, sources
@@ -53,6 +53,14 @@ class View:
     def driver(self, stream: Stream) -> Driver | None:
         """The newest launch of the driver that hosts it."""
         return self.facts.drivers.get(stream.driver)
+
+    def gone(self, stream: Stream) -> bool:
+        """Whether its driver's process is known to be gone, or never was; False where nobody could be asked."""
+        driver = self.driver(stream)
+        if driver is None or driver.state == "exited":
+            return True
+        lives = [job.life for job in self.found or () if job.token == driver.token]
+        return self.found is not None and all(life in (Life.GONE, Life.REMNANT) for life in lives)
 
     def beside(self, stream: Stream) -> list[str]:
         """The other streams its driver hosts."""

@@ -34,6 +34,7 @@ class Recent:
     Attributes:
         what: deploy | people | driver | stream | maintenance | commit | check.
         times: how often in a row; `at` is the newest.
+        first: when it happened the first of these times; None if it did once.
     """
 
     at: datetime
@@ -44,7 +45,7 @@ class Recent:
 
     def document(self) -> dict[str, Any]:
         """As the JSON form shows it."""
-        return {"at": self.at, "what": self.what, "text": self.text, "times": self.times}
+        return {"at": self.at, "what": self.what, "text": self.text, "times": self.times, "first": self.first}
 
 
 def read(connection: Connection, stream: Stream, table: str | None, since: datetime) -> list[Recent]:

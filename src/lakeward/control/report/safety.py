@@ -91,6 +91,8 @@ def lost(m: Material) -> Answer:
             Lost.AT_RISK, f"nothing is lost yet, but records wait almost as long as the source keeps them{hot}"
         )
     where = spec.sink.label if spec is not None else "the table"
+    if m.asked.position.totals.quarantined:
+        where += f" or its quarantine ({count(m.asked.position.totals.quarantined, 'record')} so far)"
     tail = "; how the driver is, nobody could say" if m.verdict.state is State.UNKNOWN else ""
     return Answer(Lost.NO, f"every record up to the offsets below is in {where} exactly once, and {kept}{tail}")
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
+from lakeward.backends.base import Life
+from lakeward.connectors.iceberg.position import Totals
 from lakeward.control.report.block import MOST, block, moment, size
 
 
@@ -111,6 +114,58 @@ def test_offsets_of_a_failed_batch_read_the_same_whoever_wrote_them(scenes, offs
     blocked = dict(made.stream.blocked or {}) | {"offsets": offsets}
     lines = made.changed(stream=replace(made.stream, blocked=blocked)).lines()
     assert "             in batch 812, offsets f/0: 5 to 9" in lines
+
+
+def test_what_is_in_the_quarantine_is_not_said_to_be_in_the_table(scenes) -> None:
+    made = scenes["dead_driver"]
+    totals = Totals(consumed=24041, landed=23719, quarantined=322)
+    asked = replace(made.asked, position=made.asked.position.model_copy(update={"totals": totals}))
+    assert (
+        "is in nyc.flights or its quarantine (322 records so far) exactly once" in made.changed(asked=asked).lines()[1]
+    )
+
+
+def test_a_driver_that_is_gone_and_not_buried_yet_has_no_ui_and_is_launched_anew(scenes) -> None:
+    made = scenes["healthy"].changed(process=Life.GONE, beside=("delay_alerts",))
+    text = "\n".join(made.lines())
+    assert "spark ui     its driver is gone" in text
+    assert "  effect     launches driver demo, with it delay_alerts; no row lands twice" in text
+    assert "no failure in 24 h before this one" in text
+    assert made.changed(backend=False).document()["links"]["spark_ui"], "nobody could be asked: it may be there"
+
+
+def test_one_thing_or_the_other_is_not_one_after_the_other_and_a_dry_run_only_shows(scenes) -> None:
+    made = scenes["poison"]
+    step = "correct it (lakeward deploy), then: lakeward streams start flights; or give its records up: "
+    step += "lakeward streams skip-batch flights --batch 812 --dry-run   shows them first"
+    blocked = {**(made.stream.blocked or {}), "next": step}
+    effect = made.changed(stream=replace(made.stream, blocked=blocked)).document()["next_effect"]
+    first, second = effect.split("; or: ")
+    assert re.match(r"accepts changed files .+; then: (launches driver|starts its query)", first)
+    assert second.startswith("only shows what it would do; without --dry-run it gives up all records of the batch")
+
+
+def test_an_application_of_the_launch_before_is_not_shown_as_this_ones(scenes) -> None:
+    made = scenes["healthy"]
+    fresh = made.document()["driver"]
+    assert fresh["app_id"]
+    watch = {**made.seen.watch, "at": (fresh["launched_at"] - timedelta(seconds=1)).isoformat()}
+    assert made.changed(seen=replace(made.seen, watch=watch)).document()["driver"]["app_id"] is None
+
+
+@pytest.mark.parametrize(
+    ("scene", "comes", "words"),
+    [
+        ("dead_driver", 23.0, "it catches up once it runs again"),
+        ("dead_driver", 600.0, "when it runs again it does not catch up as fast as it landed before"),
+        ("poison", 600.0, "nothing of it lands before somebody has seen to what blocks it"),
+    ],
+)
+def test_what_becomes_of_a_lag(scenes, scene, comes, words) -> None:
+    made = scenes[scene]
+    lag = replace(made.asked.lag, arriving_per_second=comes)
+    (line,) = (each for each in made.changed(asked=replace(made.asked, lag=lag)).lines() if each.startswith("lag "))
+    assert line.endswith(words)
 
 
 def test_moments_and_sizes() -> None:
