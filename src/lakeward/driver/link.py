@@ -127,52 +127,56 @@ class Link:
             began = time.monotonic()
             try:
                 with engine.connect(self._url, self.pgpass) as connection:
-                    picture = self._look(connection, began)
+                    picture, held = self._look(connection, began)
             except DependencyDown as error:
                 self._away(error)
             except Exception:  # noqa: BLE001  # named boundary: a dead thread would let every lease lapse in silence
                 _log.exception("the registry could not be read")
             else:
                 self._back()
+                self._note(held, began)  # a lease is ours when that is committed, and not before
                 with self._looked:
                     self._picture, self._taken = picture, began
                     self._looked.notify_all()
             self._stop.wait(max(0.05, LOOK_S - (time.monotonic() - began)))
 
-    def _look(self, connection: Connection, began: float) -> Picture:
+    def _look(self, connection: Connection, began: float) -> tuple[Picture, set[tuple[str, str]]]:
+        """What is wanted, and the leases that are ours once the transaction is committed."""
         name, token = self._launch.driver, self._launch.token
         now = connection.execute(select(func.now())).scalar_one()
         row = drivers.find(connection, name)
+        held: set[tuple[str, str]] = set()
         if row is None or row.token != token:
-            return Picture(now, fenced=True)
+            return Picture(now, fenced=True), held
         hosted = {each.id: each for each in drivers.hosted(connection, name)}
         self._hosted = frozenset(hosted)
         if began - self._renewed >= RENEW_S:
             if not drivers.beat(connection, name, token, state=self._says(), spark_ui=self.spark_ui):
-                return Picture(now, fenced=True)
-            self._renew(connection, began)
+                return Picture(now, fenced=True), held
+            held = self._renew(connection, began)
         ready = {each.id: each for each in hosted.values() if _ready(each)}
-        self._give_back(connection, frozenset(ready))
+        held -= {("stream", stream) for stream in self._give_back(connection, frozenset(ready))}
         later = {each.id for each in ready.values() if each.run_after is not None and each.run_after > now}
         run = {stream: each for stream, each in ready.items() if stream not in later}
         for stream in sorted(run):
-            if not self.leased(stream) and self._take(connection, "stream", stream):
-                self._note({("stream", stream)}, began)
-        return Picture(now, self._wanted(connection, run), frozenset(later), frozenset(hosted))
+            known = ("stream", stream) in held or self.leased(stream)
+            if not known and self._take(connection, "stream", stream):
+                held.add(("stream", stream))
+        return Picture(now, self._wanted(connection, run), frozenset(later), frozenset(hosted)), held
 
     def _says(self) -> str:
         """Our state; `stuck` while the control loop hangs, e.g. in a call to a JVM that stands still."""
         hangs = self.turned is not None and time.monotonic() - self.turned > TURN_S
         return STUCK if hangs else self.state
 
-    def _renew(self, connection: Connection, began: float) -> None:
+    def _renew(self, connection: Connection, began: float) -> set[tuple[str, str]]:
         """Renew what is ours; the driver's own lease is taken up again when somebody removed its row by hand."""
         name, token = self._launch.driver, self._launch.token
         held = leases.renew_all(connection, token, STREAM_TTL)
         if ("driver", name) not in held:
             self._take(connection, "driver", name)
-        self._note(held, began)
         self._renewed = began
+        return held
 
     def _wanted(self, connection: Connection, run: Mapping[str, Hosted]) -> dict[str, Wanted]:
         """The streams to run with their specs; each spec is read once, for it never changes."""
@@ -187,7 +191,7 @@ class Link:
             if (plan := self._plans.get((stream, each.generation))) is not None
         }
 
-    def _give_back(self, connection: Connection, ready: frozenset[str]) -> None:
+    def _give_back(self, connection: Connection, ready: frozenset[str]) -> list[str]:
         """Streams that are not to run here any more and whose query has ended: that is how others see that it has."""
         with self._looked:
             gone = sorted(set(self._until) - ready - self.busy)
@@ -195,6 +199,7 @@ class Link:
                 del self._until[stream]
         if gone:
             leases.release(connection, "stream", gone, self._launch.token)
+        return gone
 
     def _take(self, connection: Connection, scope: str, name: str) -> bool:
         taken = leases.take(connection, scope, name, self._launch.token, self._holder, STREAM_TTL)

@@ -137,8 +137,12 @@ def set_states(connection: Connection, states: Mapping[str, tuple[str, str]]) ->
 
 
 def block(connection: Connection, stream: str, reason: dict[str, Any]) -> None:
-    """Make a stream wait for a person. `reason` has the keys reason, what, why, next and, if known, batch, offsets."""
-    _change(connection, stream, blocked=reason)
+    """Make a stream wait for a person, from now on (`at`, RFC 3339).
+
+    `reason` has the keys reason, what, why, next and, if known, batch, offsets.
+    """
+    at: datetime = connection.execute(select(func.now())).scalar_one()
+    _change(connection, stream, blocked={"at": at.isoformat(), **reason})
 
 
 def set_run_after(connection: Connection, stream: str, moment: datetime | None) -> None:

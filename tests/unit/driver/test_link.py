@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,7 +14,8 @@ from sqlalchemy import func, select, text
 
 from lakeward.driver import link as linking
 from lakeward.driver.link import TURN_S, Link
-from lakeward.registry import drivers, leases, observations, operations, streams
+from lakeward.errors import DependencyDown
+from lakeward.registry import drivers, engine, leases, observations, operations, streams
 from lakeward.runtime import Launch
 
 
@@ -221,6 +223,31 @@ def test_a_lease_row_edited_by_hand_heals_or_is_left_to_whoever_it_names(
     assert stream in link.picture()[0].run, "an exact stream lands on; the table fences it"
     assert not link.picture()[0].fenced
     _beside(link, connect, "UPDATE leases SET until = now() - interval '1 s' WHERE name = :n", n=stream)
+    _until(lambda: link.leased(stream))
+
+
+def test_a_lease_that_was_not_committed_is_not_held(
+    intended: Launch, make_link: Any, stream: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PostgreSQL goes away between the lease and its commit: nobody else knows that it is ours."""
+    link = make_link(intended)
+    assert link.claim(0)
+    lost = 0
+
+    @contextmanager
+    def connect(url: str, pgpass: Any) -> Iterator[Any]:
+        nonlocal lost
+        with engine.engine(url, pgpass).connect() as connection:
+            yield connection
+            lost += 1
+            connection.rollback()
+            raise DependencyDown("PostgreSQL went away", why="before the commit")
+
+    monkeypatch.setattr(linking.engine, "connect", connect)
+    link.start()
+    _until(lambda: lost >= 2)
+    assert not link.leased(stream)
+    monkeypatch.undo()
     _until(lambda: link.leased(stream))
 
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from sqlalchemy import func, select
@@ -26,6 +26,9 @@ def test_since_moves_only_with_the_word(registry):
 def test_a_start_clears_what_blocked_the_stream(registry):
     _accept(registry)
     streams.block(registry, "flights", {"reason": "gap"})
+    blocked = streams.get(registry, "flights").blocked
+    now = registry.execute(select(func.now())).scalar_one()
+    assert (blocked["reason"], datetime.fromisoformat(blocked["at"])) == ("gap", now)
     streams.set_desired(registry, ["flights"], "running")
     assert streams.get(registry, "flights").blocked is None
 

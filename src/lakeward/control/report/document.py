@@ -99,7 +99,10 @@ def document(m: Material) -> dict[str, Any]:
 
 
 def _since(stream: Stream, seen: Verdict, facts: Facts) -> datetime:
-    """Since when the word holds. A word nobody has recorded yet is seen for the first time now."""
+    """Since when the word holds. A word nobody has recorded yet is seen for the first time now; a block says itself."""
+    blocked = (stream.blocked or {}).get("at") if seen.state is State.BLOCKED else None
+    if blocked is not None:
+        return datetime.fromisoformat(str(blocked))
     return stream.since if stream.state == seen.state.value else facts.now
 
 
@@ -211,7 +214,7 @@ def _failed(m: Material) -> dict[str, Any] | None:
             "error": ": ".join(str(blocked[part]) for part in ("what", "why") if blocked.get(part)),
             "batch_id": blocked.get("batch"),
             "offsets": blocked.get("offsets"),
-            "at": at,
+            "at": datetime.fromisoformat(str(blocked["at"])) if "at" in blocked else at,
         }
     if observed is not None and observed.query_state == "failed" and observed.error:
         return {name: observed.error.get(name) for name in ("class", "error", "batch_id", "offsets")} | {"at": at}

@@ -153,6 +153,15 @@ def test_an_application_of_the_launch_before_is_not_shown_as_this_ones(scenes) -
     assert made.changed(seen=replace(made.seen, watch=watch)).document()["driver"]["app_id"] is None
 
 
+def test_a_block_is_as_old_as_what_blocked_it_not_as_the_pass_that_noticed(scenes) -> None:
+    made = scenes["poison"]
+    at = made.document()["now"] - timedelta(seconds=75)
+    blocked = {**(made.stream.blocked or {}), "at": at.isoformat()}
+    first, *rest = made.changed(stream=replace(made.stream, blocked=blocked)).lines()
+    assert first.startswith(f"flights is BLOCKED for 75 s, since {moment(at)}")
+    assert any(line.startswith("failure      poison 75 s ago") for line in rest)
+
+
 @pytest.mark.parametrize(
     ("scene", "comes", "words"),
     [
