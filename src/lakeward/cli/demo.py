@@ -21,7 +21,7 @@ def demo(
     records: Annotated[int, typer.Option(min=1_000, help="with --check: how many records are produced")] = 50_000,
     rate: Annotated[float | None, typer.Option(min=1.0, help="records a second")] = None,
     keep: Annotated[bool, typer.Option("--keep", help="with --check: leave the stack running for a look")] = False,
-    patience: Annotated[float, typer.Option(min=10.0, help="with --check: seconds any one wait may take")] = 300.0,
+    patience: Annotated[float, typer.Option(min=10.0, help="with --check: seconds any one wait may take")] = 900.0,
 ) -> None:
     """Land a year of New York flights: start everything, produce until Ctrl-C, then stop everything.
 

@@ -130,13 +130,13 @@ def test_an_older_copy_loses_what_the_table_takes_for_landed(lab: Any, damage: s
 
 def test_a_first_batch_whose_beginning_is_lost_is_empty_for_spark(lab: Any) -> None:
     topic = lab.topic()
-    plain = Plain(lab, [topic], startingOffsets="latest")
-    query = plain.start(fail=True, processingTime="100 milliseconds")
-    lab.until("where it begins", (plain.checkpoint / "sources" / "0" / "0").exists)
     lab.produce(topic, ["a", "b"])
+    plain = Plain(lab, [topic], startingOffsets=json.dumps({topic: {"0": 0}}))  # the latest, before a and b came
+    query = plain.start(fail=True, processingTime="100 milliseconds")
     lab.until("its failure", lambda: not query.isActive)
     assert (plain.checkpoint / "offsets" / "0").exists()
     shutil.rmtree(plain.checkpoint / "sources")
+    plain.options["startingOffsets"] = "latest"
     query = plain.start(processingTime="100 milliseconds")
     lab.until("batch 0", (plain.checkpoint / "commits" / "0").exists)
     lab.produce(topic, ["c"])
