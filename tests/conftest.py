@@ -125,7 +125,7 @@ def _wait(ready: Callable[[], None], log: Path) -> None:
         raise
 
 
-LONGEST_FIRST = ("faults", "airflow", "spark/connectors", "spark")
+LONGEST_FIRST = ("faults", "airflow", "spark/connectors", "spark/driver", "spark")
 
 
 def layer(nodeid: str) -> str:
@@ -133,10 +133,8 @@ def layer(nodeid: str) -> str:
     _, first, second, *_ = *nodeid.partition("::")[0].split("/"), ""
     if first == "dags" or second == "test_airflow_survival.py":
         return "airflow"
-    if (
-        first == "spark"
-    ):  # in two parts of about the same length: a second session costs less than one that is waited for
-        return "spark/connectors" if second == "connectors" else first
+    if first == "spark" and second in ("connectors", "driver"):
+        return f"spark/{second}"  # in parts of about the same length: a second session costs less than waiting for one
     return f"unit/{second}" if first == "unit" else first
 
 
