@@ -87,7 +87,7 @@ def session() -> Iterator[SparkSession]:
         try:
             with _stderr_to(chatter):
                 spark = builder.getOrCreate()
-        except Exception as error:  # noqa: BLE001 - pyspark raises bare exceptions when its JVM does not come up
+        except Exception as error:  # noqa: BLE001  # pyspark raises bare exceptions when its JVM does not come up
             chatter.seek(0)
             said = chatter.read().decode(errors="replace").strip().splitlines()[-5:]
             raise LakewardError("Spark did not start", why="\n        ".join([str(error), *said]),

@@ -71,7 +71,6 @@ class _Parked:
 @dataclass
 class _History:
     attempt: int = 0
-    failed_at: float = 0.0
     signature: tuple[object, ...] = ()
     same: int = 0
 
@@ -112,7 +111,7 @@ class Failures:
             return judged.failure_class
         attempt = restart.decide(
             judged.failure_class,
-            previous=_Previous(history.attempt, time.monotonic() - history.failed_at) if history.attempt else None,
+            previous=history if history.attempt else None,
             committing_s=failure.committing_s,
             random=self.chance,
             policy=_policy(wanted, self.base),
@@ -120,7 +119,7 @@ class Failures:
             cause=judged.cause,
         )
         judged = Judgement(attempt.failure_class, judged.cause)
-        history.attempt, history.failed_at = attempt.number, time.monotonic()
+        history.attempt = attempt.number
         if attempt.delay is None:
             reason = str(judged.failure_class)
             self._park(stream, None, self._block(stream, failure, judged, attempt.number, reason, history.same))
@@ -276,12 +275,6 @@ def _told(stream: str, failure: Failure, judged: Judgement, same: int) -> dict[s
     if isinstance(error, LakewardError):
         return {"what": error.what, "why": error.why, "next": error.next or f"correct it, then: {start}"}
     return {"what": words[0], "why": "\n".join(words[1:]), "next": f"correct it, then: {start}"}
-
-
-@dataclass(frozen=True)
-class _Previous:
-    attempt: int
-    age_s: float
 
 
 def _policy(wanted: Wanted, base: timedelta) -> restart.Policy:

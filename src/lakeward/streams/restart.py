@@ -43,8 +43,6 @@ class Failure(Protocol):
 
     @property
     def attempt(self) -> int: ...
-    @property
-    def age_s(self) -> float: ...
 
 
 @dataclass(frozen=True)
