@@ -30,22 +30,11 @@ PATIENCE_S = 600.0
 QUIET_S = 30.0
 
 
-class Busy:
-    """A stand whose stream `flights` is to land all the time."""
+class Watched:
+    """One driver of a stand, seen through the registry."""
 
-    def __init__(self, stand: Stand) -> None:
-        self.stand, self._lake = stand, DemoLake(stand.runtime)
-        self.driver = stand.specs[FLIGHTS].driver
-
-    def landing(self) -> None:
-        """Wait for two batches by the driver that runs now: it is past its start."""
-        first = self.seq()
-        self.when("batches land", lambda: self.seq() >= first + 2 or None, self.now)
-
-    def seq(self) -> int:
-        """How many batches the table has."""
-        position = self._lake.position(TABLE, FLIGHTS)
-        return position.seq if position else -1
+    def __init__(self, stand: Stand, driver: str) -> None:
+        self.stand, self.driver = stand, driver
 
     def token(self) -> str:
         """Of the newest launch."""
@@ -67,6 +56,24 @@ class Busy:
             if time.monotonic() > end:
                 raise TimeoutError(f"not within {PATIENCE_S:.0f} s: {what}")
             time.sleep(0.2)
+
+
+class Busy(Watched):
+    """A stand whose stream `flights` is to land all the time."""
+
+    def __init__(self, stand: Stand) -> None:
+        super().__init__(stand, stand.specs[FLIGHTS].driver)
+        self._lake = DemoLake(stand.runtime)
+
+    def landing(self) -> None:
+        """Wait for two batches by the driver that runs now: it is past its start."""
+        first = self.seq()
+        self.when("batches land", lambda: self.seq() >= first + 2 or None, self.now)
+
+    def seq(self) -> int:
+        """How many batches the table has."""
+        position = self._lake.position(TABLE, FLIGHTS)
+        return position.seq if position else -1
 
     def prove(self) -> dict[str, Any]:
         """Everything produced, against the table."""
@@ -111,18 +118,19 @@ def run(
                 busy, trial = Busy(stand), begin(stand)
                 for seed in wanted:
                     lines[seed] = {"seed": seed, **trial(seed)}
-                    _append(results, lines[seed])
+                    append(results, lines[seed])
                 done.set()
             proof = {"seed": f"proof after {wanted[-1]}", "ok": True, **busy.prove()}
             proof["ok"] = not (proof["wrong"] or proof["missing"] or proof["duplicates"])
-            _append(results, proof)
+            append(results, proof)
         finally:
             done.set()
             stand.down()
     return {seed: lines[seed] for seed in chosen if seed in lines}, proof
 
 
-def _append(results: Path, line: dict[str, Any]) -> None:
+def append(results: Path, line: dict[str, Any]) -> None:
+    """Keep one trial."""
     results.parent.mkdir(parents=True, exist_ok=True)
     with results.open("a") as file:
         file.write(json.dumps(line) + "\n")

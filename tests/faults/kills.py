@@ -14,11 +14,12 @@ import random
 import statistics
 import sys
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 import busy
-from busy import Busy
+from busy import Busy, Watched
 from campaign import ROOT, seeds
 from sqlalchemy import delete, func, select
 
@@ -41,36 +42,42 @@ class Trials(Busy):
         token, seq = self.token(), self.seq()
         begun = self.now()
         told = self.stand.kill_driver(dice)
-        noticed = self.when("the death is recorded", lambda: self._recorded_since(begun))
-        launched = self.when("a new driver is launched", lambda: self._launched_after(token))
-        landed = self.when("a batch is in the table again", lambda: self.seq() > seq or None, self.now)
-        self._forgive()
-        took = {
-            "noticed_s": round((noticed - begun).total_seconds(), 1),
-            "launched_s": round((launched - begun).total_seconds(), 1),
-            "committing_s": round((landed - begun).total_seconds(), 1),
-        }
-        return {
-            "ok": took["noticed_s"] <= NOTICED_S and took["committing_s"] <= COMMITTING_S,
-            "at": datetime.now(UTC).isoformat(timespec="seconds"),
-            "kill": told,
-            **took,
-        }
+        return aftermath(self, begun, token, told, lambda: self.now() if self.seq() > seq else None)
 
-    def _recorded_since(self, moment: datetime) -> datetime | None:
-        with self.stand.registry() as connection:
-            newest = select(func.min(restarts.c.at)).where(restarts.c.driver == self.driver, restarts.c.at > moment)
-            return connection.execute(newest).scalar_one()  # type: ignore[no-any-return]  # a timestamp or None
 
-    def _launched_after(self, token: str) -> datetime | None:
-        with self.stand.registry() as connection:
-            row = drivers.find(connection, self.driver)
-        return row.launched_at if row is not None and row.token != token else None
+def aftermath(
+    driver: Watched, begun: datetime, token: str, told: str, landed: Callable[[], datetime | None]
+) -> dict[str, Any]:
+    """The seconds from a kill until it was noticed, until the next launch, and until something is landed again."""
+    noticed = driver.when("the death is recorded", lambda: _recorded_since(driver, begun))
+    launched = driver.when("a new driver is launched", lambda: _launched_after(driver, token))
+    again = driver.when("a batch is landed again", landed)
+    # Each trial is a first failure: what grows from failure to failure is not what is measured here.
+    with driver.stand.registry() as connection:
+        connection.execute(delete(restarts).where(restarts.c.driver == driver.driver))
+    took = {
+        "noticed_s": round((noticed - begun).total_seconds(), 1),
+        "launched_s": round((launched - begun).total_seconds(), 1),
+        "committing_s": round((again - begun).total_seconds(), 1),
+    }
+    return {
+        "ok": took["noticed_s"] <= NOTICED_S and took["committing_s"] <= COMMITTING_S,
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "kill": told,
+        **took,
+    }
 
-    def _forgive(self) -> None:
-        """Each trial is a first failure: what grows from failure to failure is not what is measured here."""
-        with self.stand.registry() as connection:
-            connection.execute(delete(restarts).where(restarts.c.driver == self.driver))
+
+def _recorded_since(driver: Watched, moment: datetime) -> datetime | None:
+    with driver.stand.registry() as connection:
+        newest = select(func.min(restarts.c.at)).where(restarts.c.driver == driver.driver, restarts.c.at > moment)
+        return connection.execute(newest).scalar_one()  # type: ignore[no-any-return]  # a timestamp or None
+
+
+def _launched_after(driver: Watched, token: str) -> datetime | None:
+    with driver.stand.registry() as connection:
+        row = drivers.find(connection, driver.driver)
+    return row.launched_at if row is not None and row.token != token else None
 
 
 def summary(lines: list[dict[str, Any]]) -> str:

@@ -7,6 +7,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from lakeward.backends.local import WRAPPER
 from lakeward.jars import Java, spark_folder
 from lakeward.runtime import Home, Lake, Project, Runtime
 from lakeward.stack import ports, private
@@ -19,7 +20,7 @@ DATABASES = {"airflow": REGISTRY_ROLE, "lakeward": REGISTRY_ROLE, "catalog": CAT
 _PASSED_ON = (
     "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR", "XDG_CACHE_HOME", "LAKEWARD_JARS",
     "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE",
-    "JAVA_TOOL_OPTIONS",
+    "JAVA_TOOL_OPTIONS", WRAPPER,
 )  # fmt: skip
 _LOCAL = "localhost,127.0.0.1"
 

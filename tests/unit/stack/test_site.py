@@ -42,6 +42,7 @@ def test_programs_inherit_only_what_is_named(site: Site, monkeypatch: pytest.Mon
     monkeypatch.setenv("PGPASSWORD", "x")
     monkeypatch.setenv("https_proxy", "http://proxy:3128")
     monkeypatch.setenv("no_proxy", "intranet")
+    monkeypatch.setenv("LAKEWARD_DRIVER_WRAPPER", "systemd-run --user --scope --")
     environment = site.environment(MORE="yes")
     assert "AIRFLOW__CORE__EXECUTOR" not in environment
     assert "PGPASSWORD" not in environment
@@ -49,4 +50,5 @@ def test_programs_inherit_only_what_is_named(site: Site, monkeypatch: pytest.Mon
     assert environment["no_proxy"] == "intranet,localhost,127.0.0.1", "our own parts are never asked through a proxy"
     assert environment["PGPASSFILE"] == str(site.home.pgpass)
     assert environment["PATH"].split(os.pathsep)[1] == "/j/bin"
+    assert environment["LAKEWARD_DRIVER_WRAPPER"] == "systemd-run --user --scope --", "the scheduler starts drivers"
     assert environment["MORE"] == "yes"
