@@ -17,6 +17,8 @@ from pydantic import BaseModel, ConfigDict
 from lakeward.errors import SpecError, Unhealthy
 
 CATALOG = "lake"  # the catalog's name in Spark and in PyIceberg: rows of a JDBC catalog are keyed by it
+SUPERVISION_POOL = "LAKEWARD_SUPERVISION_POOL"
+"""Environment variable with the Airflow pool of `streams_reconcile`; without it the pass waits among other tasks."""
 _POSTGRES = re.compile(r"postgres(ql)?(\+\w+)?://\S+")
 
 

@@ -17,6 +17,7 @@ import pytest
 from airflow_service import AirflowService
 
 from lakeward.registry import streams
+from lakeward.stack import airflow_config, airflow_pool
 
 pytestmark = pytest.mark.timeout(900)  # the first test boots Airflow
 
@@ -44,6 +45,20 @@ def reports(service: AirflowService, stream: str) -> list[dict]:
 
 def test_no_dag_file_failed(landing: AirflowService) -> None:
     assert landing.call("GET", "/importErrors").json()["import_errors"] == []
+
+
+def test_a_slot_is_kept_for_the_pass_and_what_somebody_chose_stays(landing: AirflowService) -> None:
+    def slots(pool: str) -> int:
+        return int(landing.call("GET", f"/pools/{pool}").json()["slots"])
+
+    newest = next(run for run in landing.runs("streams_reconcile") if run["state"] == "success")
+    task = landing.call("GET", f"/dags/streams_reconcile/dagRuns/{newest['dag_run_id']}/taskInstances/reconcile").json()
+    assert (task["pool"], slots(task["pool"])) == (airflow_pool.NAME, 1)
+    assert slots("default_pool") == airflow_config.PARALLELISM - 1
+    landing.call("PATCH", "/pools/default_pool", json={"pool": "default_pool", "slots": 2})
+    airflow_pool.ensure(landing.site)
+    assert slots("default_pool") == 2
+    landing.call("PATCH", "/pools/default_pool", json={"pool": "default_pool", "slots": airflow_config.PARALLELISM - 1})
 
 
 def test_the_driver_knows_nothing_of_airflow(landing: AirflowService) -> None:

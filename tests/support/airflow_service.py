@@ -32,7 +32,7 @@ from lakeward.registry import drivers, engine, generations, incidents, streams
 from lakeward.registry.drivers import Driver
 from lakeward.registry.streams import Stream
 from lakeward.runtime import Home, Project, Runtime
-from lakeward.stack import airflow_config, airflow_parts, ports, private
+from lakeward.stack import airflow_config, airflow_parts, airflow_pool, ports, private
 from lakeward.stack.site import Site
 
 REPOSITORY = Path(__file__).parents[2]
@@ -317,6 +317,7 @@ def airflow(postgres: Any, kafka: Any, tmp_path_factory: pytest.TempPathFactory)
         airflow_parts.migrate(made)
         try:
             service.start()
+            airflow_pool.ensure(made)
             yield service
         finally:
             service.stop()

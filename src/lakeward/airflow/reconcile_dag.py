@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -14,6 +15,7 @@ from lakeward.airflow import assets
 from lakeward.airflow.common import options
 from lakeward.airflow.names import RECONCILE, stream_dag_id
 from lakeward.airflow.runs import run_state, start_run
+from lakeward.runtime import SUPERVISION_POOL
 
 if TYPE_CHECKING:
     from lakeward.runtime import Runtime
@@ -23,6 +25,8 @@ log = structlog.get_logger(__name__)
 EVERY = timedelta(seconds=60)
 BOX_S = 20.0
 """A run waits this long for what falls due soon, e.g. the next attempt of a driver; later ones are the next run's."""
+LOOK_S = 5.0
+"""While it waits it looks this often: another driver may die, and no other run begins before this one ends."""
 
 DOC = """
 ### What it does
@@ -60,9 +64,11 @@ def build(every: timedelta = EVERY) -> DAG:
         dagrun_timeout=timedelta(minutes=5),
         **options(owner="lakeward", tags=["streams"], doc=DOC),
     ) as dag:
-        # Before anything else that waits for one of the few slots: supervision does not queue behind maintenance.
+        # Supervision does not queue behind maintenance: it has a slot of its own where there is a pool for it (the
+        # embedded Airflow), and is before anything else that waits for one of the few slots elsewhere.
         @task(
             execution_timeout=timedelta(minutes=2),
+            pool=os.environ.get(SUPERVISION_POOL, "default_pool"),
             priority_weight=1000,
             weight_rule="absolute",
             doc_md="Look at all streams and do what is due.",
@@ -119,9 +125,12 @@ def look_and_act(
 
     connect = registry_of(runtime)
     end = time.monotonic() + box_s
+    again = False
     while True:
         summary = reconcile_once(connect, runtime, holder="Airflow", settings=settings, **pass_options)
-        log.info(summary.text)
+        news = not again or bool(summary.done or summary.edges or summary.proved)
+        if news:
+            log.info(summary.text)
         with connect() as connection:
             due = report.due(connection)
         for item in due:
@@ -132,5 +141,7 @@ def look_and_act(
             tell(runtime)  # before any waiting: somebody may have to get up
         if summary.after_s is None or time.monotonic() + summary.after_s > end:
             return
-        log.info(f"Something falls due in {summary.after_s:.0f} s: waiting for it")
-        sleep(max(0.2, summary.after_s))
+        if news:
+            log.info(f"Something falls due in {summary.after_s:.0f} s: waiting for it")
+        again = True
+        sleep(min(LOOK_S, max(0.2, summary.after_s)))

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from lakeward.errors import LakewardError
-from lakeward.stack import ports
+from lakeward.runtime import SUPERVISION_POOL
+from lakeward.stack import airflow_pool, ports
 from lakeward.stack.part import Part
 from lakeward.stack.program import Program
 from lakeward.stack.site import Site
@@ -79,6 +80,7 @@ def environment(site: Site) -> dict[str, str]:
     """What Airflow's processes, and the tasks they run, see."""
     return site.environment(
         AIRFLOW_HOME=str(site.airflow_home),
+        **{SUPERVISION_POOL: airflow_pool.NAME},
         OBJC_DISABLE_INITIALIZE_FORK_SAFETY="YES",  # macOS ends forked workers otherwise
     )
 

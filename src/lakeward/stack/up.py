@@ -12,7 +12,7 @@ from importlib.metadata import version
 
 from lakeward.errors import LakewardError
 from lakeward.registry import engine
-from lakeward.stack import airflow_config, airflow_parts, groups, session, waiting
+from lakeward.stack import airflow_config, airflow_parts, airflow_pool, groups, session, waiting
 from lakeward.stack.part import Part
 from lakeward.stack.services import PostgresPart
 from lakeward.stack.site import Site
@@ -146,6 +146,7 @@ class Up:
         with ThreadPoolExecutor(max_workers=len(parts), thread_name_prefix="airflow") as pool:
             for future in [pool.submit(self._start, part) for part in parts]:
                 future.result()
+        airflow_pool.ensure(self.site)
 
     def _start(self, part: Part) -> None:
         begin = time.monotonic()

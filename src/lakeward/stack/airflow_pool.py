@@ -1,0 +1,47 @@
+"""One of the embedded Airflow's few slots is supervision's own: reports and maintenance never keep a pass waiting."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+
+from lakeward.errors import DependencyDown
+from lakeward.stack.airflow_config import ADMIN, PARALLELISM, passwords_file_of
+from lakeward.stack.site import Site
+
+NAME = "lakeward_supervision"
+DEFAULT = "default_pool"
+UNTOUCHED = 128
+"""Airflow's own size of the default pool; another one was chosen by somebody, and stays."""
+_ANSWER_S = 30.0
+
+
+def ensure(site: Site) -> None:
+    """Make the pool of one slot, and leave the other tasks one slot fewer than there are.
+
+    Raises:
+        DependencyDown: Airflow's API does not answer, or refuses.
+    """
+    try:
+        with httpx.Client(base_url=site.airflow, timeout=_ANSWER_S, trust_env=False) as client:
+            user = {"username": ADMIN, "password": json.loads(passwords_file_of(site).read_text())[ADMIN]}
+            token = _answer(client.post("/auth/token", json=user))["access_token"]
+            client.headers["Authorization"] = f"Bearer {token}"
+            known = client.get(f"/api/v2/pools/{NAME}")
+            if known.status_code == httpx.codes.NOT_FOUND:
+                pool = {"name": NAME, "slots": 1, "description": "streams_reconcile", "include_deferred": False}
+                _answer(client.post("/api/v2/pools", json=pool))
+            if _answer(client.get(f"/api/v2/pools/{DEFAULT}"))["slots"] == UNTOUCHED:
+                fewer = {"pool": DEFAULT, "slots": PARALLELISM - 1}
+                _answer(client.patch(f"/api/v2/pools/{DEFAULT}", params={"update_mask": "slots"}, json=fewer))
+    except httpx.HTTPError as error:
+        raise DependencyDown(
+            "Airflow's pools could not be set", why=f"{site.airflow}: {error}", next="lakeward stack up   tries again"
+        ) from None
+
+
+def _answer(response: httpx.Response) -> Any:
+    response.raise_for_status()
+    return response.json()
