@@ -180,8 +180,8 @@ def moved(airflow: AirflowService, kafka: Any) -> Iterator[Any]:
     from confluent_kafka import Producer
     from pyiceberg.catalog import load_catalog
 
+    from lakeward.connectors.exact.position import Position, Totals, key
     from lakeward.connectors.iceberg.catalog import pyiceberg_properties
-    from lakeward.connectors.iceberg.position import Position, Totals, key
     from lakeward.registry import generations
     from lakeward.spec.stream import StreamSpec
 

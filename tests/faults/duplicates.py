@@ -28,8 +28,8 @@ import pyarrow as pa
 from campaign import ROOT, known, seeds
 from world import World, make_world, simple_stream
 
+from lakeward.connectors.exact.position import Position, Totals, key, parse
 from lakeward.connectors.iceberg import pytable
-from lakeward.connectors.iceberg.position import Position, Totals, key, parse
 from lakeward.driver.link import Link
 from lakeward.errors import Fenced, Refused, Transient
 from lakeward.registry import drivers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lakeward.connectors.iceberg.position import NO_DATA, Position, key, parse
+from lakeward.connectors.exact.position import NO_DATA, Position, key, parse
 from lakeward.connectors.kafka.position import parse as parse_offsets
 from lakeward.errors import Refused, Unhealthy
 from lakeward.runtime import CATALOG, Runtime

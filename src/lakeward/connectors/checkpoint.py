@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from lakeward.connectors.exact.offsets import canonical_json
+from lakeward.connectors.exact.position import NO_DATA
 from lakeward.connectors.iceberg.catalog import pyiceberg_properties
-from lakeward.connectors.iceberg.offsets import canonical_json
-from lakeward.connectors.iceberg.position import NO_DATA
 from lakeward.runtime import Runtime
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from lakeward.connectors.exact.position import Position as TablePosition
+from lakeward.connectors.exact.position import key, parse
 from lakeward.connectors.iceberg.catalog import pyiceberg_properties
-from lakeward.connectors.iceberg.position import Position as TablePosition
-from lakeward.connectors.iceberg.position import key, parse
 from lakeward.connectors.iceberg.quarantine import STREAM
 from lakeward.demo.broker import Position
 from lakeward.demo.oracle import WindowRow

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from lakeward.connectors.decode.json import REASON
-from lakeward.connectors.iceberg import offsets, quarantine
-from lakeward.connectors.iceberg.check import RunningBatch
-from lakeward.connectors.iceberg.writer import Counted
+from lakeward.connectors.exact import offsets
+from lakeward.connectors.exact.batch import Counted, RunningBatch
+from lakeward.connectors.iceberg import quarantine
 from lakeward.driver import flow as flows
 from lakeward.driver import rows
 from lakeward.driver.flow import Flow
 from lakeward.driver.gate import Draining, Gate
-from lakeward.driver.landing import Landing, Outcome
+from lakeward.driver.landing.base import Landing, Outcome
 from lakeward.driver.references import References
 from lakeward.errors import DependencyDown, SpecError
 from lakeward.telemetry import failpoints

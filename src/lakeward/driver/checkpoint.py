@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from lakeward.connectors.iceberg.position import NO_DATA
+from lakeward.connectors.exact.position import NO_DATA
 from lakeward.driver import layout
 from lakeward.driver.layout import Checkpoint, Entry, Operator, Store
 

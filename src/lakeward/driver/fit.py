@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lakeward.connectors.iceberg.position import NO_DATA, Position
+from lakeward.connectors.exact.position import NO_DATA, Position
 from lakeward.connectors.kafka import position as kafka
 from lakeward.driver.layout import Checkpoint, Operator
 from lakeward.driver.preflight import Finding, Verdict

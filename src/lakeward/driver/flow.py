@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors.decode.json import ERROR, RAW, REASON, JsonDecoder
-from lakeward.connectors.iceberg import offsets
+from lakeward.connectors.exact import offsets
 from lakeward.connectors.kafka import broker, source
 from lakeward.driver import rows
 from lakeward.errors import SpecError

@@ -8,8 +8,8 @@ import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from lakeward.connectors.iceberg.offsets import canonical_json
-from lakeward.connectors.iceberg.position import NO_DATA
+from lakeward.connectors.exact.offsets import canonical_json
+from lakeward.connectors.exact.position import NO_DATA
 
 OFFSETS_VERSION, COMMITS_VERSION = 1, 2
 """The newest forms this Spark reads."""

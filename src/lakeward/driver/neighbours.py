@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lakeward.connectors.iceberg import position as positions
-from lakeward.connectors.iceberg.position import Position
+from lakeward.connectors.exact import position as positions
+from lakeward.connectors.exact.position import Position
 from lakeward.driver.layout import Checkpoint
 from lakeward.driver.preflight import Finding, Verdict
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from lakeward.connectors.iceberg.position import Position
+from lakeward.connectors.exact.position import Position
 from lakeward.driver.layout import COMMITS_VERSION, OFFSETS_VERSION, Checkpoint, Entry
 from lakeward.errors import Blocked
 

@@ -4,30 +4,28 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import structlog
 
-from lakeward.connectors.iceberg import java, offsets, quarantine, table
-from lakeward.connectors.iceberg.check import Halt, RunningBatch, TableState, check_table, decide
-from lakeward.connectors.iceberg.position import NO_DATA, Position, key
-from lakeward.connectors.iceberg.writer import ExactAppend
+from lakeward.connectors.exact import offsets
+from lakeward.connectors.exact.position import NO_DATA, Position
+from lakeward.connectors.iceberg import quarantine
 from lakeward.connectors.kafka import broker, continuity
-from lakeward.driver import checkpoint, fit, flow, neighbours, preflight, schema, session
+from lakeward.driver import checkpoint, fit, flow, neighbours, preflight, session
 from lakeward.driver.batch import BatchFunction, Done
 from lakeward.driver.flow import Flow
 from lakeward.driver.gate import Gate
-from lakeward.driver.landing import IcebergLanding, KafkaLanding, Landing
+from lakeward.driver.landing.base import Declared, Landing, Standing
+from lakeward.driver.landing.choose import choose
 from lakeward.driver.layout import Checkpoint
 from lakeward.driver.references import References
 from lakeward.driver.running import Running
 from lakeward.driver.wanted import Wanted
 from lakeward.errors import SpecError
-from lakeward.runtime import CATALOG, Runtime
-from lakeward.spec.sinks import IcebergSink
-from lakeward.spec.sql import quote_table
+from lakeward.runtime import Runtime
 from lakeward.spec.stream import StreamSpec
 
 if TYPE_CHECKING:
@@ -60,7 +58,7 @@ class Starter:
     held: Callable[[str], None]
     report: Callable[[Done], None]
     listener: Callable[[Wanted], StreamingQueryListener]
-    declared: Callable[[], Mapping[str, str] | None] = lambda: None
+    declared: Declared = lambda: None
     _turns: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(TURNS))
     _creating: threading.Lock = field(default_factory=threading.Lock)
 
@@ -87,19 +85,20 @@ class Starter:
         topics = _Topics(inlets)
         topics.now()  # a broker that is away is said here, in one sentence, and not after Spark's minutes of retries
         own = session.for_stream(self.spark, spec)
-        landing = self._landing(own, wanted, topics)
-        kept, metadata = self._kept(own, wanted)
-        state = None if metadata is None else java.state_of(metadata, wanted.stream, str(spec.sink.table))
-        begin = self._judge(wanted, kept, state, landing, inlets, topics.now())
-        if metadata is not None:
-            self._beside(wanted, kept, metadata, topics.now())
+        landing = choose(own, wanted, self.runtime, topics.now, lambda: self.held(wanted.stream))
+        kept = self._kept(own, wanted)
+        standing = landing.look(topics.now())
+        begin = self._judge(wanted, kept, standing, landing, inlets, topics.now())
+        found = landing.beside(wanted.checkpoint, kept, self.declared, topics.now())
+        if found is not None:
+            found.check()
         references = References(wanted.stream, spec.reference)
         built = flow.build(own, spec, inlets, references.frames(own), begin)
-        notes = _fits(own, wanted, kept, state.position if state is not None else None, built)
-        if isinstance(landing, IcebergLanding):
-            landing.writer.stateful = built.stateful
+        notes = _fits(own, wanted, kept, standing.position, built)
         with self._creating:  # streams start side by side, and two cannot create one namespace at once
-            self._prepare(own, spec, built)
+            landing.prepare(built.columns, stateful=built.stateful)
+            if spec.quarantine is not None:
+                quarantine.create(own, str(spec.quarantine.table))
         gate = Gate()
         function = BatchFunction(
             session=own,
@@ -119,7 +118,7 @@ class Starter:
         query = (
             built.query.writeStream.queryName(wanted.stream)
             .foreachBatch(function)
-            .outputMode("append")
+            .outputMode(landing.output_mode)
             .option("checkpointLocation", wanted.checkpoint)
             .trigger(processingTime=_interval(spec))
             .start()
@@ -148,63 +147,31 @@ class Starter:
             at=dict(begin.at),
         )
 
-    def _landing(self, own: SparkSession, wanted: Wanted, topics: _Topics) -> Landing:
-        spec = wanted.spec
-        sources = [str(name) for name in spec.sources]
-        if spec.sink.iceberg is not None:
-            sink = spec.sink.iceberg
-            if sink.mode != "append" or sink.commit != "exact":
-                raise SpecError(
-                    f"Stream {spec.id} cannot be run yet", why=f"iceberg mode {sink.mode}, commit {sink.commit}"
-                )
-            return IcebergLanding(
-                ExactAppend(
-                    session=own,
-                    stream=wanted.stream,
-                    table=str(sink.table),
-                    query_name=wanted.stream,
-                    sources=sources,
-                    generation=wanted.generation,
-                    topic_ids=topics.now,
-                )
-            )
-        if spec.sink.kafka is not None:
-            broker.bootstrap_of(spec.sink.kafka.connection, self.runtime.kafka)
-            stream = wanted.stream
-            return KafkaLanding(own, stream, sources, spec.sink.kafka, self.runtime.kafka, lambda: self.held(stream))
-        raise SpecError(f"Stream {spec.id} cannot be run yet", why=f"sink {spec.sink.connector} is not built")
-
-    def _kept(self, own: SparkSession, wanted: Wanted) -> tuple[Checkpoint, Any]:
-        """The checkpoint, and the table's metadata (None without a table); refused if another stream has the first."""
+    def _kept(self, own: SparkSession, wanted: Wanted) -> Checkpoint:
+        """The checkpoint; refused if another stream has it."""
         others = self.declared() or {}
         places = {name: self.runtime.checkpoint_of(recorded) for name, recorded in others.items()}
         shared = neighbours.sharing(wanted.stream, wanted.checkpoint, places)
         if shared is not None:
             shared.check()
         files = checkpoint.files_of(own, wanted.checkpoint)
-        return checkpoint.read(files, wanted.checkpoint), self._metadata(own, wanted.spec)
+        return checkpoint.read(files, wanted.checkpoint)
 
     def _judge(
         self,
         wanted: Wanted,
         kept: Checkpoint,
-        state: TableState | None,
+        standing: Standing,
         landing: Landing,
         inlets: list[flow.Inlet],
         topic_ids: dict[str, str],
     ) -> flow.Start:
         """Compare checkpoint, table and broker before anything runs: where the query begins, if it may."""
-        position = state.position if state is not None else None
+        position = standing.position
         verdict = preflight.classify(wanted.stream, kept, position, exact=landing.exact, known_query=wanted.known_query)
         finding = verdict.check()
-        if state is not None:
-            # The next batch as it will be if all is well: what blocks it is said now, not when it comes.
-            next_batch = RunningBatch("", -1, position.end, position.end, topic_ids) if position is not None else None
-            halt = check_table(state) if next_batch is None else decide(state, next_batch)
-            if isinstance(halt, Halt):
-                raise halt.error()
-        if isinstance(landing, IcebergLanding):
-            landing.writer.expect(state.raw if state is not None else None)
+        if standing.halt is not None:
+            raise standing.halt.error()
         ends = position.end if position is not None else preflight.ends_of(kept, [inlet.name for inlet in inlets])
         for inlet in inlets:
             at = ends.get(inlet.name)
@@ -216,52 +183,6 @@ class Starter:
                     broker.end_offsets(inlet.bootstrap, list(topic_ids)),
                 )
         return flow.Start(str(finding), finding is preflight.Finding.FRESH, _goes_on(position), ends)
-
-    def _beside(self, wanted: Wanted, kept: Checkpoint, metadata: Any, topic_ids: dict[str, str]) -> None:
-        """Refuse what another stream, or the table's own folder, stands in the way of."""
-        stream, name = wanted.stream, str(wanted.spec.sink.table)
-        found = neighbours.nested(stream, wanted.checkpoint, name, str(metadata.location()))
-        fresh = kept.empty and metadata.properties().get(key(stream)) is None
-        declared = self.declared() if fresh else None
-        if found is None and declared is not None:
-            landed = java.others_of(metadata, stream, name)
-            found = neighbours.renamed(stream, kept, name, landed, declared, topic_ids)
-        if found is not None:
-            found.check()
-
-    def _metadata(self, own: SparkSession, spec: StreamSpec) -> Any:
-        name = spec.sink.table
-        if name is None:
-            return None
-        try:
-            # Loaded by its name first: a catalog that cannot be loaded counts as none for Spark, which then takes
-            # `lake` for a namespace and complains of that.
-            own._jsparkSession.sessionState().catalogManager().catalog(CATALOG)
-            if not own.catalog.tableExists(quote_table(str(name), CATALOG)):
-                return None
-        except Exception as error:
-            if java.trouble(error) in (java.Trouble.UNREACHABLE, java.Trouble.UNKNOWN):
-                raise java.catalog_down(str(name), error) from error
-            raise
-        return java.metadata_of(java.load(own, str(name)))
-
-    def _prepare(self, own: SparkSession, spec: StreamSpec, built: Flow) -> None:
-        """Create the tables, or check that the sink's fits."""
-        sink = spec.sink.iceberg
-        if sink is not None:
-            self._prepare_sink(own, spec, sink, built)
-        if spec.quarantine is not None:
-            quarantine.create(own, str(spec.quarantine.table))
-
-    def _prepare_sink(self, own: SparkSession, spec: StreamSpec, sink: IcebergSink, built: Flow) -> None:
-        fields = [str(each) for each in sink.partition_by]
-        if table.create(own, str(sink.table), built.columns, fields, sink.properties):
-            _log.info("table created", stream=spec.id, table=str(sink.table), partition_by=fields)
-            return
-        there = own.table(quote_table(sink.table, CATALOG)).schema
-        given = {field.name: field.dataType.simpleString() for field in built.columns.fields}
-        has = {field.name: field.dataType.simpleString() for field in there.fields}
-        schema.check(spec.id, str(sink.table), given, has, lambda name: _casts(own, given[name], has[name]))
 
 
 class _Topics:
@@ -312,10 +233,3 @@ def _interval(spec: StreamSpec) -> str:
     if every is None:
         raise SpecError(f"Stream {spec.id} cannot be run yet", why=f"trigger {spec.trigger.kind} is not built")
     return str(every.spark)
-
-
-def _casts(own: SparkSession, given: str, has: str) -> bool:
-    """Whether Spark stores one type in the other without a possible loss."""
-    jvm: Any = own._jvm
-    parse = jvm.org.apache.spark.sql.types.DataType.fromDDL
-    return bool(jvm.org.apache.spark.sql.catalyst.expressions.Cast.canUpCast(parse(given), parse(has)))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
 
-from lakeward.connectors.iceberg.position import streams_of
+from lakeward.connectors.exact.position import streams_of
 from lakeward.registry import maintenance
 from lakeward.spec.policy import Policy
 from lakeward.tables.facts import Profile, TableFacts, profile_of

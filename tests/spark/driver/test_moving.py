@@ -13,8 +13,9 @@ import pytest
 from sqlalchemy import Connection
 
 from lakeward.backends.local import LocalBackend
+from lakeward.connectors.exact import position
 from lakeward.connectors.iceberg import audit as auditing
-from lakeward.connectors.iceberg import catalog, position
+from lakeward.connectors.iceberg import catalog
 from lakeward.control.operations import ground
 from lakeward.control.operations.act import Act
 from lakeward.control.operations.adopting import Import

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from lakeward.connectors.iceberg.position import Position, key
+from lakeward.connectors.exact.position import Position, key
 from lakeward.connectors.spark_connect import session
 from lakeward.registry import streams
 from lakeward.registry.schema import generations

@@ -128,8 +128,8 @@ def landed(site: Site) -> Callable[..., Any]:
     import pyarrow as pa
     from pyiceberg.catalog import load_catalog
 
+    from lakeward.connectors.exact.position import Position, Totals, key
     from lakeward.connectors.iceberg.catalog import pyiceberg_properties
-    from lakeward.connectors.iceberg.position import Position, Totals, key
 
     def make(end: dict[int, int], rows: list[tuple[int, int]]) -> Any:
         catalog = load_catalog("lake", **pyiceberg_properties(site.runtime.lake, site.runtime.pgpass))

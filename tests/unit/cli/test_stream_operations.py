@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog import load_catalog
 
+from lakeward.connectors.exact.position import Position, key
 from lakeward.connectors.iceberg.catalog import pyiceberg_properties
-from lakeward.connectors.iceberg.position import Position, key
 from lakeward.demo.flights import Record
 from lakeward.demo.producer import Sender
 from lakeward.registry import batches, changes, generations, operations, streams

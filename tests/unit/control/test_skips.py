@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeward.connectors.iceberg.position import Position
+from lakeward.connectors.exact.position import Position
 from lakeward.control.operations import target
 from lakeward.control.operations.ground import skipped
 from lakeward.spec.stream import StreamSpec

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.connectors.iceberg.position import Position
+from lakeward.connectors.exact.position import Position
 from lakeward.driver import checkpoint, fit, neighbours
 from lakeward.driver.fit import Query, SourceNow
 from lakeward.driver.layout import Checkpoint, Entry

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.connectors.iceberg.position import Position
+from lakeward.connectors.exact.position import Position
 from lakeward.driver import checkpoint, layout
 from lakeward.driver.preflight import Finding, Verdict, classify
 from lakeward.errors import Blocked

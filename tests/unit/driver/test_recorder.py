@@ -10,9 +10,9 @@ from typing import Any
 import time_machine
 from sqlalchemy import func, select
 
-from lakeward.connectors.iceberg.check import RunningBatch
+from lakeward.connectors.exact.batch import RunningBatch
 from lakeward.driver.batch import Done
-from lakeward.driver.landing import Outcome
+from lakeward.driver.landing.base import Outcome
 from lakeward.driver.recorder import Recorder
 from lakeward.errors import DependencyDown
 from lakeward.registry import batches, events, observations

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.connectors.iceberg.position import NO_DATA, Position
+from lakeward.connectors.exact.position import NO_DATA, Position
 from lakeward.spec.positions import IDENTITY_COLUMNS
 
 if TYPE_CHECKING:

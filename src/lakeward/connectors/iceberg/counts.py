@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakeward.connectors.iceberg.writer import Counted
+from lakeward.connectors.exact.batch import Counted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

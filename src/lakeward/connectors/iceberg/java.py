@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from lakeward.connectors.iceberg import ancestry, position
+from lakeward.connectors.exact import position
+from lakeward.connectors.exact.position import Position
+from lakeward.connectors.iceberg import ancestry
 from lakeward.connectors.iceberg.check import TableState
-from lakeward.connectors.iceberg.position import Position
 from lakeward.errors import Blocked, DependencyDown
 from lakeward.runtime import CATALOG
 from lakeward.spec.sql import quote_table

@@ -11,9 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakeward.connectors.iceberg import java, position
+from lakeward.connectors.exact import position
+from lakeward.connectors.exact.position import Position
+from lakeward.connectors.iceberg import java
 from lakeward.connectors.iceberg.check import TableState, check_table
-from lakeward.connectors.iceberg.position import Position
 from lakeward.connectors.iceberg.stage import Staged
 from lakeward.telemetry import failpoints
 

@@ -16,9 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from lakeward.connectors.iceberg import java, offsets, publish, stage
-from lakeward.connectors.iceberg.check import AlreadyLanded, Halt, Land, RunningBatch, TableState, decide
-from lakeward.connectors.iceberg.position import Position, Totals
+from lakeward.connectors.exact import offsets
+from lakeward.connectors.exact.batch import Counted, RunningBatch
+from lakeward.connectors.exact.follow import AlreadyLanded, Halt, Land
+from lakeward.connectors.exact.position import Position, Totals
+from lakeward.connectors.iceberg import java, publish, stage
+from lakeward.connectors.iceberg.check import TableState, decide
 from lakeward.errors import Blocked, DependencyDown, Fenced, Transient
 from lakeward.telemetry import failpoints
 
@@ -58,23 +61,6 @@ class Landed:
     stage_ms: float = 0.0
     publish_ms: float = 0.0
     position: Position | None = None
-
-
-@dataclass(frozen=True)
-class Counted:
-    """What the caller knows about a batch besides the rows it lands.
-
-    `consumed` must be the result of a query (`count_batch`), not an accumulator or an `Observation`: those count a
-    task again whose shuffle output was lost. `landed` is not here: the staged snapshot's `added-records` is exact,
-    because only the files of committed tasks are in it.
-
-    Attributes:
-        consumed: records decoded; None where records and rows do not correspond (lineage `none`).
-        quarantined: of these, kept aside.
-    """
-
-    consumed: int | None = None
-    quarantined: int = 0
 
 
 class _Redo(Exception):

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from lakeward.connectors import checkpoint
+from lakeward.connectors.exact.position import Position, Totals
 from lakeward.connectors.iceberg import audit, pytable
-from lakeward.connectors.iceberg.position import Position, Totals
 from lakeward.control.operations import ground
 from lakeward.control.operations.act import Act, spec_of
 from lakeward.control.operations.ground import Ground

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakeward.connectors.iceberg import catalog, position, pytable
-from lakeward.connectors.iceberg.offsets import canonical_json
-from lakeward.connectors.iceberg.position import NO_DATA, Position, Skip
+from lakeward.connectors.exact import position
+from lakeward.connectors.exact.offsets import canonical_json
+from lakeward.connectors.exact.position import NO_DATA, Position, Skip
+from lakeward.connectors.iceberg import catalog, pytable
 from lakeward.connectors.kafka import broker
 from lakeward.connectors.kafka import position as kafka_position
 from lakeward.connectors.kafka.position import Offsets

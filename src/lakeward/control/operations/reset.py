@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 from pyiceberg.exceptions import NoSuchTableError
 
+from lakeward.connectors.exact.position import Position
 from lakeward.connectors.iceberg import audit
-from lakeward.connectors.iceberg.position import Position
 from lakeward.connectors.kafka import position as kafka_position
 from lakeward.control.operations import ground, target
 from lakeward.control.operations.act import spec_of

@@ -13,7 +13,7 @@ from sqlalchemy import func
 
 from lakeward.connectors import checkpoint
 from lakeward.connectors.checkpoint import BatchFiles
-from lakeward.connectors.iceberg.position import NO_DATA, Position, Skip, Totals
+from lakeward.connectors.exact.position import NO_DATA, Position, Skip, Totals
 from lakeward.connectors.kafka import peek
 from lakeward.connectors.kafka import position as kafka_position
 from lakeward.connectors.kafka.position import Offsets

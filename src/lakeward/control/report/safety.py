@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from lakeward.connectors.iceberg.position import NO_DATA
+from lakeward.connectors.exact.position import NO_DATA
 from lakeward.connectors.kafka import position as kafka_position
 from lakeward.control.report.lag import Lag, Partition
 from lakeward.control.report.material import Material

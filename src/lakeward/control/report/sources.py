@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakeward.connectors.iceberg.position import NO_DATA, Position, key, parse
+from lakeward.connectors.exact.position import NO_DATA, Position, key, parse
 from lakeward.control.report.lag import Lag, of_kafka, together
 from lakeward.errors import LakewardError
 from lakeward.runtime import CATALOG, Runtime

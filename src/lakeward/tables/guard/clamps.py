@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from lakeward.connectors.iceberg import position
+from lakeward.connectors.exact import position
 from lakeward.connectors.iceberg.ancestry import seq_of
 from lakeward.errors import Blocked
 from lakeward.tables.facts import WAP_ID, TableFacts

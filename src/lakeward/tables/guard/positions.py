@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from lakeward.connectors.iceberg import position
+from lakeward.connectors.exact import position
 from lakeward.connectors.iceberg.ancestry import Finding, Link, walk
 from lakeward.errors import Blocked
 from lakeward.registry import events, streams

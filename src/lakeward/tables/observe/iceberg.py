@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from lakeward.connectors.iceberg import position
+from lakeward.connectors.exact import position
 from lakeward.tables.facts import File, PartitionFacts, Profile, Ref, Snapshot, TableFacts, Thresholds, summarise
 from lakeward.tables.observe.predicate import partition_condition, partition_name
 

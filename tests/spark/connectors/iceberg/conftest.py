@@ -14,8 +14,8 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Producer
 
+from lakeward.connectors.exact.position import Position, key, parse
 from lakeward.connectors.iceberg import java, table
-from lakeward.connectors.iceberg.position import Position, key, parse
 from lakeward.connectors.iceberg.writer import ExactAppend, Landed
 from lakeward.errors import LakewardError
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.connectors.iceberg.position import key
+from lakeward.connectors.exact.position import key
 from lakeward.errors import Blocked
 from lakeward.telemetry import failpoints
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.connectors.iceberg import offsets
+from lakeward.connectors.exact import offsets
 from lakeward.errors import LakewardError
 
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakeward.connectors.exact.batch import RunningBatch
+from lakeward.connectors.exact.position import Position, key
 from lakeward.connectors.iceberg import publish
-from lakeward.connectors.iceberg.check import RunningBatch
-from lakeward.connectors.iceberg.position import Position, key
 from lakeward.connectors.iceberg.writer import ExactAppend, Landed
 from lakeward.errors import DependencyDown, Fenced
 from lakeward.telemetry import failpoints

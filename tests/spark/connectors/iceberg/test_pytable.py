@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from lakeward.connectors.exact.position import Position, key
 from lakeward.connectors.iceberg import java, pytable
 from lakeward.connectors.iceberg.check import check_table
-from lakeward.connectors.iceberg.position import Position, key
 from lakeward.errors import Blocked, Fenced, Refused
 from lakeward.telemetry import failpoints
 

@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from lakeward.connectors.exact.batch import RunningBatch
+from lakeward.connectors.exact.follow import AlreadyLanded, Halt, Land
+from lakeward.connectors.exact.position import Position
 from lakeward.connectors.iceberg.ancestry import Ancestry, Finding, Link
-from lakeward.connectors.iceberg.check import AlreadyLanded, Halt, Land, RunningBatch, TableState, decide
-from lakeward.connectors.iceberg.position import Position
+from lakeward.connectors.iceberg.check import TableState, decide
 
 HEAD = Link(77, 7, 70)
 POSITION = Position(seq=5, query_id="q", batch=4, end={"s": "50"}, topic_ids={"t": "id-1"}, snapshot=77, snapshot_seq=7)

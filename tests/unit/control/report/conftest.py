@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lakeward.backends.base import Job, Life
-from lakeward.connectors.iceberg.position import Position, Totals
+from lakeward.connectors.exact.position import Position, Totals
 from lakeward.control import look
 from lakeward.control.look import Facts
 from lakeward.control.report.block import block

@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 
 from lakeward.backends.base import Life
-from lakeward.connectors.iceberg.position import Totals
+from lakeward.connectors.exact.position import Totals
 from lakeward.control.report.block import MOST, block, moment, size
 
 

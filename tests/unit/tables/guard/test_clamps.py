@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from lakeward.connectors.iceberg.position import Position
+from lakeward.connectors.exact.position import Position
 from lakeward.tables.facts import Ref, Snapshot
 from lakeward.tables.guard import clamps
 

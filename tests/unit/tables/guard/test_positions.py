@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from lakeward.connectors.iceberg.position import Position, key
+from lakeward.connectors.exact.position import Position, key
 from lakeward.tables.facts import Snapshot
 from lakeward.tables.guard.positions import off_main, on_main
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from lakeward.connectors.iceberg import position
-from lakeward.connectors.iceberg.position import Position, Totals
+from lakeward.connectors.exact import position
+from lakeward.connectors.exact.position import Position, Totals
 from lakeward.errors import Blocked
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakeward.connectors.iceberg import ranges
+from lakeward.connectors.exact import ranges
 
 
 def _words(landed: dict[str, str], start: dict[str, str]) -> str:

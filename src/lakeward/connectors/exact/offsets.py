@@ -11,8 +11,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lakeward.connectors.iceberg.check import RunningBatch
-from lakeward.connectors.iceberg.position import NO_DATA
+from lakeward.connectors.exact.batch import RunningBatch
+from lakeward.connectors.exact.position import NO_DATA
 from lakeward.errors import LakewardError
 
 if TYPE_CHECKING:

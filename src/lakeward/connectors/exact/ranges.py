@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lakeward.connectors.iceberg.position import NO_DATA
+from lakeward.connectors.exact.position import NO_DATA
 
 _SHOWN = 10
 

@@ -1,0 +1,59 @@
+"""The landing that a spec names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from lakeward.connectors.iceberg.writer import ExactAppend
+from lakeward.connectors.kafka import broker
+from lakeward.connectors.kafka import sink as kafka_sink
+from lakeward.driver.landing.at_least_once import AtLeastOnce
+from lakeward.driver.landing.base import Landing
+from lakeward.driver.landing.iceberg import IcebergLanding
+from lakeward.driver.wanted import Wanted
+from lakeward.errors import SpecError
+from lakeward.runtime import Runtime
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def choose(
+    own: SparkSession,
+    wanted: Wanted,
+    runtime: Runtime,
+    topic_ids: Callable[[], Mapping[str, str]],
+    held: Callable[[], None],
+) -> Landing:
+    """Make the landing of a stream.
+
+    Args:
+        own: the session that starts its query.
+        topic_ids: topic -> id in the broker, asked at every batch.
+        held: raises unless this driver's lease of the stream is live.
+
+    Raises:
+        SpecError: its sink is not built, or names a connection nobody knows.
+    """
+    spec, stream = wanted.spec, wanted.stream
+    sources = [str(name) for name in spec.sources]
+    if (table := spec.sink.iceberg) is not None:
+        if table.mode != "append" or table.commit != "exact":
+            raise SpecError(
+                f"Stream {stream} cannot be run yet", why=f"iceberg mode {table.mode}, commit {table.commit}"
+            )
+        writer = ExactAppend(
+            session=own,
+            stream=stream,
+            table=str(table.table),
+            query_name=stream,
+            sources=sources,
+            generation=wanted.generation,
+            topic_ids=topic_ids,
+        )
+        return IcebergLanding(writer, table)
+    if (topic := spec.sink.kafka) is not None:
+        broker.bootstrap_of(topic.connection, runtime.kafka)
+        return AtLeastOnce(own, stream, sources, held, lambda rows, _: kafka_sink.write(rows, topic, runtime.kafka))
+    raise SpecError(f"Stream {stream} cannot be run yet", why=f"sink {spec.sink.connector} is not built")
