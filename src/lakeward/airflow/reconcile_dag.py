@@ -25,6 +25,8 @@ log = structlog.get_logger(__name__)
 EVERY = timedelta(seconds=60)
 BOX_S = 20.0
 """A run waits this long for what falls due soon, e.g. the next attempt of a driver; later ones are the next run's."""
+HELD_S = 2.0
+"""While somebody else reconciles, a run tries again this often: what it was asked for may be news to the other one."""
 LOOK_S = 5.0
 """While it waits it looks this often: another driver may die, and no other run begins before this one ends."""
 
@@ -62,7 +64,9 @@ def build(every: timedelta = EVERY) -> DAG:
         description="Keeps every stream running that should run: launches, adopts, restarts.",
         schedule=AssetOrTimeSchedule(timetable=DeltaTriggerTimetable(every), assets=[assets.streams_to_look_at()]),
         dagrun_timeout=timedelta(minutes=5),
-        **options(owner="lakeward", tags=["streams"], doc=DOC),
+        # Two, of which the lease lets one work: with one, Airflow's parser may note that the Dag is full when its run
+        # has just ended (it counts first, and writes later), and no run begins until the file is parsed again.
+        **options(owner="lakeward", tags=["streams"], doc=DOC, max_active_runs=2),
     ) as dag:
         # Supervision does not queue behind maintenance: it has a slot of its own where there is a pool for it (the
         # embedded Airflow), and is before anything else that waits for one of the few slots elsewhere.
@@ -139,9 +143,10 @@ def look_and_act(
             log.info(f"Report of stream {item.stream}: {became}", run_id=item.run)
         if tell is not None:
             tell(runtime)  # before any waiting: somebody may have to get up
-        if summary.after_s is None or time.monotonic() + summary.after_s > end:
+        after_s = HELD_S if summary.held_by is not None else summary.after_s
+        if after_s is None or time.monotonic() + after_s > end:
             return
-        if news:
-            log.info(f"Something falls due in {summary.after_s:.0f} s: waiting for it")
+        if news and summary.held_by is None:
+            log.info(f"Something falls due in {after_s:.0f} s: waiting for it")
         again = True
-        sleep(min(LOOK_S, max(0.2, summary.after_s)))
+        sleep(min(LOOK_S, max(0.2, after_s)))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from datetime import timedelta
 
-from lakeward.airflow.reconcile_dag import LOOK_S, look_and_act
+from lakeward.airflow.reconcile_dag import LOOK_S, build, look_and_act
 from lakeward.control.reconcile import reconcile_once
-from lakeward.registry import restarts
+from lakeward.registry import leases, restarts
 from lakeward.streams.health import State
 
 
@@ -50,3 +51,24 @@ def test_a_second_driver_that_dies_while_the_first_is_waited_for_is_seen_at_the_
     assert deaths("second") == 1
     assert len(waits) == 2
     assert max(waits) <= LOOK_S
+
+
+def test_a_run_beside_another_pass_looks_once_that_is_over(deployed, connected, runtime, backend):
+    deployed("flights")
+    with connected() as connection:
+        leases.take(connection, "reconcile", "streams", "another", "somebody", timedelta(minutes=5))
+    waits = []
+
+    def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        with connected() as connection:
+            leases.release(connection, "reconcile", ["streams"], "another")
+
+    look_and_act(runtime, sleep=sleep, start=lambda *_: "started", backend=backend, calm_s=0.0)
+    assert len(waits) == 1
+    assert [job.driver for job in backend.find()] == ["nyc"]
+
+
+def test_a_run_may_begin_before_the_last_one_has_ended():
+    """Airflow's parser counts the runs before it writes whether there may be more: one alone can bar the next."""
+    assert build().max_active_runs > 1
