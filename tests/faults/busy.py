@@ -14,6 +14,8 @@ from typing import Any
 from campaign import ROOT, known
 from sqlalchemy import func, select
 
+from lakeward.connectors.kafka import broker
+from lakeward.connectors.kafka import position as positions
 from lakeward.demo import flights
 from lakeward.demo.check import FLIGHTS, TABLE, TOPIC
 from lakeward.demo.flights import Record
@@ -27,7 +29,6 @@ from lakeward.runtime import Home, Project
 
 PER_SECOND = 40.0
 PATIENCE_S = 600.0
-QUIET_S = 30.0
 
 
 class Watched:
@@ -76,18 +77,19 @@ class Busy(Watched):
         return position.seq if position else -1
 
     def prove(self) -> dict[str, Any]:
-        """Everything produced, against the table."""
-        last, quiet = self.seq(), time.monotonic()
-        while time.monotonic() - quiet < QUIET_S:
-            time.sleep(1.0)
-            if self.seq() != last:
-                last, quiet = self.seq(), time.monotonic()
+        """Everything produced, against the table, once the stream has come to the topic's end."""
+        self.when("everything produced is landed", lambda: self._at_the_end() or None, self.now)
         prover = Prover(self.stand.bootstrap, self._lake, Topic.read(self.stand.bootstrap, TOPIC))
         with self.stand.registry() as connection:
             recorded = ranges(batches.newest(connection, FLIGHTS, limit=1_000_000), TOPIC)
         proof = prover.rows(self.stand.specs[FLIGHTS], recorded)
         names = ("produced", "landed", "quarantined", "missing", "duplicates")
         return {name: getattr(proof, name) for name in names} | {"wrong": list(proof.wrong)}
+
+    def _at_the_end(self) -> bool:
+        found = self._lake.position(TABLE, FLIGHTS)
+        ends = broker.end_offsets(self.stand.bootstrap, [TOPIC])
+        return found is not None and all(positions.behind(end, ends) == 0 for end in found.end.values())
 
 
 def arguments_of(what: str | None, results: Path, home: str) -> argparse.ArgumentParser:
