@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import httpx
@@ -16,30 +17,41 @@ DEFAULT = "default_pool"
 UNTOUCHED = 128
 """Airflow's own size of the default pool; another one was chosen by somebody, and stays."""
 _ANSWER_S = 30.0
+PATIENCE_S = 180.0
+"""On a busy machine an API server that is up may still take its time for the first answers."""
 
 
-def ensure(site: Site) -> None:
+def ensure(site: Site, patience_s: float = PATIENCE_S) -> None:
     """Make the pool of one slot, and leave the other tasks one slot fewer than there are.
 
     Raises:
-        DependencyDown: Airflow's API does not answer, or refuses.
+        DependencyDown: Airflow's API refuses, or did not answer for `patience_s`.
     """
-    try:
-        with httpx.Client(base_url=site.airflow, timeout=_ANSWER_S, trust_env=False) as client:
-            user = {"username": ADMIN, "password": json.loads(passwords_file_of(site).read_text())[ADMIN]}
-            token = _answer(client.post("/auth/token", json=user))["access_token"]
-            client.headers["Authorization"] = f"Bearer {token}"
-            known = client.get(f"/api/v2/pools/{NAME}")
-            if known.status_code == httpx.codes.NOT_FOUND:
-                pool = {"name": NAME, "slots": 1, "description": "streams_reconcile", "include_deferred": False}
-                _answer(client.post("/api/v2/pools", json=pool))
-            if _answer(client.get(f"/api/v2/pools/{DEFAULT}"))["slots"] == UNTOUCHED:
-                fewer = {"pool": DEFAULT, "slots": PARALLELISM - 1}
-                _answer(client.patch(f"/api/v2/pools/{DEFAULT}", params={"update_mask": "slots"}, json=fewer))
-    except httpx.HTTPError as error:
-        raise DependencyDown(
-            "Airflow's pools could not be set", why=f"{site.airflow}: {error}", next="lakeward stack up   tries again"
-        ) from None
+    end = time.monotonic() + patience_s
+    while True:
+        try:
+            with httpx.Client(base_url=site.airflow, timeout=_ANSWER_S, trust_env=False) as client:
+                return _ensure(client, json.loads(passwords_file_of(site).read_text())[ADMIN])
+        except httpx.HTTPError as error:
+            refused = isinstance(error, httpx.HTTPStatusError) and error.response.is_client_error
+            if refused or time.monotonic() > end:
+                raise DependencyDown(
+                    "Airflow's pools could not be set",
+                    why=f"{site.airflow}: {error}",
+                    next="lakeward stack up   tries again",
+                ) from None
+        time.sleep(1.0)
+
+
+def _ensure(client: httpx.Client, password: str) -> None:
+    token = _answer(client.post("/auth/token", json={"username": ADMIN, "password": password}))["access_token"]
+    client.headers["Authorization"] = f"Bearer {token}"
+    if client.get(f"/api/v2/pools/{NAME}").status_code == httpx.codes.NOT_FOUND:
+        pool = {"name": NAME, "slots": 1, "description": "streams_reconcile", "include_deferred": False}
+        _answer(client.post("/api/v2/pools", json=pool))
+    if _answer(client.get(f"/api/v2/pools/{DEFAULT}"))["slots"] == UNTOUCHED:
+        fewer = {"pool": DEFAULT, "slots": PARALLELISM - 1}
+        _answer(client.patch(f"/api/v2/pools/{DEFAULT}", params={"update_mask": "slots"}, json=fewer))
 
 
 def _answer(response: httpx.Response) -> Any:
