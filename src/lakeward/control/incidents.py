@@ -28,8 +28,11 @@ THRASH, DEPENDENCY, STREAM, RECONCILE = "thrash", "dependency", "stream", "recon
 
 
 def silent(facts: Facts, verdicts: Mapping[str, Verdict]) -> bool:
-    """Whether anything failed or is silent, so that it is worth asking what streams depend on."""
-    if any(kind == DEPENDENCY for kind, _ in facts.incidents):
+    """Whether anything failed or is silent, so that it is worth asking what streams depend on.
+
+    An open incident of these kinds is looked at until it is over, also when every stream is well by then.
+    """
+    if any(kind in (DEPENDENCY, THRASH) for kind, _ in facts.incidents):
         return True
     return any(each.state in TROUBLE - {State.BLOCKED} for each in verdicts.values())
 
@@ -73,12 +76,15 @@ def of_dependencies(
         )  # fmt: skip
     fine = {each.subject for each, why in answers.items() if why is None}
     for (kind, subject), incident in facts.incidents.items():
-        # What nobody needs any more is not asked: it is nobody's incident either.
         if kind != DEPENDENCY or (subject in asked and subject not in fine):
             continue
-        waited = span((facts.now - incident.opened_at).total_seconds())
         label = str(incident.fields.get("what", subject)).split(" does not answer")[0]
-        text = f"{label[:1].upper()}{label[1:]} answers again after {waited}"
+        if subject not in asked:  # what nobody needs any more is not asked, and is nobody's incident either
+            text = f"Whether {label} answers is not asked any more: no stream that is to run needs it"
+            incidents.closed(connection, DEPENDENCY, subject, text)
+            continue
+        after = span((facts.now - incident.opened_at).total_seconds())
+        text = f"{label[:1].upper()}{label[1:]} answers again after {after}"
         incidents.closed(connection, DEPENDENCY, subject, text)
         _come_back(connection, facts, [str(item) for item in incident.fields.get("streams") or ()], text, chance)
 
@@ -121,7 +127,8 @@ def of_streams(connection: Connection, facts: Facts, verdicts: Mapping[str, Verd
     if facts.thrash is not None:
         explained |= {item.id: facts.thrash for item in facts.streams}
     attempts = {item.id: found.attempt for item in facts.streams if (found := facts.failure(item)) is not None}
-    wanted = trouble.of_their_own(facts.streams, verdicts, facts.now, explained=explained, attempts=attempts)
+    told = {name for kind, name in facts.incidents if kind == STREAM}
+    wanted = trouble.of_their_own(facts.streams, verdicts, facts.now, explained=explained, attempts=attempts, told=told)
     for name, text in wanted.items():
         known = facts.incidents.get((STREAM, name))
         state = verdicts[name].state.value

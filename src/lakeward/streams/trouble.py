@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 
 from lakeward.registry.streams import Stream
@@ -21,6 +21,7 @@ def of_their_own(
     *,
     explained: Mapping[str, str],
     attempts: Mapping[str, int],
+    told: Collection[str] = (),
 ) -> dict[str, str]:
     """Stream -> its trouble in a sentence, for the streams people should hear of one by one.
 
@@ -28,13 +29,15 @@ def of_their_own(
         streams: with `state` and `since` as they were recorded.
         explained: streams that show the trouble of a dependency, or of all: that is one incident, not theirs.
         attempts: number of the coming attempt, for streams that failed.
+        told: streams with an incident of their own that is open: being restarted is not its end.
     """
     found = {}
     for stream in streams:
         seen = verdicts[stream.id]
         if seen.state not in TROUBLE or (stream.id in explained and seen.state is not State.BLOCKED):
             continue
-        if seen.state is State.RESTARTING and attempts.get(stream.id, 0) < ATTEMPTS:
+        graced = seen.state is State.RESTARTING and stream.id not in told
+        if graced and attempts.get(stream.id, 0) < ATTEMPTS:
             since = (now - stream.since).total_seconds() if stream.state == seen.state.value else 0.0
             if since < GRACE_S:
                 continue

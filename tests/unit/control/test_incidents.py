@@ -14,6 +14,7 @@ from lakeward.registry import incidents as kept
 from lakeward.registry.schema import generations as table
 from lakeward.stack import ports
 from lakeward.streams.dependencies import Dependency, Kind
+from lakeward.streams.health import State, Verdict
 
 KAFKA = Dependency(Kind.KAFKA, "lakeward_kafka")
 SPEC = {"sources": {"source": {"kafka": {"connection": "lakeward_kafka"}}}, "sink": {"kafka": {"topic": "t"}}}
@@ -85,6 +86,23 @@ def test_when_it_answers_again_the_incident_ends_and_the_streams_come_back(once,
     assert "answers again" in line["text"]
 
 
+def test_a_dependency_nobody_asks_any_more_is_not_said_to_answer(once, nine, connected) -> None:
+    once()
+    with connected() as connection:
+        streams.set_desired(connection, nine, "stopped")
+        before = restarts.newest(connection)
+    once()
+    assert open_ones(connected) == {}
+    with connected() as connection:
+        (incident,) = kept.unsaid(connection)
+        assert {key: item.next_attempt_at for key, item in restarts.newest(connection).items()} == {
+            key: item.next_attempt_at for key, item in before.items()
+        }
+    assert incident.text == (
+        "Whether Kafka (lakeward_kafka) answers is not asked any more: no stream that is to run needs it"
+    )
+
+
 def test_a_query_that_waits_inside_its_driver_comes_back_too(nine, connected) -> None:
     from lakeward.registry import observations
 
@@ -129,6 +147,32 @@ def test_many_at_once_stop_restarts_for_a_while_and_are_one_incident(
         )
     assert sorted(reconcile_once(connected, runtime, backend, holder="test").launched) == names
     assert open_ones(connected) == {}
+
+
+def test_the_pause_of_restarts_ends_also_when_a_person_has_started_everything_by_then(
+    once, connected, deployed
+) -> None:
+    deployed("flights", desired="stopped")  # nothing is wrong with it
+    with connected() as connection:
+        until = look.read(connection).now - timedelta(seconds=1)
+        kept.opened(connection, "thrash", "streams", "Restarts have stopped", what="all fail", until=until.isoformat())
+    once()
+    assert open_ones(connected) == {}
+
+
+def test_a_stalled_stream_that_is_restarted_is_the_same_incident_until_it_is_well(connected, deployed) -> None:
+    deployed("flights")
+    seen = []
+    for state in (State.STALLED, State.RESTARTING, State.HEALTHY):
+        with connected() as connection:
+            incidents.of_streams(connection, look.read(connection), {"flights": Verdict(state, "so it is")})
+            streams.set_state(connection, "flights", state.value, "so it is")
+            seen += [(item.id, item.text.split(":")[0], item.closed_at) for item in kept.unsaid(connection)]
+    (first, stalled, _), (second, restarting, still_open), (third, _, closed) = seen
+    assert first == second == third
+    assert (stalled, restarting) == ("Stream flights is stalled", "Stream flights is restarting")
+    assert still_open is None
+    assert closed is not None
 
 
 def test_a_blocked_stream_is_an_incident_until_a_person_starts_it(once, connected, deployed) -> None:
