@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, select, update
+from sqlalchemy import Connection, DateTime, Row, cast, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from lakeward.registry.schema import incidents
@@ -20,7 +20,8 @@ class Incident:
         kind: stream | dependency | thrash | reconcile | operation.
         subject: the stream, the dependency, or `streams`.
         fields: what belongs to it, e.g. the streams that show it and the next command.
-        message: what a notifier needs to change its one message; None before the first was sent.
+        message: what a notifier needs to change its one message ({text: what it says, ...}); None before the first was
+            sent. `refused` ({text, times, until}) tells of a text the receiver does not take.
     """
 
     id: int
@@ -32,6 +33,12 @@ class Incident:
     updated_at: datetime
     closed_at: datetime | None
     message: dict[str, Any] | None
+
+    @property
+    def refusals(self) -> int:
+        """How often the receiver refused the newest text."""
+        refused = (self.message or {}).get("refused") or {}
+        return int(refused["times"]) if refused.get("text") == self.text else 0
 
 
 def _read(row: Row[Any]) -> Incident:
@@ -71,10 +78,22 @@ def remember_message(connection: Connection, incident: int, message: dict[str, A
     connection.execute(update(incidents).where(incidents.c.id == incident).values(message=message))
 
 
+def remember_refusal(connection: Connection, incident: Incident, pause: timedelta) -> None:
+    """Keep that the receiver refused the text of this incident; it is not unsaid again before the pause is over."""
+    now: datetime = connection.execute(select(func.now())).scalar_one()
+    refused = {"text": incident.text, "times": incident.refusals + 1, "until": (now + pause).isoformat()}
+    remember_message(connection, incident.id, {**(incident.message or {}), "refused": refused})
+
+
 def unsaid(connection: Connection) -> list[Incident]:
-    """Incidents whose newest text no message has yet, oldest first."""
-    said = incidents.c.message["text"].astext
+    """Incidents whose newest text no message has yet, oldest first; without those whose receiver refused just that
+    text a short while ago."""
+    said, refused = incidents.c.message["text"].astext, incidents.c.message["refused"]
+    due = or_(
+        refused["text"].astext.is_distinct_from(incidents.c.text),
+        cast(refused["until"].astext, DateTime(timezone=True)) <= func.now(),
+    )
     rows = connection.execute(
-        select(incidents).where(said.is_distinct_from(incidents.c.text)).order_by(incidents.c.id).limit(100)
+        select(incidents).where(said.is_distinct_from(incidents.c.text), due).order_by(incidents.c.id).limit(100)
     )
     return [_read(row) for row in rows]

@@ -16,10 +16,19 @@ from lakeward.telemetry.mask import mask
 log = structlog.get_logger(__name__)
 
 TIMEOUT_S = 5.0
+_LATER = (408, 425, 429)
+"""Answers of the 4xx by which a receiver only asks for patience."""
+_SLACK_LATER = (
+    "ratelimited", "rate_limited", "internal_error", "fatal_error", "service_unavailable", "request_timeout",
+)  # fmt: skip
 
 
 class Undelivered(Transient):
     """Raised when a message did not arrive; it is sent again with the next pass."""
+
+
+class MessageRefused(Undelivered):
+    """Raised when the receiver is there and does not take this message: the same again is no use for a while."""
 
 
 class Channel(Protocol):
@@ -33,6 +42,7 @@ class Channel(Protocol):
         """Send the newest text; returns what is needed to change the message later.
 
         Raises:
+            MessageRefused: the receiver does not take it.
             Undelivered: it did not arrive.
         """
 
@@ -41,7 +51,7 @@ def event(incident: Incident) -> str:
     """`opened` (the first message), `updated` or `resolved`."""
     if incident.closed_at is not None:
         return "resolved"
-    return "updated" if incident.message else "opened"
+    return "updated" if (incident.message or {}).get("text") else "opened"
 
 
 def words(incident: Incident) -> str:
@@ -75,7 +85,8 @@ class Webhook:
     """A POST of JSON for every new text. `text` is what Slack, Mattermost, Teams relays and most others show; the
     same `incident` names the same message, for receivers that change it.
 
-    What the receiver answers as `id` comes back as `message` with the next text.
+    What the receiver answers as `id` comes back as `message` with the next text. If it refuses that, because somebody
+    deleted the message, the text is sent anew.
     """
 
     url: str
@@ -83,7 +94,7 @@ class Webhook:
 
     def send(self, incident: Incident) -> dict[str, Any]:
         """Post it."""
-        before = incident.message or {}
+        known = (incident.message or {}).get("id")
         body = {
             "text": words(incident),
             "incident": incident.id,
@@ -94,10 +105,18 @@ class Webhook:
             "next": mask(str(incident.fields.get("next") or "")),
             "opened_at": incident.opened_at.isoformat(),
             "closed_at": incident.closed_at.isoformat() if incident.closed_at else None,
-        } | ({"message": before["id"]} if before.get("id") else {})
-        answer = _post(self.url, body, {"Idempotency-Key": once(incident)})
-        found = answer.get("id") or before.get("id")
-        return {"id": found} if found else {}
+        }
+        key = once(incident)
+        if known:
+            try:
+                answer = _post(self.url, body | {"message": known}, {"Idempotency-Key": key})
+            except MessageRefused as error:
+                _anew(incident, error)
+                key += "-anew"  # the answer to the first one may be remembered by its key
+            else:
+                return {"id": answer.get("id") or known}
+        answer = _post(self.url, body, {"Idempotency-Key": key})
+        return {"id": answer["id"]} if answer.get("id") else {}
 
 
 @dataclass(frozen=True)
@@ -110,30 +129,45 @@ class Slack:
     name: str = "slack"
 
     def send(self, incident: Incident) -> dict[str, Any]:
-        """Post the message, or change it; its end is also told below it, so that a phone rings once more."""
+        """Post the message, or change it; its end is also told below it, so that a phone rings once more.
+
+        One that cannot be changed (somebody deleted it, or its channel is gone) is posted anew.
+        """
         before = incident.message or {}
         text = words(incident)
-        if not before.get("ts"):
-            found = self._call("chat.postMessage", {"channel": self.channel, "text": text})
-            return {"ts": found["ts"], "channel": found.get("channel", self.channel)}
-        place = {"channel": before.get("channel", self.channel), "ts": before["ts"]}
-        self._call("chat.update", {**place, "text": text})
-        if incident.closed_at is not None:
-            self._call("chat.postMessage", {"channel": place["channel"], "thread_ts": before["ts"], "text": text})
-        return place
+        if before.get("ts"):
+            place = {"channel": before.get("channel", self.channel), "ts": before["ts"]}
+            try:
+                self._call("chat.update", {**place, "text": text})
+            except MessageRefused as error:
+                _anew(incident, error)
+            else:
+                if incident.closed_at is not None:
+                    below = {"channel": place["channel"], "thread_ts": place["ts"], "text": text}
+                    self._call("chat.postMessage", below)
+                return place
+        found = self._call("chat.postMessage", {"channel": self.channel, "text": text})
+        return {"ts": found["ts"], "channel": found.get("channel", self.channel)}
 
     def _call(self, method: str, body: dict[str, Any]) -> dict[str, Any]:
         answer = _post(f"{self.url.rstrip('/')}/{method}", body, {"Authorization": f"Bearer {self.token}"})
         if not answer.get("ok"):
-            raise Undelivered("Slack refuses a message", why=f"{method}: {answer.get('error', 'no reason given')}")
+            why = str(answer.get("error", "no reason given"))
+            kind = Undelivered if why in _SLACK_LATER else MessageRefused
+            raise kind("Slack refuses a message", why=f"{method}: {why}")
         return answer
+
+
+def _anew(incident: Incident, error: MessageRefused) -> None:
+    log.warning("A message cannot be changed any more, it is sent anew", why=error.why, incident=incident.id)
 
 
 def _post(url: str, body: dict[str, Any], headers: dict[str, str]) -> dict[str, Any]:
     """POST JSON; the answer's JSON object, empty if it is none.
 
     Raises:
-        Undelivered: no answer, or one that is not 2xx. The address is not told: its path may be a secret.
+        MessageRefused: an answer that puts the blame on the message (4xx).
+        Undelivered: no answer, or another one that is not 2xx. The address is not told: its path may be a secret.
     """
     place = url.split("://")[-1].split("/")[0].split("@")[-1]
     try:
@@ -141,7 +175,8 @@ def _post(url: str, body: dict[str, Any], headers: dict[str, str]) -> dict[str, 
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise Undelivered("A message was not delivered", why=f"{place}: {type(error).__name__}") from None
     if not answer.is_success:
-        raise Undelivered("A message was not delivered", why=f"{place} answered {answer.status_code}")
+        kind = MessageRefused if answer.is_client_error and answer.status_code not in _LATER else Undelivered
+        raise kind("A message was not delivered", why=f"{place} answered {answer.status_code}")
     try:
         found = answer.json()
     except ValueError:

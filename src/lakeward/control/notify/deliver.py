@@ -1,27 +1,35 @@
-"""Delivering: every text of every incident once, in order, and again until it arrived."""
+"""Delivering: every text of every incident once, in order, and again until it arrived.
+
+A receiver that is away ends the pass: everything waits for it. A message it refuses waits alone, in pauses that grow.
+"""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from datetime import timedelta
 
 import structlog
 from sqlalchemy import func, select
 
 from lakeward.control.look import Connect
-from lakeward.control.notify.channel import Channel, Undelivered
+from lakeward.control.notify.channel import Channel, MessageRefused, Undelivered
 from lakeward.registry import incidents
+from lakeward.registry.incidents import Incident
+from lakeward.streams.words import span
 
 log = structlog.get_logger(__name__)
 
 _LOCK = 0x6E6F7469  # one sender at a time: the reconcile task and the triggerer may both want to
 BOX_S = 15.0
 """A pass sends no longer than this; the rest is the next one's."""
+PAUSE, LONGEST_PAUSE = timedelta(minutes=1), timedelta(minutes=10)
+"""After a refusal the same text waits this long, twice as long after each further one."""
 
 
 @dataclass(frozen=True)
 class Delivery:
-    """What became of one pass: ids sent, and why it stopped before the end (empty: it did not)."""
+    """What became of one pass: ids sent, and why not all of them were (empty: all were)."""
 
     sent: tuple[int, ...] = ()
     trouble: str = ""
@@ -38,6 +46,7 @@ def deliver(connect: Connect, channel: Channel, *, box_s: float = BOX_S) -> Deli
     """
     end = time.monotonic() + box_s
     sent: list[int] = []
+    trouble = ""
     with connect() as guard:
         if not guard.execute(select(func.pg_try_advisory_xact_lock(_LOCK))).scalar_one():
             return Delivery()
@@ -46,6 +55,14 @@ def deliver(connect: Connect, channel: Channel, *, box_s: float = BOX_S) -> Deli
                 return Delivery(tuple(sent), "the time for messages of this pass is over")
             try:
                 message = channel.send(incident)
+            except MessageRefused as error:
+                pause = _pause(incident)
+                with connect() as connection:
+                    incidents.remember_refusal(connection, incident, pause)
+                again = f"{error.what}; it is sent again in {span(pause.total_seconds())}"
+                log.error(again, why=error.why, incident=incident.id)
+                trouble = f"{error.what}: {error.why}"
+                continue
             except Undelivered as error:
                 log.error(f"{error.what}; it is sent again with the next pass", why=error.why, incident=incident.id)
                 return Delivery(tuple(sent), f"{error.what}: {error.why}")
@@ -54,4 +71,10 @@ def deliver(connect: Connect, channel: Channel, *, box_s: float = BOX_S) -> Deli
             with connect() as connection:
                 incidents.remember_message(connection, incident.id, said)
             sent.append(incident.id)
-    return Delivery(tuple(sent))
+    return Delivery(tuple(sent), trouble)
+
+
+def _pause(incident: Incident) -> timedelta:
+    """How long a text waits that was refused just now."""
+    doubled = 1 << min(incident.refusals, 10)
+    return min(LONGEST_PAUSE, PAUSE * doubled)

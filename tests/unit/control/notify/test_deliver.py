@@ -6,14 +6,17 @@ import json
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+from sqlalchemy import text as sql
 
 from lakeward.control.notify.channel import Log, Slack, Webhook
-from lakeward.control.notify.deliver import deliver
+from lakeward.control.notify.deliver import _pause, deliver
 from lakeward.registry import incidents
+from lakeward.registry.incidents import Incident
 
 
 @dataclass
@@ -62,6 +65,12 @@ def open_(connected, text: str, subject: str = "flights", **fields: Any) -> int:
         return incidents.opened(connection, "stream", subject, text, **fields)
 
 
+def later(connected) -> None:
+    """The pauses after refusals are over."""
+    with connected() as connection:
+        connection.execute(sql("UPDATE incidents SET message = jsonb_set(message, '{refused,until}', to_jsonb(now()))"))
+
+
 def test_every_text_is_one_post_with_the_same_incident(connected, receiver) -> None:
     channel = Webhook(receiver.url)
     number = open_(connected, "flights is blocked", streams=["flights"], next="lakeward streams status flights")
@@ -97,15 +106,16 @@ def test_the_receivers_own_id_comes_back_with_the_next_text(connected, receiver)
     assert receiver.bodies[1]["message"] == "m-7"
 
 
-def test_a_receiver_that_is_away_gets_everything_later_and_nothing_twice(connected, receiver) -> None:
+@pytest.mark.parametrize("status", [503, 429])
+def test_a_receiver_that_is_away_gets_everything_later_and_nothing_twice(connected, receiver, status) -> None:
     numbers = [open_(connected, f"{name} is blocked", name) for name in ("a", "b", "c")]
     away = deliver(connected, Webhook("http://127.0.0.1:1/hook"))
     assert away.sent == ()
     assert "ConnectError" in away.trouble
-    receiver.answers = [(200, {}), (503, {}), (200, {})]
+    receiver.answers = [(200, {}), (status, {}), (200, {})]
     broken = deliver(connected, Webhook(receiver.url))
     assert broken.sent == (numbers[0],)
-    assert "503" in broken.trouble
+    assert str(status) in broken.trouble
     assert deliver(connected, Webhook(receiver.url)).sent == tuple(numbers[1:])
     taken = [receiver.bodies[0], *receiver.bodies[2:]]
     assert [body["incident"] for body in taken] == numbers
@@ -164,7 +174,79 @@ def test_slack_that_refuses_is_tried_again(connected, receiver) -> None:
     receiver.answers = [(200, {"ok": False, "error": "channel_not_found"}), (200, {"ok": True, "ts": "1"})]
     open_(connected, "one")
     assert "channel_not_found" in deliver(connected, Slack("x", "C", receiver.url)).trouble
+    later(connected)
     assert len(deliver(connected, Slack("x", "C", receiver.url)).sent) == 1
+
+
+@pytest.mark.parametrize("status", [400, 404, 422])
+def test_a_message_that_is_refused_holds_up_no_other_and_nobody_is_pestered_with_it(
+    connected, receiver, status
+) -> None:
+    first, refused, last = (open_(connected, f"{name} is blocked", name) for name in ("a", "b", "c"))
+    receiver.answers = [(200, {}), (status, {}), (200, {})]
+    found = deliver(connected, Webhook(receiver.url))
+    assert found.sent == (first, last)
+    assert str(status) in found.trouble
+    assert deliver(connected, Webhook(receiver.url)).sent == ()
+    assert len(receiver.posts) == 3
+    later(connected)
+    assert deliver(connected, Webhook(receiver.url)).sent == (refused,)
+    assert receiver.bodies[-1]["event"] == "opened"
+
+
+def test_another_text_of_a_refused_message_is_sent_at_once(connected, receiver) -> None:
+    number = open_(connected, "one")
+    receiver.answers = [(400, {}), (200, {})]
+    assert deliver(connected, Webhook(receiver.url)).sent == ()
+    open_(connected, "two")
+    assert deliver(connected, Webhook(receiver.url)).sent == (number,)
+
+
+def test_the_pause_grows_with_every_refusal_of_the_same_text() -> None:
+    def after(times: int, refused: str = "one") -> float:
+        now = datetime(2026, 1, 1, tzinfo=UTC)
+        message = {"refused": {"text": refused, "times": times}}
+        return _pause(Incident(1, "stream", "flights", now, "one", {}, now, None, message)) / timedelta(minutes=1)
+
+    assert [after(times) for times in (1, 2, 3, 4, 500)] == [2, 4, 8, 10, 10]
+    assert after(7, "another text") == 1
+
+
+def test_slack_messages_that_somebody_deleted_are_posted_anew_and_the_next_incident_is_told(
+    connected, receiver
+) -> None:
+    posted = {"ok": True, "ts": "17.1", "channel": "C1"}
+    slack = Slack("xoxb-1", "C1", receiver.url)
+    receiver.answers = [(200, posted), (200, {"ok": False, "error": "message_not_found"}), (200, posted | {"ts": "2"})]
+    first = open_(connected, "one")
+    deliver(connected, slack)
+    open_(connected, "two")
+    other = open_(connected, "alerts is blocked", "alerts")
+    assert deliver(connected, slack).sent == (first, other)
+    open_(connected, "three")
+    deliver(connected, slack)
+    assert [(path.rsplit("/", 1)[1], body.get("ts")) for path, _, body in receiver.posts] == [
+        ("chat.postMessage", None), ("chat.update", "17.1"), ("chat.postMessage", None), ("chat.postMessage", None),
+        ("chat.update", "2"),
+    ]  # fmt: skip
+
+
+def test_slack_that_asks_for_patience_is_away(connected, receiver) -> None:
+    receiver.answers = [(200, {"ok": False, "error": "ratelimited"})]
+    open_(connected, "one")
+    open_(connected, "alerts is blocked", "alerts")
+    assert "ratelimited" in deliver(connected, Slack("x", "C", receiver.url)).trouble
+    assert len(receiver.posts) == 1
+
+
+def test_a_webhooks_message_that_cannot_be_changed_is_sent_anew(connected, receiver) -> None:
+    receiver.answers = [(200, {"id": "m-7"}), (410, {}), (200, {"id": "m-8"})]
+    for text in ("one", "two", "three"):
+        open_(connected, text)
+        deliver(connected, Webhook(receiver.url))
+    assert [body.get("message") for body in receiver.bodies] == [None, "m-7", None, "m-8"]
+    keys = [headers["Idempotency-Key"] for _, headers, _ in receiver.posts]
+    assert len(set(keys)) == 4
 
 
 def test_without_a_channel_it_is_logged_once(connected) -> None:
