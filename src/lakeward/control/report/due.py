@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection
@@ -15,6 +16,7 @@ from lakeward.control.report.block import block
 from lakeward.control.report.document import document
 from lakeward.errors import SpecError
 from lakeward.registry import events, streams
+from lakeward.registry.streams import Stream
 from lakeward.runtime import Runtime
 from lakeward.streams.health import SETTLED, TROUBLE, State, Verdict
 from lakeward.telemetry.mask import mask
@@ -25,12 +27,18 @@ KIND = "report"
 
 @dataclass(frozen=True)
 class Report:
-    """The block about one stream. `found`: the trouble this report was asked for, which may be over by now."""
+    """The block about one stream.
+
+    Attributes:
+        found: the trouble this report was asked for, which may be over by now.
+        blocked_at: since when the stream waits for a person, RFC 3339; None if it does not.
+    """
 
     stream: str
     verdict: Verdict
     lines: tuple[str, ...]
     found: str | None = None
+    blocked_at: str | None = None
 
     @property
     def trouble(self) -> bool:
@@ -66,7 +74,8 @@ def of_stream(
     judged = view.verdicts[stream]
     if judged.state in TROUBLE:
         found = None  # it is not over: what is true now is what matters
-    return Report(stream, judged, tuple(block(document_, None if found is None else mask(found))), found)
+    lines = tuple(block(document_, None if found is None else mask(found)))
+    return Report(stream, judged, lines, found, _blocked_at(view.facts.by_id[stream]))
 
 
 def read(
@@ -96,6 +105,7 @@ def told(connection: Connection, report: Report) -> None:
         report.lines[0],
         trouble=report.trouble,
         state=report.verdict.state.value,
+        blocked_at=report.blocked_at,
     )
 
 
@@ -107,11 +117,20 @@ def due(connection: Connection) -> list[Due]:
         before = last.get(stream.id, {}).get("fields") or {}
         state = State(stream.state)
         begins = state in TROUBLE and not before.get("trouble")
-        worsens = state is State.BLOCKED and before.get("state") != state.value
+        at = _blocked_at(stream) if state is State.BLOCKED else None
+        since = stream.since if at is None else datetime.fromisoformat(at)
+        # A block that was not told is news, also when the one before it was.
+        another = before.get("state") != state.value or at not in (None, before.get("blocked_at"))
+        worsens = state is State.BLOCKED and another
         ends = state in SETTLED and bool(before.get("trouble"))
         if begins or worsens or ends:
-            run = f"report__{state.value}__{stream.since:%Y-%m-%dT%H-%M-%S}"
-            moment = f"{stream.since:%H:%M:%S} UTC"
+            run = f"report__{state.value}__{since:%Y-%m-%dT%H-%M-%S}"
+            moment = f"{since:%H:%M:%S} UTC"
             trouble = f"At {moment} it was {state.value.upper()}: {stream.why}" if state in TROUBLE else None
             wanted.append(Due(stream.id, run, trouble))
     return wanted
+
+
+def _blocked_at(stream: Stream) -> str | None:
+    """Since when it waits for a person: one block has one such moment."""
+    return (stream.blocked or {}).get("at")

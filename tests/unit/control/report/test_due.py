@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from datetime import datetime
+
 import pytest
 
 from lakeward.control import report
@@ -44,6 +46,30 @@ def test_an_unknown_stream_is_refused(connected, runtime, backend, deployed) -> 
     deployed("flights")
     with pytest.raises(SpecError, match="fligths"):
         report.of_stream(connected, runtime, "fligths", backend=backend)
+
+
+def test_a_second_block_is_told_although_the_first_was(told, connected) -> None:
+    def becomes(state: State) -> list[str]:
+        with connected() as connection:
+            streams.set_state(connection, "flights", state.value, "because")
+        with connected() as connection:
+            return [item.run for item in report.due(connection)]
+
+    def blocked(reason: str) -> str:
+        with connected() as connection:
+            streams.block(connection, "flights", {"reason": reason, "what": reason})
+            at = datetime.fromisoformat(streams.get(connection, "flights").blocked["at"])
+        return f"report__blocked__{at:%Y-%m-%dT%H-%M-%S}"
+
+    assert [blocked("gap")] == becomes(State.BLOCKED)
+    with connected() as connection:
+        report.told(connection, told())
+    assert becomes(State.BLOCKED) == []
+    with connected() as connection:
+        streams.set_desired(connection, ["flights"], "running")
+    assert becomes(State.BLOCKED) == []  # a person has just started it: no other block
+    assert becomes(State.RESTARTING) == []
+    assert [blocked("overlap")] == becomes(State.BLOCKED)
 
 
 def tell(connection, state: State) -> None:
