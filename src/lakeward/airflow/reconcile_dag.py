@@ -14,10 +14,11 @@ from airflow.sdk import DAG, AssetOrTimeSchedule, DeltaTriggerTimetable, task
 from lakeward.airflow import assets
 from lakeward.airflow.common import options
 from lakeward.airflow.names import RECONCILE, stream_dag_id
-from lakeward.airflow.runs import run_state, start_run
+from lakeward.airflow.runs import Started, run_state, start_run
 from lakeward.runtime import SUPERVISION_POOL
 
 if TYPE_CHECKING:
+    from lakeward.control.report import Due
     from lakeward.runtime import Runtime
 
 log = structlog.get_logger(__name__)
@@ -29,6 +30,8 @@ HELD_S = 2.0
 """While somebody else reconciles, a run tries again this often: what it was asked for may be news to the other one."""
 LOOK_S = 5.0
 """While it waits it looks this often: another driver may die, and no other run begins before this one ends."""
+REPORTS = 3
+"""A report whose run was killed before it told anything gets another run, so many in all."""
 
 DOC = """
 ### What it does
@@ -115,6 +118,7 @@ def look_and_act(
     box_s: float = BOX_S,
     sleep: Callable[[float], None] = time.sleep,
     start: Callable[[str, str, dict[str, Any]], str] = start_run,
+    state: Callable[[str, str], str | None] = run_state,
     tell: Callable[[Runtime], None] | None = None,
     **pass_options: Any,
 ) -> None:
@@ -128,6 +132,11 @@ def look_and_act(
     from lakeward.control.reconcile import reconcile_once, registry_of
 
     connect = registry_of(runtime)
+
+    def untold(item: Due) -> bool:
+        with connect() as connection:
+            return (item.stream, item.run) in [(each.stream, each.run) for each in report.due(connection)]
+
     end = time.monotonic() + box_s
     again = False
     while True:
@@ -138,9 +147,8 @@ def look_and_act(
         with connect() as connection:
             due = report.due(connection)
         for item in due:
-            conf = {"op": "report", "comment": "the state of the stream changed", "found": item.found}
-            became = start(stream_dag_id(item.stream), item.run, conf)
-            log.info(f"Report of stream {item.stream}: {became}", run_id=item.run)
+            run, became = start_report(item, start, state, untold)
+            log.info(f"Report of stream {item.stream}: {became}", run_id=run)
         if tell is not None:
             tell(runtime)  # before any waiting: somebody may have to get up
         after_s = HELD_S if summary.held_by is not None else summary.after_s
@@ -150,3 +158,23 @@ def look_and_act(
             log.info(f"Something falls due in {after_s:.0f} s: waiting for it")
         again = True
         sleep(min(LOOK_S, max(0.2, after_s)))
+
+
+def start_report(
+    due: Due,
+    start: Callable[[str, str, dict[str, Any]], str],
+    state: Callable[[str, str], str | None],
+    untold: Callable[[Due], bool],
+) -> tuple[str, str]:
+    """Start the run that tells a report: (its id, what became of the request).
+
+    A report that is still due after its run has ended was never told: whoever ran it was killed.
+    """
+    dag, run, became = stream_dag_id(due.stream), due.run, ""
+    conf = {"op": "report", "comment": "the state of the stream changed", "found": due.found}
+    for number in range(1, REPORTS + 1):
+        run = due.run if number == 1 else f"{due.run}__{number}"
+        became = start(dag, run, conf)
+        if became != Started.EXISTS or state(dag, run) not in ("success", "failed") or not untold(due):
+            break
+    return run, became
