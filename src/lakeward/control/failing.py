@@ -88,16 +88,20 @@ class Failing:
         attempt: Attempt,
     ) -> timedelta | None:
         """Make the streams to blame wait for a person; the pause before the others are started again."""
-        hosted = [item.id for item in facts.streams if item.driver == row.name and item.desired == "running"]
+        # Read now: the driver may have blocked one after the facts were, and what it said of it must stay.
+        hosted = {item.id: item for item in streams.of_driver(connection, row.name) if item.desired == "running"}
+        free = [name for name, item in hosted.items() if item.blocked is None]
         poison = attempt.failure_class is FailureClass.POISON
-        blamed = found.suspects if poison else [death.stream] if death.stream in hosted else hosted
+        to_blame: Sequence[str | None] = (
+            found.suspects if poison else [death.stream] if death.stream in hosted else free
+        )
+        blamed = [name for name in free if name in to_blame]
         for stream in blamed:
-            if stream is not None:
-                self._wait_for_a_person(connection, facts, row, stream, death, text, attempt)
+            self._wait_for_a_person(connection, facts, row, stream, death, text, attempt)
         if not blamed:
             return restart.BASE  # nobody is left to wait for a person: trying again in circles helps nobody
         # The other streams of this driver have done nothing wrong.
-        return timedelta(0) if set(hosted) - set(blamed) else None
+        return timedelta(0) if set(free) - set(blamed) else None
 
     def _wait_for_a_person(
         self,
