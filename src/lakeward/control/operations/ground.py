@@ -74,8 +74,8 @@ def of(site: Site, spec: StreamSpec, what: str) -> Ground:
     except NoSuchTableError:
         raise Refused(
             f"Stream {spec.id} cannot be {what}",
-            why=f"table {name} does not exist: nothing was landed",
-            next=f"lakeward streams start {spec.id}",
+            why=f"table {name} does not exist",
+            next=f"lakeward streams status {spec.id}   says whether anything was landed in it",
         ) from None
     raw = table.properties.get(position.key(str(spec.id)))
     return Ground(spec, name, lake, table, raw, None if raw is None else position.parse(raw, str(spec.id), name))

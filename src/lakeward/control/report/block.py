@@ -106,7 +106,7 @@ def _doing(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _safe(found: Mapping[str, Any]) -> str:
     safe = found["safe_to"]
     if safe is None:
-        return "nothing has landed yet"
+        return "nothing has landed yet" if found["committed_at"] is None else "not known: no table says so"
     names = (("seq", "seq"), ("batch_id", "batch"), ("generation", "generation"), ("snapshot_id", "snapshot"))
     ids = ", ".join(f"{word} {safe[name]}" for name, word in names if safe[name] is not None)
     by = "" if safe["by"] == "table" else " (by the registry's copy)"

@@ -79,18 +79,20 @@ def lost(m: Material) -> Answer:
     sink = next((name for name in _KEPT_NOTHING if spec is not None and getattr(spec.sink, name, None)), None)
     if sink is not None:
         return Answer(Lost.NO, f"{kept}; but sink {sink} is written at least once: the last batch may come twice")
+    recorded = _recorded(m)
     if m.asked.table_answered is False:
-        return Answer(
-            Lost.UNKNOWN, f"nothing says so, but the table could not be asked; the registry saw {_recorded(m)}"
-        )
+        saw = "nothing of it yet" if recorded is None else f"{recorded} landed last"
+        return Answer(Lost.UNKNOWN, f"nothing says so, but the table could not be asked; the registry saw {saw}")
     if m.asked.position is None:
+        if recorded is not None:
+            return _without_position(m, recorded)
         return Answer(Lost.NO, f"nothing has landed yet; {kept}")
     hot = at_risk(m.asked.lag)
     if hot:
         return Answer(
             Lost.AT_RISK, f"nothing is lost yet, but records wait almost as long as the source keeps them{hot}"
         )
-    where = spec.sink.label if spec is not None else "the table"
+    where = _table(m)
     if m.asked.position.totals.quarantined:
         where += f" or its quarantine ({count(m.asked.position.totals.quarantined, 'record')} so far)"
     tail = "; how the driver is, nobody could say" if m.verdict.state is State.UNKNOWN else ""
@@ -109,7 +111,7 @@ def safe_to(m: Material) -> dict[str, Any] | None:
             "snapshot_id": position.snapshot,
             "offsets": dict(position.end),
         }
-    if m.newest is None:
+    if m.newest is None or m.asked.table_missing:
         return None
     names = ("seq", "batch_id", "generation", "snapshot_id")
     return {"by": "registry", **{name: m.newest[name] for name in names}, "offsets": m.newest["end_offsets"] or {}}
@@ -120,6 +122,8 @@ def replays(m: Material) -> dict[str, Any] | None:
 
     `again` is True for a batch that was planned and not finished: Spark runs it again with the same ends.
     """
+    if m.asked.table_missing and _recorded(m) is not None:
+        return None
     safe, plan = safe_to(m), m.asked.planned
     start = dict((safe or {}).get("offsets") or {})
     if plan is None:
@@ -226,5 +230,33 @@ def _gone(lag: Lag | None) -> str:
     )
 
 
-def _recorded(m: Material) -> str:
-    return "nothing of it yet" if m.newest is None else f"batch {m.newest['batch_id']} landed last"
+def _without_position(m: Material, recorded: str) -> Answer:
+    """What landed is not accounted for by any table."""
+    if m.asked.table_missing:
+        return Answer(
+            Lost.YES,
+            f"{_table(m)} does not exist any more, and the registry saw {recorded} land in it: all of that is gone "
+            "until a person brings the table back from a backup of the catalog, or registers its newest metadata file",
+        )
+    return Answer(
+        Lost.UNKNOWN,
+        f"{_table(m)} does not say what of this stream it holds, although the registry saw {recorded} land",
+    )
+
+
+def _table(m: Material) -> str:
+    spec = m.view.spec(m.stream.id)
+    return spec.sink.label if spec is not None else "the table"
+
+
+def _recorded(m: Material) -> str | None:
+    """The newest batch the registry knows of; None before any. Its rows have a keep time, what the driver said last
+    has none."""
+    seen = m.facts.observations.get(m.stream.id)
+    if m.newest is not None:
+        batch, seq = m.newest["batch_id"], m.newest["seq"]
+    elif seen is not None and seen.committed_at is not None:
+        batch, seq = seen.batch_id, seen.seq
+    else:
+        return None
+    return f"batch {batch}" + (f" (seq {seq})" if seq is not None else "")

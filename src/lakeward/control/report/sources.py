@@ -47,6 +47,7 @@ class Sources:
     Attributes:
         position: what the table says is landed; None where the sink keeps none, or where it could not be asked.
         table_answered: whether the table could be asked; None where there is none to ask.
+        table_missing: whether the answer was that there is no such table (yet, or any more).
         lag: the lag, measured at the source.
         others: commits by others on the table, newest last.
         planned: the checkpoint's newest batch.
@@ -59,6 +60,7 @@ class Sources:
     others: tuple[Commit, ...] = ()
     planned: Planned | None = None
     trouble: tuple[str, ...] = ()
+    table_missing: bool = False
 
 
 def ask(
@@ -76,9 +78,13 @@ def ask(
     answered: bool | None = None
     others: tuple[Commit, ...] = ()
     lag: Lag | None = None
+    missing = False
     try:
-        position, others = _table(runtime, spec, since)
+        table = _table(runtime, spec)
+        missing = spec.sink.iceberg is not None and table is None
         answered = None if spec.sink.iceberg is None else True
+        if table is not None:
+            position, others = _position(table, spec), _others(table, since)
     except LakewardError as error:
         answered = False
         trouble.append(f"{error.what}: {error.why}")
@@ -89,7 +95,7 @@ def ask(
         lag = measure(runtime, spec, position.end if position else recorded_ends)
     except LakewardError as error:
         trouble.append(f"{error.what}: {error.why}")
-    return Sources(position, answered, lag, others, planned(checkpoint, list(spec.sources)), tuple(trouble))
+    return Sources(position, answered, lag, others, planned(checkpoint, list(spec.sources)), tuple(trouble), missing)
 
 
 def measure(runtime: Runtime, spec: StreamSpec, ends: Mapping[str, str]) -> Lag | None:
@@ -101,14 +107,10 @@ def measure(runtime: Runtime, spec: StreamSpec, ends: Mapping[str, str]) -> Lag 
     )
 
 
-def _table(runtime: Runtime, spec: StreamSpec, since: datetime) -> tuple[Position | None, tuple[Commit, ...]]:
-    """What the sink's table says is landed; None where the sink keeps no position or the table does not exist yet.
-
-    Raises:
-        Blocked: the property is there and is not a position.
-    """
+def _table(runtime: Runtime, spec: StreamSpec) -> Table | None:
+    """The sink's table; None where the sink is none or the table does not exist."""
     if spec.sink.iceberg is None:
-        return None, ()
+        return None
     from pyiceberg.catalog import load_catalog
     from pyiceberg.exceptions import NoSuchTableError
 
@@ -116,11 +118,19 @@ def _table(runtime: Runtime, spec: StreamSpec, since: datetime) -> tuple[Positio
 
     name = str(spec.sink.iceberg.table)
     try:
-        table = load_catalog(CATALOG, **pyiceberg_properties(runtime.lake, runtime.pgpass)).load_table(name)
+        return load_catalog(CATALOG, **pyiceberg_properties(runtime.lake, runtime.pgpass)).load_table(name)
     except NoSuchTableError:
-        return None, ()
+        return None
+
+
+def _position(table: Table, spec: StreamSpec) -> Position | None:
+    """What the table says is landed; None where it does not say.
+
+    Raises:
+        Blocked: the property is there and is not a position.
+    """
     text = table.properties.get(key(spec.id))
-    return None if text is None else parse(text, spec.id, name), _others(table, since)
+    return None if text is None else parse(text, spec.id, spec.sink.label)
 
 
 def _others(table: Table, since: datetime) -> tuple[Commit, ...]:

@@ -51,6 +51,41 @@ def test_a_table_that_cannot_be_asked_is_no_proof(scenes) -> None:
     assert safety.lost(made.changed(asked=away).material()).lost is Lost.UNKNOWN
 
 
+@pytest.mark.parametrize("reason", [None, "table-missing"])
+def test_a_table_that_is_gone_took_what_was_landed_with_it(scenes, reason) -> None:
+    made = scenes["healthy"]
+    gone = made.changed(asked=replace(made.asked, position=None, table_missing=True))
+    if reason is not None:
+        gone = gone.changed(stream=replace(made.stream, blocked={"reason": reason, "what": "There is no table"}))
+    m = gone.material()
+    answer = safety.lost(m)
+    assert answer.lost is Lost.YES
+    assert "nyc.flights does not exist any more, and the registry saw batch 811 (seq 812) land in it" in answer.text
+    assert "brings the table back" in answer.text
+    assert safety.safe_to(replace(m, newest={"batch_id": 811, "seq": 812})) is None
+    assert safety.replays(m) is None
+    assert any(line == "safe up to   not known: no table says so" for line in gone.lines())
+
+
+def test_a_table_that_does_not_say_what_it_holds_is_no_proof(scenes) -> None:
+    made = scenes["healthy"]
+    m = made.changed(asked=replace(made.asked, position=None)).material()
+    assert safety.lost(m).lost is Lost.UNKNOWN
+    newest = {"batch_id": 900, "seq": 901}
+    assert "the registry saw batch 900 (seq 901) land" in safety.lost(replace(m, newest=newest)).text
+
+
+def test_before_the_first_batch_there_is_no_table_and_nothing_lost(scenes) -> None:
+    made = scenes["healthy"]
+    first = made.changed(
+        seen=replace(made.seen, committed_at=None, commit_age_s=None, batch_id=None, seq=None),
+        asked=replace(made.asked, position=None, table_missing=True),
+    )
+    answer = safety.lost(first.material())
+    assert answer.lost is Lost.NO
+    assert answer.text.startswith("nothing has landed yet")
+
+
 def test_waiting_for_more_than_half_the_retention_is_a_risk_with_the_time_left(scenes) -> None:
     made = scenes["healthy"]
     hot = Lag((Partition("source", "flights", 0, 0, 10, 0),), 4 * 86_400.0, 1.0, 7 * 86_400.0)
