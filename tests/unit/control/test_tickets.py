@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import text
 
 from lakeward.control.calm import Calm
+from lakeward.control.operations import abandoned
 from lakeward.control.operations.operator import Operator
 from lakeward.control.operations.request import Operation, Request
 from lakeward.control.operations.waiting import Waiting
@@ -84,12 +85,25 @@ def test_what_a_dead_holder_had_stopped_runs_before_the_next_one_looks(deployed,
     deployed("flights", desired="stopped")
     begin(connected, "reset", resume=True)
     die(connected)
-    from lakeward.control.operations import abandoned
-
     with connected() as connection:
         abandoned.finish(connection)
         assert streams.get(connection, "flights").desired == "running"
         assert operations.newest(connection, "flights")[0]["result"] == "failed"
+
+
+@pytest.mark.parametrize(("operation", "kept"), [("reset", True), ("skip-batch", True), ("restart", False)])
+def test_what_a_dead_holder_was_to_mend_still_waits_for_a_person(deployed, connected, operation, kept) -> None:
+    deployed("flights", desired="stopped")
+    with connected() as connection:
+        streams.block(connection, "flights", {"reason": "poison", "what": "batch 7", "batch": 7})
+        blocked = streams.get(connection, "flights").blocked
+    begin(connected, operation, resume=True)
+    die(connected)
+    with connected() as connection:
+        abandoned.finish(connection)
+        row = streams.get(connection, "flights")
+    assert row.desired == "running"
+    assert row.blocked == (blocked if kept else None)
 
 
 def test_a_holder_that_lives_is_not_abandoned_however_long_it_takes(deployed, connected) -> None:

@@ -11,6 +11,8 @@ from lakeward.registry import changes, operations, streams
 
 RESUME = "resume"
 """Parameter of an operation that stopped a stream which is to run again when it is done."""
+_MOVES = ("reset", "skip-batch")
+"""Operations that are to mend what blocked the stream: who died half way may have changed nothing, so it stands."""
 
 
 def finish(connection: Connection) -> None:
@@ -22,13 +24,14 @@ def finish(connection: Connection) -> None:
 
 
 def resume(connection: Connection, left: Iterable[dict[str, Any]]) -> None:
-    """Want the streams running again that these operations stopped for a while."""
+    """Want the streams running again that these operations stopped for a while. One that a reset or a skip-batch was
+    to mend still waits for a person."""
     for item in left:
         stream = streams.find(connection, item["stream"])
         if stream is None or stream.removed_at is not None or stream.desired == "running":
             continue
         if item["params"].get(RESUME):
-            streams.set_desired(connection, [stream.id], "running")
+            streams.set_desired(connection, [stream.id], "running", keep_block=item["operation"] in _MOVES)
             changes.record(
                 connection,
                 "stream",
