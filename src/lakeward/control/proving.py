@@ -34,7 +34,7 @@ def prove(connection: Connection, facts: Facts) -> list[Proved]:
             case Stable(why):
                 stable.append((trial, why))
             case TakeBack() as back:
-                done.append(_take_back(connection, trial, back))
+                done += _take_back(connection, trial, back)
             case Wait(why, until) if until is not None and trial.stream.proving is not None:
                 proving = Proving.of(trial.stream.proving)
                 streams.set_proving(connection, trial.stream.id, {**proving.stored(), "since": facts.now.isoformat(),
@@ -85,12 +85,13 @@ def _stable(connection: Connection, found: Sequence[tuple[Trial, str]]) -> list[
     return [Proved(name, "stable", text) for name, text in texts.items()]
 
 
-def _take_back(connection: Connection, trial: Trial, back: TakeBack) -> Proved:
+def _take_back(connection: Connection, trial: Trial, back: TakeBack) -> list[Proved]:
     stream, number = trial.stream, trial.generation.generation
+    if not generations.restore(connection, stream.id, back.to, before=number):
+        return []  # a person has chosen another one since the facts were read: that stands
     generations.mark_failed(connection, stream.id, number, back.why)
-    generations.restore(connection, stream.id, back.to)
     text = f"Generation {number} was taken back, {back.to} runs again: {back.why}"
     fields = {"before": number, "after": back.to, "why": back.why}
     events.record(connection, "stream", stream.id, "taken-back", text, **fields)
     changes.record(connection, "stream", stream.id, "rollback", author=AUTHOR, comment=back.why, **fields)
-    return Proved(stream.id, "taken-back", text)
+    return [Proved(stream.id, "taken-back", text)]

@@ -172,15 +172,18 @@ def mark_failed(connection: Connection, stream: str, generation: int, failure: s
     )
 
 
-def restore(connection: Connection, stream: str, generation: int) -> None:
-    """Make an earlier generation the one to run again: with its driver, without a block, a pause or a proof."""
+def restore(connection: Connection, stream: str, generation: int, *, before: int) -> bool:
+    """Make an earlier generation the one to run again: with its driver, without a block, a pause or a proof.
+
+    A compare-and-set: False, and nothing changed, when the stream does not run `before` any more.
+    """
     spec = connection.execute(
         select(generations.c.spec).where(generations.c.stream == stream, generations.c.generation == generation)
     ).scalar_one()
     driver = (spec.get("resources") or {}).get("driver") or stream
-    connection.execute(
+    restored = connection.execute(
         update(streams)
-        .where(streams.c.id == stream)
+        .where(streams.c.id == stream, streams.c.generation == before)
         .values(
             generation=generation,
             driver=driver,
@@ -190,3 +193,4 @@ def restore(connection: Connection, stream: str, generation: int) -> None:
             updated_at=func.now(),
         )
     )
+    return restored.rowcount == 1

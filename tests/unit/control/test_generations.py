@@ -9,6 +9,7 @@ import pytest
 from lakeward.control.calm import Calm
 from lakeward.control.operations.operator import Operator
 from lakeward.control.operations.request import Operation, Request
+from lakeward.control.operations.rollback import Rollback
 from lakeward.errors import Refused, Unhealthy
 from lakeward.registry import changes, events, generations, streams
 from lakeward.spec.stream import StreamSpec
@@ -129,7 +130,7 @@ def test_waiting_for_an_upgrade_ends_well_when_it_is_proven_and_with_3_when_it_i
     def take_back(_: float) -> None:
         with connected() as connection:
             generations.mark_failed(connection, "flights", 3, "40 records wait, the limit is 10")
-            generations.restore(connection, "flights", 2)
+            assert generations.restore(connection, "flights", 2, before=3)
 
     generation(1)
     generation(2, trigger={"every": "5s"})
@@ -166,6 +167,25 @@ def test_a_rollback_keeps_the_checkpoint_that_was_made_since(operator, generatio
         kept = generations.get(connection, "flights", streams.get(connection, "flights").generation)
     assert (kept.generation, kept.checkpoint) == (3, "flights.2")
     assert kept.spec["trigger"] == {"every": "10s"}
+
+
+@pytest.mark.parametrize("checkpoint", ["flights", "flights.2"])
+def test_a_rollback_does_not_undo_what_was_chosen_since_it_was_planned(
+    operator, generation, connected, checkpoint
+) -> None:
+    generation(1)
+    generation(2, checkpoint=checkpoint, trigger={"every": "5s"})
+    generation(3, checkpoint=checkpoint, trigger={"every": "6s"})
+    with connected() as connection:
+        generations.mark_stable(connection, "flights", 1)
+        streams.accept(connection, "flights", generation=2, driver="nyc")
+    act = Rollback(operator(), ROLLBACK)
+    plan = act.plan()
+    with connected() as connection:
+        streams.accept(connection, "flights", generation=3, driver="nyc")
+    with pytest.raises(Refused, match="another generation meanwhile"):
+        act.do(plan, None)
+    assert row(connected).generation == 3
 
 
 def test_a_rollback_without_a_stable_generation_or_forwards_is_refused(operator, generation) -> None:

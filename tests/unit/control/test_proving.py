@@ -80,6 +80,25 @@ def test_a_generation_that_cannot_run_gives_way_once_with_the_reason_in_the_audi
     assert row.blocked is not None
 
 
+def test_what_a_person_chose_since_the_facts_were_read_stands(upgraded, connected) -> None:
+    upgraded()
+    with connected() as connection:
+        streams.block(connection, "flights", {"reason": "config", "what": "no such column: x"})
+        facts = look.read(connection, whole=False)
+    with connected() as connection:  # a person upgrades further
+        generations.add(
+            connection, stream="flights", generation=3, spec={"id": "flights", "owner": "ops"}, digest="3",
+            sql=None, code={}, versions={}, author="ada", checkpoint="/checkpoints/flights/1",
+        )  # fmt: skip
+        streams.accept(connection, "flights", generation=3, driver="nyc")
+        streams.set_desired(connection, ["flights"], "running")
+    with connected() as connection:
+        assert proving.prove(connection, facts) == []
+        assert streams.get(connection, "flights").generation == 3
+        assert generations.get(connection, "flights", 2).failed_at is None
+        assert changes.newest(connection, "stream", "flights") == []
+
+
 def test_a_generation_with_another_checkpoint_is_nothing_to_go_back_to(upgraded, connected) -> None:
     upgraded(proof=False, checkpoint="/checkpoints/flights/2")
     with connected() as connection:

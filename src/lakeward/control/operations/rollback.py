@@ -66,9 +66,18 @@ class Rollback(Act[RollbackPlan]):
         with self.site.connect() as connection:
             row = streams.get(connection, self.stream)
             number = target.generation
-            if target.checkpoint == before.checkpoint:
-                generations.restore(connection, self.stream, number)
-            else:  # the checkpoint was made anew since: what it ran with then is gone, what it runs with now goes on
+            same = target.checkpoint == before.checkpoint
+            if same:
+                still = generations.restore(connection, self.stream, number, before=plan.before)
+            else:
+                still = row.generation == plan.before
+            if not still:
+                raise Refused(
+                    f"Stream {self.stream} was given another generation meanwhile",
+                    why=f"it no longer runs generation {plan.before}; nothing was changed",
+                    next=f"lakeward streams rollback {self.stream} --dry-run   shows what it would do now",
+                )
+            if not same:  # the checkpoint was made anew since: what it ran with is gone, what it runs with now goes on
                 number = again(connection, target, before.checkpoint, self.site.author)
                 streams.set_desired(connection, [self.stream], row.desired)
                 streams.set_proving(connection, self.stream, None)
