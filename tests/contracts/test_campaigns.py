@@ -29,7 +29,8 @@ def test_every_trial_that_is_kept_held_and_stands_there_once(file: Path) -> None
 
 @pytest.mark.parametrize("file", RESULTS, ids=lambda file: file.stem)
 def test_the_page_gives_the_number_of_trials(file: Path) -> None:
-    assert re.search(rf"`{file.name}`: {len(_lines(file))} trials", PAGE)
+    trials = [line for line in _lines(file) if not str(line["seed"]).startswith("proof")]
+    assert re.search(rf"`{file.name}`: {len(trials)} trials", PAGE)
 
 
 def test_the_table_of_the_demo_is_its_results() -> None:
