@@ -29,7 +29,7 @@ import psutil
 
 from lakeward import jars
 from lakeward.connectors.iceberg import catalog, table
-from lakeward.connectors.iceberg.writer import ExactAppend
+from lakeward.connectors.iceberg.writer import ExactWriter
 from lakeward.runtime import Lake
 from lakeward.stack import ports, private
 from lakeward.stack.postgres import Postgres, environment, pgpass
@@ -77,7 +77,7 @@ def run(spark: Any, scratch: Path, exact: bool, batches: int, rows: int) -> dict
     writer = source.writeStream.queryName(name).option("checkpointLocation", str(scratch / "checkpoints" / name))
     landed: list[Any] = []
     if exact:
-        sink = ExactAppend(spark, name, target, name, stateful=False)
+        sink = ExactWriter(spark, name, target, name, stateful=False)
         query = writer.foreachBatch(lambda frame, batch: landed.append(sink.land(frame, batch))).start()
     else:
         query = writer.toTable(f"lake.{target}")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from lakeward.errors import SpecError
 
@@ -40,4 +41,28 @@ def check(
         f"The transform of stream {stream} gives other columns than table {table} has",
         why="; ".join(parts),
         next=f"change the transform in conf/streams/{stream}.yaml, or the table: ALTER TABLE lake.{table} ...",
+    )
+
+
+def check_keys(stream: str, keys: Sequence[str], order_by: str | None, columns: Any) -> None:
+    """What an upsert goes by must be among the transform's columns, and comparable.
+
+    Args:
+        columns: of the transform, as a Spark schema.
+
+    Raises:
+        SpecError: names what is not, and what there is.
+    """
+    has = {field.name: field.dataType.simpleString() for field in columns.fields}
+    wanted = [*keys, *([order_by] if order_by else [])]
+    missing = [name for name in wanted if name not in has]
+    maps = [name for name in wanted if has.get(name, "").startswith("map")]
+    if not (missing or maps):
+        return
+    why = [f"not a column of the transform: {', '.join(missing)}"] if missing else []
+    why += [f"a map cannot be compared: {', '.join(maps)}"] if maps else []
+    raise SpecError(
+        f"The upsert of stream {stream} cannot tell its rows apart",
+        why="; ".join(why) + f"; columns: {', '.join(has)}",
+        next=f"correct keys: or order_by: in conf/streams/{stream}.yaml, then: lakeward deploy",
     )

@@ -78,6 +78,9 @@ def _windows(spec: StreamSpec, facts: SqlFacts | None) -> Iterator[Finding]:
     }
     for why in dict.fromkeys(streaming_sql.obstacles(facts, watermarks, spec.sink.mode)):
         yield Finding(("transform", "sql"), why)
+    if spec.sink.mode == "complete" and not facts.groups:
+        why = "mode complete writes the whole result of an aggregate at every batch, and the SQL groups nothing"
+        yield Finding(("sink", spec.sink.connector, "mode"), f"{why}; use mode: append", "complete")
     if not facts.groups or spec.sink.mode != "append":
         return
     if not any(source.watermark for source in spec.sources.values()):

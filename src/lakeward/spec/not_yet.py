@@ -16,7 +16,8 @@ from lakeward.spec.tables import Tables
 SOURCES = {"kinesis", "files", "iceberg", "delta", "socket", "rate", "format"}
 REFERENCES = {"iceberg", "delta", "jdbc"}
 SINKS = {"delta", "postgres", "files", "python", "console", "memory", "format"}
-MODES = {"complete", "upsert", "update"}
+MODES: dict[str, set[str]] = {"kafka": {"update"}}
+"""Sink -> modes."""
 TRIGGERS = {"available_now", "real_time", "continuous"}
 BACKENDS = {"standalone", "yarn", "kubernetes"}
 
@@ -43,12 +44,10 @@ def of_stream(spec: StreamSpec) -> Found:
     sink: Path_ = ("sink", spec.sink.connector)
     if spec.sink.connector in SINKS:
         yield sink, f"{spec.sink.connector} as a sink"
-    elif spec.sink.mode in MODES:
+    elif spec.sink.mode in MODES.get(spec.sink.connector, set()):
         yield (*sink, "mode"), f"mode {spec.sink.mode}"
     if spec.sink.iceberg and spec.sink.iceberg.commit == "native":
         yield (*sink, "commit"), "commit native"
-    if spec.sink.iceberg and spec.sink.iceberg.write is not None:
-        yield (*sink, "write"), f"write {spec.sink.iceberg.write}: rows of an append never change"
     if spec.schema_.evolution == "additive":
         yield ("schema", "evolution"), "additive schema evolution"
     if spec.trigger.kind in TRIGGERS:

@@ -33,13 +33,13 @@ class IcebergSink(SpecModel):
     properties: dict[str, str] = Field(default_factory=dict)
     """Table properties at creation, on top of Lakeward's own."""
     write: Literal["merge-on-read", "copy-on-write"] | None = None
-    """How rows change in the table: by delete files beside the data, or by rewriting the data."""
+    """With `upsert`: how rows change, by delete files beside the data (default), or by rewriting the data."""
     commit: Literal["exact", "native"] = "exact"
     """`exact`: the position commits with the data; `native`: Spark's own sink, for comparison only."""
 
     @model_validator(mode="after")
     def _upsert_needs_keys(self) -> Self:
-        check_upsert(self.mode, self.keys, order_by=self.order_by, delete_when=self.delete_when)
+        check_upsert(self.mode, self.keys, order_by=self.order_by, delete_when=self.delete_when, write=self.write)
         return self
 
 

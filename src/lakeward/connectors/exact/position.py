@@ -69,6 +69,7 @@ class Position(BaseModel):
         totals: records so far.
         attempt: the id of the write that published it, `<stream>/<seq>/<nonce>`; `import/...` or `reset/...` else.
         complete_through: event time (RFC 3339) up to which the table is final, where the stream knows one.
+        mode: how the stream's batches change the sink: append, upsert or complete.
         at: when it was published, by the writer's clock (RFC 3339); for people, nothing is decided by it.
     """
 
@@ -87,6 +88,7 @@ class Position(BaseModel):
     totals: Totals = Totals()
     attempt: str = ""
     complete_through: str | None = None
+    mode: str = "append"
     at: str = ""
 
     def to_json(self) -> str:

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors.iceberg import java
-from lakeward.runtime import CATALOG
-from lakeward.spec.sql import quote_table
+from lakeward.connectors.iceberg.change import Change
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -48,10 +47,10 @@ def new_attempt(stream: str, seq: int) -> str:
     return f"{stream}/{seq}/{secrets.token_hex(8)}"
 
 
-def write(rows: DataFrame, table: str, attempt: str) -> None:
-    """Append `rows` to `table` as a staged snapshot. Nothing is visible yet."""
+def write(rows: DataFrame, table: str, attempt: str, change: Change) -> int | None:
+    """Write `rows` to `table` as a staged snapshot nobody sees yet; how many that applies, if `change` knows."""
     with _staging(rows.sparkSession, attempt):
-        rows.writeTo(quote_table(table, CATALOG)).append()
+        return change.write(rows, table)
 
 
 def find(table: Any, attempt: str) -> Staged | WentToMain | None:

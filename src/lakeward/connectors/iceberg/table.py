@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from lakeward.errors import Refused
 from lakeward.runtime import CATALOG
 from lakeward.spec.partition import PartitionField
+from lakeward.spec.sinks import IcebergSink
 from lakeward.spec.sql import quote_table, quote_text
 
 if TYPE_CHECKING:
@@ -59,6 +60,14 @@ def create(
         + f"TBLPROPERTIES ({settings})"
     )
     return True
+
+
+def how_rows_change(sink: IcebergSink) -> dict[str, str]:
+    """Table properties where batches change rows: beside the data, as batches are small, unless the spec says it."""
+    if sink.mode != "upsert":
+        return {}
+    how = sink.write or "merge-on-read"
+    return {f"write.{operation}.mode": how for operation in ("delete", "update", "merge")}
 
 
 def _check(table: str, properties: Mapping[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""`ExactAppend`: lands the batches of one stream in one Iceberg table, each exactly once.
+"""`ExactWriter`: lands the batches of one stream in one Iceberg table, each exactly once.
 
 1. read the table and the running batch, and decide; 2. stage the rows; 3. publish them with the position. Whatever goes
 wrong after the decision leads back to step 1, which finds out what is true. See docs: "Landing exactly once".
@@ -10,7 +10,7 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from lakeward.connectors.exact.batch import Counted, RunningBatch
 from lakeward.connectors.exact.follow import AlreadyLanded, Halt, Land
 from lakeward.connectors.exact.position import Position, Totals
 from lakeward.connectors.iceberg import java, publish, stage
+from lakeward.connectors.iceberg.change import Append, Change
 from lakeward.connectors.iceberg.check import TableState, decide
 from lakeward.errors import Blocked, DependencyDown, Fenced, Transient
 from lakeward.telemetry import failpoints
@@ -68,7 +69,7 @@ class _Redo(Exception):
 
 
 @dataclass
-class ExactAppend:
+class ExactWriter:
     """Lands one stream in one table. Make a new one for every start of the query: it remembers what it published.
 
     Args:
@@ -80,7 +81,7 @@ class ExactAppend:
         canonical: source name -> canonical form of its offsets; default: JSON with sorted keys.
         topic_ids: topic -> id in the broker, asked at every batch; the caller decides how fresh it is.
         stateful: whether the query keeps state. None: not known, treated as stateful.
-        mode: `append` only so far; the check that other modes need is in place.
+        change: what a batch does to the table.
         patience_s: how long an outage of the catalog is waited out here before `DependencyDown` is raised; 0 where
             the caller waits itself and calls `land` again with the same batch.
         stopping: asked while waiting; True ends the wait.
@@ -95,7 +96,7 @@ class ExactAppend:
     canonical: Mapping[str, offsets.Canonical] = field(default_factory=dict)
     topic_ids: Callable[[], Mapping[str, str]] = dict
     stateful: bool | None = None
-    mode: str = "append"
+    change: Change = field(default_factory=Append)
     patience_s: float = 0.0
     stopping: Callable[[], bool] = lambda: False
     _ours: deque[str] = field(default_factory=lambda: deque(maxlen=4 * ATTEMPTS), init=False, repr=False)
@@ -274,6 +275,7 @@ class ExactAppend:
                 totals=before.plus(counts),
                 attempt=staged.attempt,
                 complete_through=complete_through or known,
+                mode=self.change.mode,
                 at=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             )
 
@@ -295,8 +297,9 @@ class ExactAppend:
     def _stage(self, rows: DataFrame, seq: int) -> tuple[stage.Staged, Any]:
         attempt = stage.new_attempt(self.stream, seq)
         self._ours.append(attempt)
+        applied: int | None = None
         try:
-            stage.write(rows, self.table, attempt)
+            applied = stage.write(rows, self.table, attempt, self.change)
         except Exception as error:
             trouble = java.trouble(error)
             if trouble in (java.Trouble.CONFLICT, java.Trouble.COMMIT_FAILED):
@@ -318,7 +321,7 @@ class ExactAppend:
                 "   takes the batch out; it then lands again",
                 reason="unstaged",
             )
-        return found, table
+        return found if applied is None else replace(found, rows=applied), table
 
     def _publish(
         self, table: Any, batch: int, state: TableState, staged: stage.Staged, build: publish.Build
@@ -328,7 +331,7 @@ class ExactAppend:
             if attempt:
                 _pause(attempt)
             try:
-                done = publish.publish(table, state, staged, build, head_must_be_parent=self.mode != "append")
+                done = publish.publish(table, state, staged, build, head_must_be_parent=self.change.depends)
                 return done.position
             except (publish.PositionMoved, publish.StagedGone, publish.HeadMoved) as moved:
                 raise _Redo(f"publishing: {type(moved).__name__}") from moved

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from lakeward.connectors.iceberg.writer import ExactAppend
+from lakeward.connectors.iceberg.change import Append, Change, Replace, Upsert
+from lakeward.connectors.iceberg.writer import ExactWriter
 from lakeward.connectors.kafka import broker
 from lakeward.connectors.kafka import sink as kafka_sink
 from lakeward.driver.landing.at_least_once import AtLeastOnce
@@ -14,6 +15,7 @@ from lakeward.driver.landing.iceberg import IcebergLanding
 from lakeward.driver.wanted import Wanted
 from lakeward.errors import SpecError
 from lakeward.runtime import Runtime
+from lakeward.spec.sinks import IcebergSink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,11 +41,9 @@ def choose(
     spec, stream = wanted.spec, wanted.stream
     sources = [str(name) for name in spec.sources]
     if (table := spec.sink.iceberg) is not None:
-        if table.mode != "append" or table.commit != "exact":
-            raise SpecError(
-                f"Stream {stream} cannot be run yet", why=f"iceberg mode {table.mode}, commit {table.commit}"
-            )
-        writer = ExactAppend(
+        if table.commit != "exact":
+            raise SpecError(f"Stream {stream} cannot be run yet", why=f"commit {table.commit} is not built")
+        writer = ExactWriter(
             session=own,
             stream=stream,
             table=str(table.table),
@@ -51,9 +51,17 @@ def choose(
             sources=sources,
             generation=wanted.generation,
             topic_ids=topic_ids,
+            change=_change(table),
         )
         return IcebergLanding(writer, table)
     if (topic := spec.sink.kafka) is not None:
         broker.bootstrap_of(topic.connection, runtime.kafka)
         return AtLeastOnce(own, stream, sources, held, lambda rows, _: kafka_sink.write(rows, topic, runtime.kafka))
     raise SpecError(f"Stream {stream} cannot be run yet", why=f"sink {spec.sink.connector} is not built")
+
+
+def _change(sink: IcebergSink) -> Change:
+    """What a batch does to the table."""
+    if sink.mode == "complete":
+        return Replace()
+    return Append() if sink.keys is None else Upsert(sink.keys, sink.order_by, sink.delete_when)

@@ -10,10 +10,10 @@ import structlog
 
 from lakeward.connectors.exact.batch import Counted, RunningBatch
 from lakeward.connectors.exact.follow import Halt
-from lakeward.connectors.exact.position import key
+from lakeward.connectors.exact.position import Position, key
 from lakeward.connectors.iceberg import java, table
 from lakeward.connectors.iceberg.check import check_table, decide
-from lakeward.connectors.iceberg.writer import ExactAppend
+from lakeward.connectors.iceberg.writer import ExactWriter
 from lakeward.driver import neighbours, schema
 from lakeward.driver.landing.base import Outcome, Standing
 from lakeward.driver.layout import Checkpoint
@@ -32,11 +32,17 @@ _log = structlog.get_logger(__name__)
 class IcebergLanding:
     """Lands by `writer`, in the session that starts the query."""
 
-    writer: ExactAppend
+    writer: ExactWriter
     sink: IcebergSink
     exact = True
-    output_mode = "append"
     _metadata: Any = None
+
+    @property
+    def output_mode(self) -> str:
+        """Of a query that keeps state, every changed row is what an upsert takes; else rows come once in any mode."""
+        if self.sink.mode == "upsert":
+            return "update" if self.writer.stateful else "append"
+        return self.sink.mode
 
     def look(self, topic_ids: Mapping[str, str]) -> Standing:
         """The position in the table's metadata; what would block the next batch is said now, not when it comes."""
@@ -47,8 +53,24 @@ class IcebergLanding:
         state = java.state_of(self._metadata, self.writer.stream, self.writer.table)
         self.writer.expect(state.raw)
         at = state.position
-        found = check_table(state) if at is None else decide(state, RunningBatch("", -1, at.end, at.end, topic_ids))
-        return Standing(at, found if isinstance(found, Halt) else None)
+        if at is None:
+            return Standing(None, check_table(state))
+        found = decide(state, RunningBatch("", -1, at.end, at.end, topic_ids))
+        return Standing(at, found if isinstance(found, Halt) else self._other_mode(at))
+
+    def _other_mode(self, at: Position) -> Halt | None:
+        """Rows that were appended have no key, and a checkpoint says nothing of how its rows were taken."""
+        stream, name = self.writer.stream, self.writer.table
+        if at.mode == self.sink.mode:
+            return None
+        return Halt(
+            "mode-changed",
+            f"Stream {stream} is to land in {name} by another mode than before",
+            f"up to seq {at.seq} it landed by {at.mode}, now the sink says {self.sink.mode}: "
+            "the rows that are there would not be what this mode makes of them",
+            f"say mode: {at.mode} again in conf/streams/{stream}.yaml, or name a new id and a new table; "
+            "then: lakeward deploy",
+        )
 
     def beside(
         self,
@@ -73,7 +95,8 @@ class IcebergLanding:
         self.writer.stateful = stateful
         own, stream, name = self.writer.session, self.writer.stream, self.writer.table
         fields = [str(each) for each in self.sink.partition_by]
-        if table.create(own, name, columns, fields, self.sink.properties):
+        schema.check_keys(stream, self.sink.keys or (), self.sink.order_by, columns)
+        if table.create(own, name, columns, fields, {**table.how_rows_change(self.sink), **self.sink.properties}):
             _log.info("table created", stream=stream, table=name, partition_by=fields)
             return
         there = own.table(quote_table(self.sink.table, CATALOG)).schema

@@ -1,4 +1,4 @@
-"""A stream on a real broker, landed by `ExactAppend`, run a few batches at a time."""
+"""A stream on a real broker, landed by `ExactWriter`, run a few batches at a time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from confluent_kafka import Producer
 
 from lakeward.connectors.exact.position import Position, key, parse
 from lakeward.connectors.iceberg import java, table
-from lakeward.connectors.iceberg.writer import ExactAppend, Landed
+from lakeward.connectors.iceberg.writer import ExactWriter, Landed
 from lakeward.errors import LakewardError
 
 if TYPE_CHECKING:
@@ -78,9 +78,9 @@ class Rig:
             "concat('k', partition % 2) kind",
         )
 
-    def sink(self, name: str) -> ExactAppend:
+    def sink(self, name: str) -> ExactWriter:
         """A fresh writer, as every start of a query has."""
-        return ExactAppend(
+        return ExactWriter(
             self.spark,
             self.stream,
             self.table,

@@ -17,7 +17,8 @@ import pytest
 from lakeward.connectors.exact.batch import RunningBatch
 from lakeward.connectors.exact.position import Position, key
 from lakeward.connectors.iceberg import publish
-from lakeward.connectors.iceberg.writer import ExactAppend, Landed
+from lakeward.connectors.iceberg.change import Append, Change, Upsert
+from lakeward.connectors.iceberg.writer import ExactWriter, Landed
 from lakeward.errors import DependencyDown, Fenced
 from lakeward.telemetry import failpoints
 
@@ -30,14 +31,14 @@ ROWS = 4
 
 
 @dataclass
-class Planned(ExactAppend):
+class Planned(ExactWriter):
     """A writer whose batch is planned by the test: two of them can hold the very same batch."""
 
     def running(self, batch_id: int) -> RunningBatch:
         return RunningBatch("q", batch_id, {"source": str(ROWS * batch_id)}, {"source": str(ROWS * (batch_id + 1))})
 
 
-def _land(session: SparkSession, table: str, batch: int, writer: ExactAppend | None = None) -> Landed:
+def _land(session: SparkSession, table: str, batch: int, writer: ExactWriter | None = None) -> Landed:
     rows = [("t", 0, value, str(value), "k") for value in range(ROWS * batch, ROWS * (batch + 1))]
     names = ["_kafka_topic", "_kafka_partition", "_kafka_offset", "value", "kind"]
     schema = "_kafka_topic STRING, _kafka_partition INT, _kafka_offset BIGINT, value STRING, kind STRING"
@@ -46,7 +47,8 @@ def _land(session: SparkSession, table: str, batch: int, writer: ExactAppend | N
 
 
 @pytest.mark.timeout(600)
-def test_two_writers_land_each_batch_once_while_the_table_is_maintained(rig: Any) -> None:
+@pytest.mark.parametrize("change", [Append(), Upsert(["_kafka_offset"])], ids=["append", "upsert"])
+def test_two_writers_land_each_batch_once_while_the_table_is_maintained(rig: Any, change: Change) -> None:
     """A driver and its zombie hold the same batches; sleeps fall between check, staging and publication."""
     seed = random.SystemRandom().randrange(10**6)
     print(f"seed {seed}")
@@ -61,7 +63,8 @@ def test_two_writers_land_each_batch_once_while_the_table_is_maintained(rig: Any
         for batch in range(SEQS):
             barrier.wait(120)
             try:
-                landed = _land(session, rig.table, batch)
+                writer = Planned(session, "flights", rig.table, "none", stateful=False, change=change)
+                landed = _land(session, rig.table, batch, writer)
                 outcomes["already" if landed.already else "landed"] += 1
             except Fenced:
                 outcomes["fenced"] += 1
@@ -143,22 +146,23 @@ def test_a_position_is_written_only_over_the_one_that_was_read(rig: Any) -> None
     assert [each.seq for each in [_land(rig.spark.newSession(), rig.table, 0)]] == [2]
 
 
-def test_a_mode_that_depends_on_what_it_read_redoes_the_batch_when_the_head_moved(rig: Any) -> None:
+@pytest.mark.parametrize("meanwhile", ["a compaction", "the same key"])
+def test_a_change_that_depends_on_what_it_read_is_done_again_when_the_head_moved(rig: Any, meanwhile: str) -> None:
     """Its operation does not tell: an insert-only MERGE is an append, and would double a key."""
     _land(rig.spark, rig.table, 0)
-    moves = [1]
-
-    def compact() -> None:
-        if moves:
-            moves.pop()
-            rig.call("rewrite_data_files", options="map('rewrite-all','true')")
-
     staged: list[int] = []
-    writer = Planned(rig.spark.newSession(), "flights", rig.table, "none", stateful=False, mode="upsert")
+    writer = Planned(
+        rig.spark.newSession(), "flights", rig.table, "none", stateful=False, change=Upsert(["_kafka_offset"])
+    )
 
     def after_stage() -> None:
         staged.append(1)
-        compact()
+        if len(staged) > 1:
+            return
+        if meanwhile == "a compaction":
+            rig.call("rewrite_data_files", options="map('rewrite-all','true')")
+        else:
+            rig.spark.sql(f"INSERT INTO lake.{rig.table} VALUES ('t', 0, {ROWS}, '{ROWS}', 'foreign')")
 
     with failpoints.on("after-stage", after_stage):
         _land(writer.session, rig.table, 1, writer)

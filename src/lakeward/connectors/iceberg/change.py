@@ -1,0 +1,146 @@
+"""What a batch does to a table: add its rows, replace all rows, or insert, update and delete by key.
+
+Each is one Spark write, staged by `stage`. What depends on the rows that are there already is published only on the
+very head it was written against (`depends`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from lakeward.errors import SpecError
+from lakeward.runtime import CATALOG
+from lakeward.spec.sql import quote, quote_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_BATCH, _RANK, _DELETE = "_lw_batch", "_lw_rank", "_lw_delete"
+_LATER = ("_kafka_offset", "_kinesis_sequence")
+"""Where a key's records come in order (one partition, one shard), these say which came later."""
+
+
+class Change(Protocol):
+    """One way to write a batch."""
+
+    @property
+    def mode(self) -> str:
+        """The sink's word for it."""
+        ...
+
+    @property
+    def depends(self) -> bool:
+        """Whether what is written follows from what is in the table."""
+        ...
+
+    def write(self, rows: DataFrame, table: str) -> int | None:
+        """Write `rows` into `namespace.table`; how many rows that applies, None: the snapshot's own count says it."""
+        ...
+
+
+@dataclass(frozen=True)
+class Append:
+    """Add the rows."""
+
+    mode = "append"
+    depends = False
+
+    def write(self, rows: DataFrame, table: str) -> None:
+        """One append."""
+        rows.writeTo(quote_table(table, CATALOG)).append()
+
+
+@dataclass(frozen=True)
+class Replace:
+    """Replace all rows."""
+
+    mode = "complete"
+    depends = True
+
+    def write(self, rows: DataFrame, table: str) -> None:
+        """One overwrite of everything."""
+        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+
+        rows.writeTo(quote_table(table, CATALOG)).overwrite(F.lit(True))
+
+
+@dataclass(frozen=True)
+class Upsert:
+    """Insert, update and delete by key, the newest row of a key winning.
+
+    Args:
+        keys: the columns that identify a row; null is a value like any other.
+        order_by: says which of two rows of a key is newer, null the oldest. Without it the later record wins.
+        delete_when: rows for which this holds delete their key. What is deleted is forgotten: an older row of the key
+            that comes in a later batch is inserted again.
+    """
+
+    keys: Sequence[str]
+    order_by: str | None = None
+    delete_when: str | None = None
+    mode = "upsert"
+    depends = True
+
+    def write(self, rows: DataFrame, table: str) -> int:
+        """One MERGE of the newest row of each key."""
+        kept = self.newest(rows).persist()  # MERGE reads its source more than once, and must read the same
+        try:
+            count = kept.count()
+            if count == 0:
+                Append().write(kept, table)  # a MERGE of nothing makes no snapshot, and the batch needs one
+                return 0
+            kept.createOrReplaceTempView(_BATCH)
+            kept.sparkSession.sql(self.merge(table, kept.columns)).collect()
+            return count
+        finally:
+            kept.unpersist()
+
+    def newest(self, rows: DataFrame) -> DataFrame:
+        """One row a key.
+
+        Raises:
+            SpecError: a key has several, and nothing says which is newer.
+        """
+        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+        from pyspark.sql.window import Window
+
+        keys = [F.col(quote(name)) for name in self.keys]
+        first = [self.order_by] if self.order_by else []
+        order = [*first, *(name for name in _LATER if name in rows.columns)]
+        if order:
+            ranked = Window.partitionBy(*keys).orderBy(*(F.col(quote(name)).desc_nulls_last() for name in order))
+            return rows.withColumn(_RANK, F.row_number().over(ranked)).where(F.col(_RANK) == 1).drop(_RANK)
+        twice = rows.groupBy(*keys).count().where(F.col("count") > 1).first()
+        if twice is not None:
+            key = ", ".join(f"{name}={twice[name]}" for name in self.keys)
+            raise SpecError(
+                "A batch has several rows of one key, and nothing says which of them is newer",
+                why=f"{key} is there {twice['count']} times",
+                next="name the column that says it (order_by:) under the sink, or let the transform keep _kafka_offset",
+            )
+        return rows
+
+    def merge(self, table: str, columns: Sequence[str]) -> str:
+        """The MERGE of `columns`, the batch's rows being a view."""
+        same = " AND ".join(f"t.{quote(name)} <=> s.{quote(name)}" for name in self.keys)
+        newer = ""
+        if self.order_by:
+            column = quote(self.order_by)
+            newer = f" AND (t.{column} IS NULL OR s.{column} >= t.{column})"
+        deleted = f"s.{quote(_DELETE)}" if self.delete_when else ""
+        source = _BATCH
+        if deleted:  # the user's own expression, parsed as one when the spec was read
+            source = f"(SELECT *, ({self.delete_when}) <=> true AS {quote(_DELETE)} FROM {_BATCH})"  # noqa: S608  # see above
+        update = ", ".join(f"t.{quote(name)} = s.{quote(name)}" for name in columns)
+        names = ", ".join(quote(name) for name in columns)
+        values = ", ".join(f"s.{quote(name)}" for name in columns)
+        fresh = f" AND NOT {deleted}" if deleted else ""
+        clauses = [
+            f"MERGE INTO {quote_table(table, CATALOG)} t USING {source} s ON {same}",
+            *([f"WHEN MATCHED AND {deleted}{newer} THEN DELETE"] if deleted else []),
+            f"WHEN MATCHED{newer} THEN UPDATE SET {update}",
+            f"WHEN NOT MATCHED{fresh} THEN INSERT ({names}) VALUES ({values})",  # noqa: S608  # every name is quoted
+        ]
+        return "\n".join(clauses)
