@@ -38,8 +38,9 @@ def main(launch: Launch) -> int:
             begin_batches(connection, launch)
         if mode == "killed":
             os.kill(os.getpid(), signal.SIGKILL)
-        (launch.folder / "driver.log").write_text('{"event": "batch begins", "level": "info"}\n')
-        print("java.lang.IllegalStateException: cannot decode record 17")
+        # As JSON has it: a value with a NUL and half of a surrogate pair, which the registry cannot hold.
+        (launch.folder / "driver.log").write_text('{"event": "batch begins", "value": "a\\u0000\\ud800b"}\n')
+        print("java.lang.IllegalStateException: cannot decode record 17: a\x00b")
         return 1
     (launch.folder / "environment.json").write_text(json.dumps(dict(os.environ)))
     with connect(url, launch.runtime.pgpass) as connection:

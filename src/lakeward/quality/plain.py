@@ -8,6 +8,8 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
+from lakeward.registry.storable import storable
+
 LONGEST = 200  # characters of one value
 MOST = 20  # items of one list
 
@@ -19,7 +21,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if isinstance(value, str):
-        clean = value.replace("\x00", "\\u0000")  # PostgreSQL's JSONB takes no NUL
+        clean: str = storable(value)
         return clean if len(clean) <= LONGEST else clean[: LONGEST - 1] + "…"
     if isinstance(value, datetime | date):
         return value.isoformat()

@@ -5,15 +5,18 @@ The password is libpq's business (`PGPASSFILE` or the URL of a private file); no
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, make_url
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, OperationalError
 
 from lakeward.errors import DependencyDown, SpecError
+from lakeward.registry.storable import storable
 
 CONNECT_TIMEOUT_S = 5
 STATEMENT_TIMEOUT_MS = 30_000
@@ -41,7 +44,27 @@ def engine(url: str, pgpass: Path | None = None) -> Engine:
     }
     if pgpass is not None and pgpass.exists():  # else libpq looks at PGPASSFILE by itself
         arguments["passfile"] = str(pgpass)
-    return create_engine(_parsed(url), pool_size=2, max_overflow=4, pool_pre_ping=True, connect_args=arguments)
+    made = create_engine(
+        _parsed(url),
+        pool_size=2,
+        max_overflow=4,
+        pool_pre_ping=True,
+        connect_args=arguments,
+        json_serializer=_json,
+    )
+    event.listen(made, "before_cursor_execute", _with_storable_texts, retval=True)
+    return made
+
+
+def _json(value: Any) -> str:
+    return json.dumps(storable(value))
+
+
+def _with_storable_texts(
+    connection: Connection, cursor: Any, statement: str, parameters: Any, context: Any, executemany: bool
+) -> tuple[str, Any]:
+    """Here, and not where a text arises: one that is forgotten would end supervision of all streams."""
+    return statement, storable(parameters)
 
 
 @contextmanager

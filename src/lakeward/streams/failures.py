@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lakeward.errors import Blocked, DependencyDown, Fenced, Terminal, Transient
+from lakeward.registry.storable import storable
 
 EXIT_STOPPED = 0
 EXIT_CONFIG = 2
@@ -166,7 +167,7 @@ _VARIES = re.compile(r"0x[0-9a-f]+|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}
 
 def signature(text: str) -> str:
     """What stays the same when the same error happens again: its first line without numbers, ids and addresses."""
-    lines = text.strip().splitlines()
+    lines = storable(text).strip().splitlines()  # as the registry has it, which it is compared with
     return _VARIES.sub("#", lines[0])[:200] if lines else ""
 
 

@@ -114,6 +114,20 @@ def test_a_neighbour_that_ends_the_process_does_not_make_the_count_begin_anew(
         assert restarts.newest(connection)[driver, wanted.stream].attempt == 3
 
 
+def test_a_value_the_registry_cannot_hold_is_spelled_out_and_counts_like_any_other(
+    driver: str, wanted: Wanted, connect: Any
+) -> None:
+    value = "[CAST_INVALID_INPUT] The value 'a\x00b\ud800' cannot be cast"
+    error = Failure(RuntimeError(value), batch_id=5, offsets={"source": {"start": "1", "end": "2"}})
+    for _ in range(3):  # each in a process of its own: the count comes from the registry
+        Failures(driver, connect, chance=lambda: 0.5, log=lambda stream: [value]).handle(wanted, error, NOW)
+    with connect() as connection:
+        blocked = streams.get(connection, wanted.stream).blocked
+    assert blocked["reason"] == "poison"
+    assert blocked["error"] == "[CAST_INVALID_INPUT] The value 'a\\u0000b\\ud800' cannot be cast"
+    assert blocked["log"] == [blocked["error"]]
+
+
 def test_a_failure_of_long_ago_makes_no_pause_longer(driver: str, wanted: Wanted, connect: Any) -> None:
     down = Failure(DependencyDown("Kafka does not answer"))
     for now in (datetime.now(UTC), datetime.now(UTC) + timedelta(hours=1)):

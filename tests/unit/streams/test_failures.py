@@ -101,3 +101,7 @@ def test_the_same_error_has_the_same_signature_whatever_its_numbers() -> None:
     assert one == two
     assert signature("java.lang.OutOfMemoryError: Java heap space") != one
     assert signature("") == ""
+
+
+def test_the_signature_is_that_of_the_text_the_registry_gives_back() -> None:
+    assert signature("cannot cast 'a\x00b\ud800'") == signature("cannot cast 'a\\u0000b\\ud800'")

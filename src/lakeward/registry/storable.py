@@ -1,0 +1,24 @@
+"""What PostgreSQL cannot hold: a NUL, in text and JSONB alike, and half of a surrogate pair. Pure.
+
+Texts of the registry quote records, logs and other people's errors, which may hold either.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+_NOT_STORABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+def storable(value: Any) -> Any:
+    """The value with such characters spelled out (`\\u0000`): in a text, or anywhere in mappings and lists of them."""
+    if isinstance(value, str):
+        return _NOT_STORABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", value)
+    if isinstance(value, dict):
+        return {storable(key): storable(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [storable(item) for item in value]
+    if isinstance(value, tuple):
+        return tuple(storable(item) for item in value)
+    return value
