@@ -7,8 +7,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
+from typing import Any
 
 import structlog
+from pydantic import ValidationError
 from sqlalchemy import Connection, func, select
 
 from lakeward.backends.base import Backend, Job, Known, Life
@@ -97,12 +99,24 @@ class Facts:
     def limits(self, stream: str) -> Limits:
         """The limits of the generation a stream runs."""
         generation = self.generations.get(stream)
-        return Limits() if generation is None else Limits.model_validate(generation.spec.get("limits") or {})
+        return Limits() if generation is None else _limits(generation.spec.get("limits") or {})
 
     def failure(self, stream: Stream) -> Restart | None:
         """The newest failure of a stream or of its whole driver."""
         found = [self.failures.get((stream.driver, stream.id)), self.failures.get((stream.driver, None))]
         return max((item for item in found if item is not None), key=lambda item: item.at, default=None)
+
+
+def _limits(said: Any) -> Limits:
+    """What this version understands of a stream's limits; a newer one may have deployed it.
+
+    All streams are looked after in one pass: what one of them says must not end it.
+    """
+    try:
+        return Limits.model_validate(said)
+    except ValidationError as error:
+        unread = {each["loc"][0] for each in error.errors() if each["loc"]}
+        return Limits.model_validate({key: said[key] for key in said.keys() - unread} if unread else {})
 
 
 def read(connection: Connection, *, whole: bool = True, before: Facts | None = None) -> Facts:

@@ -4,14 +4,16 @@ import os
 import signal
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import text, update
 
 from lakeward.backends.base import Life
+from lakeward.control import look
 from lakeward.control.calm import Calm
 from lakeward.control.reconcile import reconcile_once
 from lakeward.errors import DependencyDown
 from lakeward.registry import drivers, events, leases, restarts, streams
 from lakeward.registry.schema import generations
+from lakeward.spec.stream import Limits
 from lakeward.streams.health import State
 
 
@@ -202,6 +204,27 @@ def test_stopping_ends_the_driver_and_starting_brings_it_back(once, deployed, co
     with connected() as connection:
         streams.set_desired(connection, ["flights"], "running")
     assert once().launched == ["nyc"]
+
+
+@pytest.mark.parametrize(
+    ("said", "understood"),
+    [
+        ({"stall": "7m", "lag_records": 5, "of_a_newer_version": {"x": 1}}, Limits(stall="7m", lag_records=5)),
+        ({"stall": "7m", "freshness": {"p99": "1m"}}, Limits(stall="7m")),
+        ("generous", Limits()),
+    ],
+)
+def test_limits_of_a_newer_version_are_read_as_far_as_they_are_understood_and_end_no_pass(
+    once, deployed, connected, said, understood
+):
+    deployed("flights", "alerts", desired="stopped")
+    with connected() as connection:
+        spec = {"id": "flights", "owner": "ops", "limits": said}
+        connection.execute(update(generations).where(generations.c.stream == "flights").values(spec=spec))
+        assert look.read(connection).limits("flights") == understood
+    assert {name: each.state for name, each in once().states.items()} == dict.fromkeys(
+        ("flights", "alerts"), State.STOPPED
+    )
 
 
 def test_two_passes_at_once_are_one(once, deployed, connected):
