@@ -33,7 +33,9 @@ class Calm:
         Args:
             server_up_s: for how long its server has been up: a restart nobody noticed counts as an outage too.
         """
-        left = max(self._ttl_s - server_up_s, self._left())
+        # A server younger than nothing: its clock was set back, which says nothing about a restart.
+        restarted = self._ttl_s - server_up_s if server_up_s >= 0 else 0.0
+        left = max(restarted, self._left())
         if left <= 0:
             self._file.unlink(missing_ok=True)
             return None
@@ -44,8 +46,12 @@ class Calm:
             text = self._file.read_text()
         except FileNotFoundError:
             return 0.0
+        now = time.time()
         try:
-            return self._ttl_s - (time.time() - float(text))
+            since = float(text)
         except ValueError:
-            self._file.write_text(str(time.time()))  # the first answer after an outage: the clock starts
-            return self._ttl_s
+            since = now + 1  # the first answer after an outage
+        if since > now:  # or somebody has set the clock back since: the wait begins anew, and is no longer for it
+            self._file.write_text(str(now))
+            since = now
+        return self._ttl_s - (now - since)
