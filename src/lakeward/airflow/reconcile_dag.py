@@ -49,12 +49,15 @@ recovers gets a green one. People get one message for each incident, changed whi
 connection `lakeward_notify`; without it the messages stand in this log). Dags may wait for the assets
 `lakeward://stream/<id>/state`, `commits`, `hour` and `day`.
 
+A few times a day, after all that, it removes what is past its **keep time** (`keep` in `conf/lakeward.yaml`).
+
 ### When it is red
 The registry could not be reached, or the pass itself failed. **Streams go on landing meanwhile**: nothing is stopped
 because this Dag is red. Look at `lakeward stack status`.
 
 ### What you may do
-* Pause it: nothing is launched or restarted by itself any more; `lakeward streams start` and `stop` still work.
+* Pause it: nothing is launched or restarted by itself any more, and nothing is removed when its keep time is over;
+  `lakeward streams start` and `stop` still work.
 * Trigger it: the same look, now. It is safe at any time.
 """
 
@@ -87,6 +90,7 @@ def build(every: timedelta = EVERY) -> DAG:
             addresses = runtime()
             look_and_act(addresses, tell=tell_people)
             tell_dags(addresses, outlet_events)
+            tidy(addresses)
 
         reconcile()
     return dag
@@ -110,6 +114,15 @@ def tell_dags(runtime: Runtime, outlet_events: Any) -> None:
     announced = assets.announce(registry_of(runtime), outlet_events)
     if announced:
         log.info(f"Announced {len(announced)} events of streams", assets=announced[:20])
+
+
+def tidy(runtime: Runtime) -> None:
+    """Remove what is past its keep time, a few times a day. Here, because this is the Dag nobody does without."""
+    from lakeward.airflow.upkeep import tidy_if_due
+
+    removed = tidy_if_due(runtime)
+    if removed:
+        log.info("Removed what is past its keep time", **removed)
 
 
 def look_and_act(

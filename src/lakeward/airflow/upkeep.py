@@ -25,11 +25,18 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 EVERY_S = 24 * 3600.0
-TIMEOUT_S = 240.0
+TIMEOUT_S = 60.0
+"""Supervision waits meanwhile. What was removed by then stays removed."""
 TABLES = (
     "asset_event", "callback", "dag_run", "deadline", "import_error", "job", "log", "partitioned_asset_key_log",
     "revoked_token", "task_instance", "task_instance_history", "task_reschedule", "task_state_store", "xcom",
 )  # fmt: skip
+LOGS = (
+    ("logs/tasks", "dag_id=*/run_id=*"),
+    ("logs/tasks/executor_callbacks", "*/*"),  # <dag>/<run>: what failures and missed deadlines called
+    ("airflow/logs/dag_processor", "????-??-??"),  # a day of parsing Dag files; not the link `latest`
+)
+"""Below the home: where Airflow makes folders of logs, and which of them go as one."""
 _HIDDEN = ("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", "AIRFLOW__CORE__SQL_ALCHEMY_CONN")
 """What a task's own environment says instead of the database: that there is none."""
 
@@ -46,9 +53,12 @@ def tidy_if_due(runtime: Runtime) -> dict[str, int]:
     connect = registry_of(runtime)
     place = home()
     if embedded(place) and upkeep.due(connect, "airflow", EVERY_S):
-        removed["task_logs"] = task_logs(place.logs / "tasks", keep.runs.timedelta)
-        if clean(place, keep):
-            upkeep.told(connect, "airflow", f"Removed runs older than {keep.runs} and their logs", {})
+        removed["airflow_logs"] = logs(place, keep.runs.timedelta)
+        # A run has a log: where none is past its time, Airflow need not be started to look for runs. And it is told
+        # either way: another attempt in a minute would fail like this one, and keep supervision from its work.
+        whole = not removed["airflow_logs"] or clean(place, keep)
+        text = f"Removed runs older than {keep.runs} and their logs"
+        upkeep.told(connect, "airflow", text if whole else f"{text}; some are left for the next day", {})
     return {name: number for name, number in removed.items() if number}
 
 
@@ -81,12 +91,13 @@ def clean(home: Home, keep: Keep) -> bool:
     return done.returncode == 0
 
 
-def task_logs(folder: Path, keep: timedelta) -> int:
-    """Remove the logs of runs that were last written to longer ago than that; returns how many runs."""
+def logs(home: Home, keep: timedelta) -> int:
+    """Remove the folders of Airflow's logs that were last written to longer ago than that; returns how many."""
     oldest = time.time() - keep.total_seconds()
     removed = 0
-    for run in folder.glob("dag_id=*/run_id=*"):
-        if max((item.stat().st_mtime for item in (run, *run.rglob("*"))), default=0.0) < oldest:
-            shutil.rmtree(run, ignore_errors=True)
-            removed += 1
+    for place, pattern in LOGS:
+        for folder in (home.root / place).glob(pattern):
+            if max(item.lstat().st_mtime for item in (folder, *folder.rglob("*"))) < oldest:
+                shutil.rmtree(folder, ignore_errors=True)
+                removed += 1
     return removed

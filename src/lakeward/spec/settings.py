@@ -78,7 +78,7 @@ class Keep(SpecModel):
     launches: Span = Duration("14d")
     """Folders of drivers that ended: logs, event log, thread dumps. The newest of each driver stays."""
     runs: Span = Duration("14d")
-    """Runs of Dags and their logs, in the embedded Airflow."""
+    """Runs of Dags and Airflow's logs, in the embedded Airflow."""
 
     @field_validator("*")
     @classmethod

@@ -1,0 +1,76 @@
+"""The task of `streams_reconcile` as Airflow calls it, with a real registry."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk.execution_time.context import OutletEventAccessors
+from sqlalchemy import text
+
+from lakeward.airflow import reconcile_dag
+from lakeward.registry import engine, events
+from lakeward.runtime import Home, Lake, Runtime
+from lakeward.stack import ports
+
+
+@pytest.fixture
+def reconcile(own_registry_url: str, postgres: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable:
+    """The task's function; its addresses are those of an Airflow with the usual connections."""
+    home = Home(tmp_path / "home")
+    url = tmp_path / "registry.url"
+    url.write_text(own_registry_url)
+    addresses = Runtime(
+        registry_url_file=url, pgpass=postgres.pgpass, lake=Lake(warehouse=str(tmp_path)),
+        checkpoints=str(tmp_path), drivers=home.drivers, jars=tmp_path,
+    )  # fmt: skip
+    home.runtime_file.parent.mkdir(parents=True)
+    home.runtime_file.write_text(addresses.model_dump_json())
+    monkeypatch.setenv("LAKEWARD_PROJECT", str(tmp_path / "project"))
+    monkeypatch.setenv("LAKEWARD_HOME", str(home.root))
+    for name in ("registry", "kafka", "notify"):
+        monkeypatch.setenv(f"AIRFLOW_CONN_LAKEWARD_{name.upper()}", '{"conn_type": "generic"}')
+    task = reconcile_dag.build().get_task("reconcile")
+    return lambda: task.python_callable(outlet_events=OutletEventAccessors())
+
+
+def test_what_is_past_its_keep_time_goes_with_a_pass(reconcile: Callable, own_registry_url: str, postgres: Any) -> None:
+    with engine.connect(own_registry_url, postgres.pgpass) as connection:
+        events.record(connection, "driver", "nyc", "launched", "of last year")
+        connection.execute(text("UPDATE events SET at = now() - interval '365 days'"))
+        events.record(connection, "driver", "nyc", "launched", "of today")
+    reconcile()
+    with engine.connect(own_registry_url, postgres.pgpass) as connection:
+        assert [each["text"] for each in events.newest(connection, "driver", "nyc")] == ["of today"]
+        assert [each["kind"] for each in events.newest(connection, "stack", "registry")] == ["purged"]
+
+
+@pytest.mark.parametrize(
+    ("days", "told"),
+    [
+        (300, "Removed runs older than 14d and their logs; some are left for the next day"),
+        (1, "Removed runs older than 14d and their logs"),  # no run is past its time: Airflow is not even started
+    ],
+)
+def test_a_cleaning_of_airflow_that_fails_is_not_tried_again_with_the_next_pass(
+    reconcile: Callable, own_registry_url: str, postgres: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    days: float, told: str,
+) -> None:  # fmt: skip
+    own = tmp_path / "home" / "airflow"
+    own.mkdir()
+    (own / "airflow.cfg").write_text(
+        f"[database]\nsql_alchemy_conn = postgresql+psycopg2://nobody@127.0.0.1:{ports.any_free()}/airflow\n"
+    )
+    monkeypatch.setenv("AIRFLOW_HOME", str(own))
+    run = tmp_path / "home" / "logs" / "tasks" / "dag_id=streams_reconcile" / "run_id=1"
+    run.mkdir(parents=True)
+    os.utime(run, (time.time() - days * 86_400,) * 2)
+    for _ in range(2):
+        reconcile()
+        with engine.connect(own_registry_url, postgres.pgpass) as connection:
+            assert [each["text"] for each in events.newest(connection, "stack", "airflow")] == [told]
+    assert run.exists() == (days < 14)
