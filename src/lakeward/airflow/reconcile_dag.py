@@ -47,7 +47,7 @@ Every minute, and at once when the watcher saw something, it compares what is **
 A stream that gets into trouble gets a **red run** of its own Dag `stream__<id>` with all there is to know; one that
 recovers gets a green one. People get one message for each incident, changed while it lasts, and its end (Airflow
 connection `lakeward_notify`; without it the messages stand in this log). Dags may wait for the assets
-`lakeward://stream/<id>/state`, `commits`, `hour` and `day`.
+`lakeward://stream/<id>/state`, `commits`, and where there is a watermark `hour` and `day`.
 
 A few times a day, after all that, it removes what is past its **keep time** (`keep` in `conf/lakeward.yaml`).
 
