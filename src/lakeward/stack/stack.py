@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from lakeward import jars
 from lakeward.errors import Unhealthy
 from lakeward.runtime import Home, Project
-from lakeward.stack import airflow_config, down, groups, ports, requirements, status, up
+from lakeward.stack import airflow_config, claims, down, groups, ports, requirements, status, up
 from lakeward.stack.site import DATABASES, REGISTRY_ROLE, Site
 from lakeward.stack.state import WANTED_PORTS, StackState, exclusive
 from lakeward.stack.supervisor import Supervisor
@@ -49,7 +49,9 @@ class Stack:
         if not self.home.root.exists():
             return {}
         with exclusive(self.home):
-            return down.down(self.home, stop_drivers, say)
+            took = down.down(self.home, stop_drivers, say)
+            claims.claim(self.home.root, lambda claimed: {})
+            return took
 
     def status(self) -> list[status.PartStatus]:
         """Every part, running or not."""
@@ -70,13 +72,17 @@ class Stack:
         return {group for group in state.parts if group in groups.GROUPS} if state.running else set()
 
     def _ports(self, state: StackState) -> dict[str, int]:
-        """The remembered ports; for a stack that does not run, those somebody else took meanwhile are replaced."""
+        """The remembered ports; for a stack that does not run, those somebody else took or claims are replaced."""
         if state.running:
             return {**WANTED_PORTS, **state.ports}
-        chosen: dict[str, int] = {}
-        for name, wanted in {**WANTED_PORTS, **state.ports}.items():
-            chosen[name] = ports.choose(wanted, chosen.values())
-        return chosen
+
+        def choose(claimed: Collection[int]) -> dict[str, int]:
+            chosen: dict[str, int] = {}
+            for name, wanted in {**WANTED_PORTS, **state.ports}.items():
+                chosen[name] = ports.choose(wanted, {*chosen.values(), *claimed})
+            return chosen
+
+        return claims.claim(self.home.root, choose)
 
 
 def describe(site: Site, asked: Iterable[str], timings: dict[str, float]) -> dict[str, Any]:
