@@ -43,6 +43,7 @@ class ApiServer(AirflowPart):
     """The API and the pages."""
 
     name = "airflow-api-server"
+    listens = "airflow"
     arguments = ("api-server",)
     health = ("metadatabase", "")
     # It holds no state, and after an outage of its database it sometimes hangs when its work is done.

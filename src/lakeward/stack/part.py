@@ -16,10 +16,12 @@ class Part(ABC):
     Attributes:
         name: unique, as `stack status` shows it.
         group: the word of `--only` it belongs to.
+        listens: the name of the port it serves, None if it serves none.
     """
 
     name: str
     group: str
+    listens: str | None = None
     patience_s: float = 600  # how long a start may take on a slow machine
 
     def __init__(self, site: Site) -> None:

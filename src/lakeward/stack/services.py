@@ -16,7 +16,7 @@ from lakeward.stack.site import CATALOG_ROLE, DATABASES, REGISTRY_ROLE
 class PostgresPart(Part):
     """PostgreSQL: the databases airflow, catalog and lakeward."""
 
-    name = group = "postgres"
+    name = group = listens = "postgres"
 
     @property
     def server(self) -> postgres.Postgres:
@@ -45,7 +45,7 @@ class PostgresPart(Part):
 class KafkaPart(Part):
     """Kafka: one KRaft node."""
 
-    name = group = "kafka"
+    name = group = listens = "kafka"
 
     @property
     def broker(self) -> kafka.Kafka:
@@ -65,7 +65,7 @@ class KafkaPart(Part):
 class ConnectPart(Part):
     """The warm Spark that finite work runs on, reached over Spark Connect with a token."""
 
-    name = group = "connect"
+    name = group = listens = "connect"
     heap = "1g"
 
     def prepare(self) -> None:

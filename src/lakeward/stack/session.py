@@ -12,6 +12,8 @@ import psutil
 from lakeward.stack.state import Process
 
 GRACE_S = 5.0
+_LOOPBACK = ("127.0.0.1", "0.0.0.0", "::ffff:127.0.0.1", "::")  # noqa: S104 - compared with, not bound
+"""The addresses at which a listener answers on 127.0.0.1."""
 
 
 def members(leader: Process) -> list[psutil.Process]:
@@ -31,6 +33,19 @@ def members(leader: Process) -> list[psutil.Process]:
             ):
                 found.append(process)
     return found
+
+
+def stranger(port: int, leader: Process) -> psutil.Process | None:
+    """Who listens on a loopback port and is not of the session; None for nobody, or where the system does not say."""
+    pids = set()
+    with suppress(psutil.Error, OSError):  # macOS tells only root
+        for link in psutil.net_connections(kind="tcp"):
+            here = link.laddr and link.laddr.port == port and link.laddr.ip in _LOOPBACK
+            if here and link.status == psutil.CONN_LISTEN and link.pid:
+                pids.add(link.pid)
+        if pids and leader.pid not in {os.getsid(pid) for pid in pids}:
+            return psutil.Process(min(pids))
+    return None
 
 
 def tree(root: psutil.Process, session: int | None = None) -> list[psutil.Process]:

@@ -161,8 +161,9 @@ class Up:
             part.prepare()
             since = datetime.now(UTC)
             self.supervisor.launch(part.name)
+        assert self.state.supervisor is not None
         try:
-            waiting.wait(part, self.supervisor, since, self._cancelled)
+            waiting.wait(part, self.supervisor, since, self._cancelled, self.state.supervisor)
         except LakewardError:
             self._cancelled.set()
             raise

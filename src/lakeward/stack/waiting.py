@@ -7,18 +7,24 @@ import time
 from datetime import datetime
 
 from lakeward.errors import LakewardError, Unhealthy
+from lakeward.stack import ports, session
 from lakeward.stack.part import Part
+from lakeward.stack.state import Process
 from lakeward.stack.supervisor import Supervisor, tail
 
 TRIES = 3  # a part that died this often while starting will not make it
 POLL_S = 0.5
 
 
-def wait(part: Part, supervisor: Supervisor, since: datetime, cancelled: threading.Event) -> None:
+def wait(part: Part, supervisor: Supervisor, since: datetime, cancelled: threading.Event, leader: Process) -> None:
     """Return when `part` is healthy by a sign newer than `since`.
 
+    Args:
+        leader: the supervisor's process, whose session the part is of.
+
     Raises:
-        Unhealthy: it died again and again, or was not well in time; with its log and last lines.
+        Unhealthy: it died again and again, or was not well in time; with its log and last lines. Or another process
+            answers in its place.
         LakewardError: somebody cancelled the wait.
     """
     deadline = time.monotonic() + part.patience_s
@@ -34,6 +40,15 @@ def wait(part: Part, supervisor: Supervisor, since: datetime, cancelled: threadi
         if time.monotonic() > deadline:
             raise failure(part, f"it was not well within {part.patience_s:.0f} s")
         cancelled.wait(POLL_S)
+    if part.listens is not None:
+        port = part.site.ports[part.listens]
+        other = session.stranger(port, leader)
+        if other is not None:
+            raise Unhealthy(
+                f"Another process answers in the place of {part.name}",
+                why=f"process {other.pid} has taken {ports.HOST}:{port} meanwhile",
+                next="lakeward stack down, then lakeward stack up   chooses another port",
+            )
 
 
 def failure(part: Part, why: str) -> Unhealthy:
