@@ -49,7 +49,7 @@ recovers gets a green one. People get one message for each incident, changed whi
 connection `lakeward_notify`; without it the messages stand in this log). Dags may wait for the assets
 `lakeward://stream/<id>/state`, `commits`, and where there is a watermark `hour` and `day`.
 
-A few times a day, after all that, it removes what is past its **keep time** (`keep` in `conf/lakeward.yaml`).
+A few times a day, beside all that, it removes what is past its **keep time** (`keep` in `conf/lakeward.yaml`).
 
 ### When it is red
 The registry could not be reached, or the pass itself failed. **Streams go on landing meanwhile**: nothing is stopped
@@ -89,8 +89,8 @@ def build(every: timedelta = EVERY) -> DAG:
 
             addresses = runtime()
             look_and_act(addresses, tell=tell_people)
-            tell_dags(addresses, outlet_events)
             tidy(addresses)
+            tell_dags(addresses, outlet_events)  # last: Airflow sends them when the task has ended well
 
         reconcile()
     return dag
@@ -120,7 +120,11 @@ def tidy(runtime: Runtime) -> None:
     """Remove what is past its keep time, a few times a day. Here, because this is the Dag nobody does without."""
     from lakeward.airflow.upkeep import tidy_if_due
 
-    removed = tidy_if_due(runtime)
+    try:
+        removed = tidy_if_due(runtime)
+    except Exception:  # named boundary: a pass that did its work is no failure for what could not be removed
+        log.exception("What is past its keep time could not be removed; the next pass tries again")
+        return
     if removed:
         log.info("Removed what is past its keep time", **removed)
 

@@ -13,7 +13,8 @@ from airflow.sdk.execution_time.context import OutletEventAccessors
 from sqlalchemy import text
 
 from lakeward.airflow import reconcile_dag
-from lakeward.registry import engine, events
+from lakeward.control import announce
+from lakeward.registry import engine, events, streams
 from lakeward.runtime import Home, Lake, Runtime
 from lakeward.stack import ports
 
@@ -74,3 +75,13 @@ def test_a_cleaning_of_airflow_that_fails_is_not_tried_again_with_the_next_pass(
         with engine.connect(own_registry_url, postgres.pgpass) as connection:
             assert [each["text"] for each in events.newest(connection, "stack", "airflow")] == [told]
     assert run.exists() == (days < 14)
+
+
+def test_what_cannot_be_removed_makes_no_pass_red(reconcile: Callable, own_registry_url: str, postgres: Any) -> None:
+    with engine.connect(own_registry_url, postgres.pgpass) as connection:
+        streams.accept(connection, "flights", generation=1, driver="nyc", desired="stopped")
+        connection.execute(text("DROP TABLE plans"))  # a purge goes through it, a pass does not
+    reconcile()
+    with engine.connect(own_registry_url, postgres.pgpass) as connection:
+        assert events.newest(connection, "stack", "registry") == []
+        assert set(announce.read(connection)) == {"flights"}, "what comes after it was done"
