@@ -49,7 +49,7 @@ recovers gets a green one. People get one message for each incident, changed whi
 connection `lakeward_notify`; without it the messages stand in this log). Dags may wait for the assets
 `lakeward://stream/<id>/state`, `commits`, and where there is a watermark `hour` and `day`.
 
-A few times a day, beside all that, it removes what is past its **keep time** (`keep` in `conf/lakeward.yaml`).
+While `tables_observe` is paused it also removes what is past its **keep time** (`keep` in `conf/lakeward.yaml`).
 
 ### When it is red
 The registry could not be reached, or the pass itself failed. **Streams go on landing meanwhile**: nothing is stopped
@@ -117,11 +117,11 @@ def tell_dags(runtime: Runtime, outlet_events: Any) -> None:
 
 
 def tidy(runtime: Runtime) -> None:
-    """Remove what is past its keep time, a few times a day. Here, because this is the Dag nobody does without."""
+    """Remove what is past its keep time if `tables_observe`, whose work that is, did not for long: it may be paused."""
     from lakeward.airflow.upkeep import tidy_if_due
 
     try:
-        removed = tidy_if_due(runtime)
+        removed = tidy_if_due(runtime, patience=2.0)
     except Exception:  # named boundary: a pass that did its work is no failure for what could not be removed
         log.exception("What is past its keep time could not be removed; the next pass tries again")
         return

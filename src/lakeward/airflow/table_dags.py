@@ -36,7 +36,7 @@ not touched by this Dag.
 
 ### What you may do
 Pause it to keep tables as they are; streams go on landing, and what is past its keep time still goes
-(`streams_reconcile` does that). `lakeward tables plan` shows what is due, and why the rest is not.
+(`streams_reconcile` does it then). `lakeward tables plan` shows what is due, and why the rest is not.
 """
 
 MAINTAIN_DOC = """
@@ -117,6 +117,7 @@ def look_and_start(
     unseen = _unseen(runtime, project)
     if unseen:
         log.info(f"Rows no check has seen: {', '.join(unseen)}")
+    _purge(runtime)
     if seen["errors"]:
         raise AirflowFailException("; ".join(f"{table}: {error}" for table, error in seen["errors"].items()))
     return unseen
@@ -224,3 +225,12 @@ def _unseen(runtime: Runtime, project: Project) -> list[str]:
             name: {run["to_snapshot"] for run in verifications.newest(connection, name, limit=1)} for name in suites
         }
     return sorted(name for name in suites if heads.get(name) is not None and heads[name] not in checked[name])
+
+
+def _purge(runtime: Runtime) -> None:
+    """Delete what is older than its keep time, a few times a day."""
+    from lakeward.airflow.upkeep import tidy_if_due
+
+    removed = tidy_if_due(runtime)
+    if removed:
+        log.info("Removed what is past its keep time", **removed)

@@ -26,7 +26,7 @@ log = structlog.get_logger(__name__)
 
 EVERY_S = 24 * 3600.0
 TIMEOUT_S = 60.0
-"""Supervision waits meanwhile. What was removed by then stays removed."""
+"""A pass may wait meanwhile. What was removed by then stays removed."""
 TABLES = (
     "asset_event", "callback", "dag_run", "deadline", "import_error", "job", "log", "partitioned_asset_key_log",
     "revoked_token", "task_instance", "task_instance_history", "task_reschedule", "task_state_store", "xcom",
@@ -41,18 +41,21 @@ _HIDDEN = ("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", "AIRFLOW__CORE__SQL_ALCHEMY_CO
 """What a task's own environment says instead of the database: that there is none."""
 
 
-def tidy_if_due(runtime: Runtime) -> dict[str, int]:
-    """Remove everything past its keep time: of the registry, of drivers, and of the embedded Airflow."""
+def tidy_if_due(runtime: Runtime, *, patience: float = 1.0) -> dict[str, int]:
+    """Remove everything past its keep time: of the registry, of drivers, and of the embedded Airflow.
+
+    `patience` times the usual interval must have passed: more than 1 for who only steps in for somebody else.
+    """
     from lakeward.airflow.connections import home
     from lakeward.airflow.project import settings
     from lakeward.control import upkeep
     from lakeward.control.reconcile import registry_of
 
     keep = settings().keep
-    removed = upkeep.purge_if_due(runtime, keep)
+    removed = upkeep.purge_if_due(runtime, keep, patience=patience)
     connect = registry_of(runtime)
     place = home()
-    if embedded(place) and upkeep.due(connect, "airflow", EVERY_S):
+    if embedded(place) and upkeep.due(connect, "airflow", EVERY_S * patience):
         removed["airflow_logs"] = logs(place, keep.runs.timedelta)
         # A run has a log: where none is past its time, Airflow need not be started to look for runs. And it is told
         # either way: another attempt in a minute would fail like this one, and keep supervision from its work.

@@ -40,10 +40,15 @@ class Tidied:
     folders: int = 0
 
 
-def purge_if_due(runtime: Runtime, keep: Keep | None = None, backend: Backend | None = None) -> dict[str, int]:
-    """Tidy up unless that was done lately; returns the rows removed by table, and `launches` for folders."""
+def purge_if_due(
+    runtime: Runtime, keep: Keep | None = None, backend: Backend | None = None, *, patience: float = 1.0
+) -> dict[str, int]:
+    """Tidy up unless that was done lately; returns the rows removed by table, and `launches` for folders.
+
+    `patience` times the usual interval must have passed: more than 1 for who only steps in for somebody else.
+    """
     connect = registry_of(runtime)
-    if not due(connect, "registry", EVERY_S):
+    if not due(connect, "registry", EVERY_S * patience):
         return {}
     done = tidy(connect, runtime, keep or Keep(), backend or backend_of(runtime))
     counts = {**done.rows, **({"launches": done.folders} if done.folders else {})}

@@ -50,6 +50,26 @@ def test_what_is_past_its_keep_time_goes_with_a_pass(reconcile: Callable, own_re
         assert [each["kind"] for each in events.newest(connection, "stack", "registry")] == ["purged"]
 
 
+def test_a_pass_leaves_it_to_the_look_at_the_tables_unless_that_stays_away(
+    reconcile: Callable, own_registry_url: str, postgres: Any
+) -> None:
+    def purged() -> int:
+        with engine.connect(own_registry_url, postgres.pgpass) as connection:
+            return len(events.newest(connection, "stack", "registry"))
+
+    def later(hours: int) -> None:
+        with engine.connect(own_registry_url, postgres.pgpass) as connection:
+            connection.execute(text(f"UPDATE events SET at = now() - interval '{hours} hours'"))
+
+    reconcile()
+    later(7)  # the look at the tables is due to do it
+    reconcile()
+    assert purged() == 1
+    later(13)
+    reconcile()
+    assert purged() == 2
+
+
 @pytest.mark.parametrize(
     ("days", "told"),
     [
