@@ -56,7 +56,7 @@ _BLOCKED = {
 }
 _STOPPED_IN_TIME = (
     "gap", "overlap", "discontinuous", "older-checkpoint", "checkpoint-missing", "checkpoint-truncated",
-    "foreign-checkpoint", "wap-off",
+    "foreign-checkpoint", "wap-off", "mode-changed",
 )  # fmt: skip
 
 
