@@ -25,7 +25,7 @@ def deep_problems(project: Project, loaded: Loaded) -> list[Problem]:
 
 
 def _problem(project: Project, stream: LoadedStream, found: Finding) -> Problem:
-    document = read_document((project.root / stream.file).read_text(encoding="utf-8"))
+    document = read_document((project.root / stream.file).read_text(encoding="utf-8-sig"))
     written: Any = written_path(found.path, document.data)
     if found.path == ("transform", "sql") and stream.sql_file:
         name, (line, column) = stream.sql_file, found.place or (1, 1)

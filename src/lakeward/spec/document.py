@@ -11,8 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ruamel.yaml import YAML
+from ruamel.yaml.composer import Composer
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.events import AliasEvent
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from lakeward.spec.letters import letters
 
 Path_ = tuple[str | int, ...]
 _TAG = "tag:yaml.org,2002:"
@@ -32,6 +36,15 @@ class Place:
 
 
 @dataclass(frozen=True)
+class Written:
+    """A text as it stands in the file: offset of its start, its style in YAML, and what YAML reads of it."""
+
+    start: int
+    style: str | None
+    value: str
+
+
+@dataclass(frozen=True)
 class Fault:
     """Something wrong with the file as YAML."""
 
@@ -47,7 +60,9 @@ class Document:
 
     Attributes:
         data: mappings, lists, text, numbers, booleans, None.
-        values, keys: path -> place of the value, and of the key that leads to it.
+        values, keys: path -> place of the value, and of the key that leads to it. What an alias (`*a`) stands for
+            is where the alias is.
+        texts: path -> how the text there is written.
         faults: what is wrong as YAML; with a syntax error `data` is None.
     """
 
@@ -55,7 +70,7 @@ class Document:
     data: Any = None
     values: dict[Path_, Place] = field(default_factory=dict)
     keys: dict[Path_, Place] = field(default_factory=dict)
-    styles: dict[Path_, str | None] = field(default_factory=dict)
+    texts: dict[Path_, Written] = field(default_factory=dict)
     left_out: set[Path_] = field(default_factory=set)
     faults: list[Fault] = field(default_factory=list)
 
@@ -77,20 +92,37 @@ class Document:
         return Place(1, 1)
 
     def inside(self, path: Path_, line: int | None, column: int | None) -> Place:
-        """Where (line, column) of the text that stands at `path` is in the file."""
-        start = self.place(path)
-        if line is None or path not in self.values:
-            return start
-        style = self.styles.get(path)
-        if style in ("|", ">"):
-            lines = self.text.splitlines()
-            at = start.line + line  # the text begins on the line below the | or >
-            content = lines[start.line] if start.line < len(lines) else ""
-            indent = len(content) - len(content.lstrip(" "))
-            return Place(min(at, max(len(lines), 1)), (column or 1) + indent)
-        if line > 1:
-            return start  # folded over lines by YAML: the first is as near as one can say
-        return Place(start.line, start.column + (column or 1) - 1 + (1 if style in ("'", '"') else 0))
+        """Where (line, column) of the text at `path` is in the file; the text's start where that cannot be told."""
+        written = self.texts.get(path)
+        if line is None or written is None:
+            return self.place(path)
+        before = written.value.split("\n")[: line - 1]
+        letter = sum(len(each) + 1 for each in before) + (column or 1) - 1
+        offsets = letters(self.text, written.start, written.style, written.value)
+        if not offsets:
+            return self.place(path)
+        return place_of(self.text, offsets[min(letter, len(offsets) - 1)])
+
+
+def place_of(text: str, offset: int) -> Place:
+    """The place of the letter at `offset` of a file."""
+    return Place(text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset))
+
+
+class _Composer(Composer):
+    """Keeps where an alias stands; ruamel knows only where what it stands for does."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if not self.parser.check_event(AliasEvent):
+            return super().compose_node(parent, index)
+        mark = self.parser.peek_event().start_mark
+        return _Alias(super().compose_node(parent, index), mark)
+
+
+@dataclass(frozen=True, eq=False)
+class _Alias:
+    node: Any
+    start_mark: Any
 
 
 def read_document(text: str) -> Document:
@@ -102,7 +134,9 @@ def read_document(text: str) -> Document:
         document.faults.append(Fault(Place(older[1].count("\n") + 1, 1), (), message))
         return document
     try:
-        root = YAML(typ="safe", pure=True).compose(text)
+        yaml = YAML(typ="safe", pure=True)
+        yaml.Composer = _Composer
+        root = yaml.compose(text)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = Place(mark.line + 1, mark.column + 1) if mark else Place(1, 1)
@@ -135,6 +169,7 @@ class _Builder:
     def __init__(self, document: Document) -> None:
         self.document = document
         self.count = 0
+        self.alias: Place | None = None
 
     def build(self, root: Node) -> None:
         try:
@@ -143,13 +178,20 @@ class _Builder:
             self.document.data = None
             self.document.faults.append(Fault(Place(1, 1), (), str(error)))
 
-    def _value(self, node: Node, path: Path_, above: tuple[int, ...]) -> Any:
+    def _value(self, node: Node | _Alias, path: Path_, above: tuple[int, ...]) -> Any:
+        if isinstance(node, _Alias):
+            around = self.alias
+            self.alias = self._place(node)
+            try:
+                return self._value(node.node, path, above)
+            finally:
+                self.alias = around
         self.count += 1
         if self.count > _MOST_VALUES:
             raise _TooMuchError("this file is too large for a spec (or its aliases multiply)")
         if id(node) in above or len(above) > _DEEPEST:
             raise _TooMuchError("this file is nested too deeply (or an alias contains itself)")
-        place = Place(node.start_mark.line + 1, node.start_mark.column + 1)
+        place = self._place(node)
         self.document.values[path] = place
         kind = _KINDS.get(type(node))
         if kind is not None and str(node.tag) != _TAG + kind:
@@ -160,29 +202,35 @@ class _Builder:
             return [self._value(item, (*path, i), (*above, id(node))) for i, item in enumerate(node.value)]
         if not isinstance(node, ScalarNode):
             return None
-        self.document.styles[path] = node.style
+        if self.alias is None:
+            self.document.texts[path] = Written(node.start_mark.index, node.style, str(node.value))
         if node.value == "" and node.style is None:
             self.document.left_out.add(path)
         return self._scalar(node, path, place)
 
+    def _place(self, node: Node | _Alias) -> Place:
+        return self.alias or Place(node.start_mark.line + 1, node.start_mark.column + 1)
+
+    def _fault(self, place: Place, path: Path_, message: str, value: Any = None) -> None:
+        if self.alias is None:  # what stands behind an alias is told where it is written
+            self.document.faults.append(Fault(place, path, message, value))
+
     def _mapping(self, node: MappingNode, path: Path_, above: tuple[int, ...]) -> dict[str, Any]:
         result: dict[str, Any] = {}
         for key_node, value_node in node.value:
-            at = Place(key_node.start_mark.line + 1, key_node.start_mark.column + 1)
+            at = self._place(key_node)
+            key_node = key_node.node if isinstance(key_node, _Alias) else key_node
             if not isinstance(key_node, ScalarNode):
-                self.document.faults.append(Fault(at, path, "a key must be one word, not a list or a mapping"))
+                self._fault(at, path, "a key must be one word, not a list or a mapping")
                 continue
             if str(key_node.tag) == _TAG + "merge":
-                message = "merge keys (<<) are not read; write the keys out"
-                self.document.faults.append(Fault(at, (*path, "<<"), message))
+                self._fault(at, (*path, "<<"), "merge keys (<<) are not read; write the keys out")
                 continue
             key = self._clean(str(key_node.value), path, at)
             here = (*path, key)
             if key in result:
                 first = self.document.keys[here]
-                self.document.faults.append(
-                    Fault(at, here, f"key {key!r} is there twice; the first stands on line {first.line}", key)
-                )
+                self._fault(at, here, f"key {key!r} is there twice; the first stands on line {first.line}", key)
                 continue
             self.document.keys[here] = at
             result[key] = self._value(value_node, here, above)
@@ -208,15 +256,16 @@ class _Builder:
     def _tagged(self, node: Node, path: Path_, place: Place) -> None:
         tag = str(node.tag)
         written = "!!" + tag.removeprefix(_TAG) if tag.startswith(_TAG) else tag
-        self.document.faults.append(Fault(place, path, f"tags such as {written} are not read; write the value itself"))
+        self._fault(place, path, f"tags such as {written} are not read; write the value itself")
 
     def _clean(self, text: str, path: Path_, place: Place) -> str:
         """The text without what no text may hold, which is told."""
         found = _NO_TEXT.search(text)
         if found is None:
             return text
-        self.document.faults.append(Fault(place, path, f"this text holds the character {ord(found[0]):#06x}, "
-                                                       "which is half a character or none"))  # fmt: skip
+        self._fault(
+            place, path, f"this text holds the character {ord(found[0]):#06x}, which is half a character or none"
+        )
         return _NO_TEXT.sub("\N{REPLACEMENT CHARACTER}", text)
 
 

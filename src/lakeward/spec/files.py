@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lakeward.spec.checks import secret_findings
-from lakeward.spec.document import Document, Path_, read_document
+from lakeward.spec.document import Document, Path_, place_of, read_document
 from lakeward.spec.messages import Finding
 from lakeward.spec.problems import Problem, shown
 from lakeward.spec.secrets import hides_secret, looks_secret
@@ -53,10 +53,12 @@ class Files:
             text = file.read_text(encoding="utf-8-sig")
             if "\x00" not in text:  # PostgreSQL keeps no text with it
                 return text
-            line = text[: text.index("\x00")].count("\n") + 1
-            self.whole(file, f"this is no text: there is a NUL character on line {line}")
+            place = place_of(text, text.index("\x00"))
+            self.add(file, place.line, place.column, (), "this is no text: there is a NUL character here")
         except UnicodeDecodeError as error:
-            self.whole(file, f"this is not UTF-8 text: byte {error.start}")
+            before = error.object[: error.start].decode("utf-8", "replace")
+            place = place_of(before, len(before))
+            self.add(file, place.line, place.column, (), f"this is not UTF-8 text: byte {error.start}")
         except OSError as error:
             self.whole(file, f"this file cannot be read: {error.strerror or error}")
         return None

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lakeward.spec.document import Place, read_document
+from lakeward.spec.letters import letters
 
 
 def test_places_of_keys_and_values():
@@ -36,7 +39,7 @@ def test_scalars_are_yaml_1_2():
 )
 def test_places_inside_a_block_of_text(text, line, column):
     document = read_document(text)
-    path = next(path for path in document.styles)
+    path = next(path for path in document.texts)
     assert document.inside(path, 2, 6) == Place(line, column)
 
 
@@ -44,7 +47,72 @@ def test_places_inside_text_on_one_line():
     assert read_document("q: 'a b'").inside(("q",), 1, 3) == Place(1, 7)
     assert read_document("q: a b").inside(("q",), 1, 3) == Place(1, 6)
     assert read_document("q: a b").inside(("q",), None, None) == Place(1, 4)
-    assert read_document("q: 'a\n  b'").inside(("q",), 2, 1) == Place(1, 4)
+    assert read_document("q: 'a b'").inside(("q",), 2, 1) == Place(1, 7), "there is no such line: its end"
+
+
+# Each text holds one @; the second of the pair says what YAML makes of what stands before it.
+WRITTEN = [
+    ("q: >\n  a\n  b @\n", "a b "),
+    ("q: >\n  a\n\n  b @\n", "a\nb "),
+    ("q: >\n  a\n    b\n  @\n", "a\n  b\n"),
+    ("q: >-\n\n  a\n  @ b", "\na "),
+    ("q: |\n\n  a\n   @\n", "\na\n "),
+    ("q: |+\n  a\n   \n  @\n\n", "a\n \n"),
+    ("q: |2\n    a\n  @\n", "  a\n"),
+    ("q: | # why\n  a\n  @", "a\n"),
+    ("q: &x |\n  a\n  @", "a\n"),
+    ("q: a\n  b\n  @", "a b "),
+    ("q: a\n\n  @ b", "a\n"),
+    ("q: !!str a @", "a "),
+    ("q: 'a\n  b\n\n  @'", "a b\n"),
+    ("q: 'a ''b'' @'", "a 'b' "),
+    ('q: "a \\"b\\" \\u00e4 \\t\\x41@"', 'a "b" \u00e4 \tA'),
+    ('q: "a \\\n   b\\\n\n  c @"', "a b\nc "),
+    ('q: "a\n  b @"', "a b "),
+    ("[{q: 'a\n  @'}]", "a "),
+]
+
+
+@pytest.mark.parametrize(("text", "before"), WRITTEN)
+def test_a_place_inside_a_text_is_where_its_letter_is_written(text, before):
+    document = read_document(text)
+    ((path, written),) = [each for each in document.texts.items() if "@" in each[1].value]
+    assert written.value.partition("@")[0] == before
+    line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+    at = text.index("@")
+    assert document.inside(path, line, column) == Place(text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at))
+
+
+@given(
+    lines=st.lists(st.text("ab'\"\\ :#", max_size=6), min_size=1, max_size=5),
+    style=st.sampled_from(["|", ">", "|+", ">-", "'", '"', ""]),
+)
+def test_every_letter_of_any_text_is_where_it_is_written(lines, style):
+    body = "\n".join(f"  {line}" for line in lines)
+    head = f"{style}\n" if style[:1] in ("|", ">") else style
+    text = f"q: {head}{body}{'' if head[-1:] == chr(10) else style}\n"
+    document = read_document(text)
+    written = document.texts.get(("q",))
+    if written is None or document.faults or not written.value.strip():
+        return
+    found = letters(text, written.start, written.style, written.value)
+    assert found is not None
+    for letter, offset in zip(written.value, found, strict=True):
+        assert letter.isspace() or text[offset] in (letter, "\\")
+
+
+def test_what_stands_behind_an_alias_is_where_the_alias_is():
+    document = read_document("a: &x {b: [1, c d]}\ne: *x\nf: [0, *x]\n")
+    assert document.data["e"] == document.data["a"] == document.data["f"][1]
+    assert document.place(("a", "b", 1)) == Place(1, 15)
+    assert document.place(("e",)) == document.place(("e", "b", 1)) == Place(2, 4)
+    assert document.place(("e", "b"), key=True) == document.inside(("e", "b", 1), 1, 3) == Place(2, 4)
+    assert document.place(("f", 1, "b")) == Place(3, 8)
+
+
+def test_a_fault_behind_an_alias_is_told_once():
+    (fault,) = read_document("a: &x {b: 1, b: 2}\nc: *x\n").faults
+    assert fault.place == Place(1, 14)
 
 
 @pytest.mark.parametrize(

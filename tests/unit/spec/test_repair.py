@@ -55,7 +55,7 @@ def test_an_sql_file_may_begin_with_a_byte_order_mark(stream, minimal):
 
 def test_an_sql_file_holds_text(stream, minimal):
     loaded = stream(minimal + "transform: {file: a.sql}\n", **{"conf/streams/a.sql": "SELECT *\n, '\x00' FROM source"})
-    assert "conf/streams/a.sql:1:1  this is no text: there is a NUL character on line 2" in texts(loaded)
+    assert "conf/streams/a.sql:2:4  this is no text: there is a NUL character here" in texts(loaded)
 
 
 def test_an_empty_csv_has_no_columns(stream, minimal):

@@ -1,0 +1,72 @@
+"""Where each letter of a YAML text stands in its file: through indents, folded lines and escapes."""
+
+from __future__ import annotations
+
+import re
+
+_PROPERTIES = re.compile(r"(?:[&!]\S*\s+)*")  # an anchor and a tag stand before the text itself
+_FOLD = r"(?P<fold>[ \t]*\n[ \t\n]*)"
+_ONE = r"(?P<same>[^\n])"
+_UNITS: dict[str | None, re.Pattern[str]] = {
+    None: re.compile(f"{_FOLD}|{_ONE}"),
+    "'": re.compile(f"''|{_FOLD}|{_ONE}"),
+    '"': re.compile(rf"\\(?:x..|u.{{4}}|U.{{8}}|(?P<joined>\n[ \t\n]*)|.)|{_FOLD}|{_ONE}"),
+}
+"""Style of a text -> what stands for one letter of it: the letter, an escape, or a line's end with blanks around it."""
+
+
+def letters(file: str, start: int, style: str | None, value: str) -> list[int] | None:
+    """The offset in `file` of each letter of `value`.
+
+    Args:
+        file: the whole YAML file.
+        start: offset of the text, or of its anchor or tag.
+        style: `|`, `>`, `'`, `"`, or None for a plain one.
+        value: the text as YAML reads it.
+
+    Returns:
+        One offset a letter; None where file and value cannot be matched.
+    """
+    before = _PROPERTIES.match(file, start)
+    begin = before.end() if before else start
+    found = _block(file, begin, value) if style in ("|", ">") else _flow(file, begin, style, value)
+    return found if found is not None and len(found) == len(value) else None
+
+
+def _flow(file: str, begin: int, style: str | None, value: str) -> list[int] | None:
+    found: list[int] = []
+    at = begin + (style is not None)
+    while len(found) < len(value):
+        unit = _UNITS[style].match(file, at)
+        if unit is None or (unit["same"] and unit["same"] != value[len(found)]):
+            return None
+        further = unit[0].count("\n") - 1  # the first line's end is a blank, each further one a line's end
+        joined = unit["joined"] is not None if style == '"' else False  # but behind a \ the first is nothing
+        found += [at] * (further if joined else max(further, 1))
+        at = unit.end()
+    return found
+
+
+def _block(file: str, begin: int, value: str) -> list[int] | None:
+    found: list[int] = []
+    indent = _indent(file, begin, value)
+    text = value.rstrip("\n")
+    at = file.find("\n", begin) + 1
+    while len(found) < len(text) and at:
+        end = file.find("\n", at)
+        line = file[at : end if end >= 0 else len(file)][indent:]
+        if line.strip(" "):
+            place = value.find(line, len(found))
+            if place < 0 or value[len(found) : place].strip(" \n"):
+                return None
+            found += [at + indent] * (place - len(found))  # lines' ends and blank lines before this one
+            found += range(at + indent, at + indent + len(line))
+        at = end + 1
+    return found + found[-1:] * (len(value) - len(found))
+
+
+def _indent(file: str, begin: int, value: str) -> int:
+    """How many blanks every line of a block is indented: what its first line has more in the file than in the value."""
+    written = next((line for line in file[begin:].split("\n")[1:] if line.strip(" ")), "")
+    read = next((line for line in value.split("\n") if line.strip(" ")), "")
+    return max(0, len(written) - len(written.lstrip(" ")) - len(read) + len(read.lstrip(" ")))
