@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Annotated, Any
@@ -56,19 +55,16 @@ def check(statement: str, *, write: bool) -> str:
         SpecError: it is not one statement of SQL.
         Refused: it changes something and `write` is false.
     """
-    import sqlglot
     from sqlglot import exp
-    from sqlglot.errors import SqlglotError
+
+    from lakeward.spec.sql import SqlProblem, statements
 
     if write:
         return statement  # Spark says what is wrong with it
-    logging.getLogger("sqlglot").setLevel(logging.ERROR)  # it warns of every SHOW
     try:
-        found = [each for each in sqlglot.parse(statement, dialect="spark") if each is not None]
-    except SqlglotError as error:
-        raise SpecError(
-            "This SQL cannot be read", why=str(error).splitlines()[0], next="correct it; strings stand in '...'"
-        ) from None
+        found = statements(statement)
+    except SqlProblem as error:
+        raise SpecError("This SQL cannot be read", why=str(error), next="correct it; strings stand in '...'") from None
     if len(found) != 1:
         raise SpecError(
             "There is no statement here" if not found else "One statement at a time",

@@ -104,7 +104,12 @@ def findings(spark: SparkSession, spec: StreamSpec, has: Collection[str] = ()) -
 
     own = spark.newSession()  # views of one stream are not seen by another
     for name, source in spec.sources.items():
-        own.createDataFrame([], _columns_of(source)).createOrReplaceTempView(name)
+        try:
+            own.createDataFrame([], _columns_of(source)).createOrReplaceTempView(name)
+        except PySparkException as error:
+            path = ("sources", name, "decode", "json")
+            yield Finding(path, f"Spark cannot read these columns: {_said(error)}", value=_declared_columns(source))
+            return
     for name, reference in spec.reference.items():
         try:
             _reference(own, reference).createOrReplaceTempView(name)
@@ -195,9 +200,15 @@ def _stderr_to(file: IO[bytes]) -> Iterator[None]:
         os.close(before)
 
 
+def _declared_columns(source: Source) -> str:
+    """The columns a source's records are read with."""
+    return source.decode.json_ if source.decode and source.decode.json_ else _RAW
+
+
 def _columns_of(source: Source) -> str:
-    declared = source.decode.json_ if source.decode and source.decode.json_ else _RAW
-    return ", ".join([declared, *(f"{column} {POSITION_TYPES[column]}" for column in source.position_columns)])
+    return ", ".join(
+        [_declared_columns(source), *(f"{column} {POSITION_TYPES[column]}" for column in source.position_columns)]
+    )
 
 
 def _said(error: Exception) -> str:

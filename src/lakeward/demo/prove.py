@@ -26,7 +26,7 @@ from lakeward.demo.oracle import (
     p99,
 )
 from lakeward.demo.windows import Event, recompute
-from lakeward.spec.sql import ddl_columns
+from lakeward.spec.ddl import ddl_columns
 from lakeward.spec.stream import StreamSpec
 
 WINDOW_MS = 3_600_000

@@ -8,12 +8,13 @@ from typing import Any
 from sqlglot import exp
 
 from lakeward.spec.analysis import SqlFacts, generator
+from lakeward.spec.ddl import ddl_columns
 from lakeward.spec.document import Path_
 from lakeward.spec.messages import Finding
 from lakeward.spec.positions import INGESTED_AT, POSITION_TYPES
 from lakeward.spec.problems import nearest
 from lakeward.spec.sources import Source
-from lakeward.spec.sql import ddl_columns, parse_expression
+from lakeward.spec.sql import parse_expression
 from lakeward.spec.stream import StreamSpec
 
 _ICEBERGS_OWN = {"_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_id", "_last_updated_sequence_number"}

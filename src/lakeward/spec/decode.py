@@ -6,8 +6,8 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from lakeward.spec.ddl import Ddl
 from lakeward.spec.model import SpecModel, only_one
-from lakeward.spec.sql import Ddl
 from lakeward.spec.types import Name
 
 

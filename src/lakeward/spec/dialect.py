@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from typing import Any
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
@@ -20,16 +20,6 @@ _ABSENT = {
     "REPLACE": "Spark has no SELECT * REPLACE; write SELECT * EXCEPT (column), expression AS column",
     "RENAME": "Spark has no SELECT * RENAME; write SELECT * EXCEPT (old), old AS new",
 }
-_TYPES = ("BOOLEAN", "TINYINT", "BYTE", "SMALLINT", "SHORT", "INT", "INTEGER", "BIGINT", "LONG", "FLOAT", "REAL",
-          "DOUBLE", "DECIMAL", "DEC", "NUMERIC", "STRING", "BINARY", "DATE", "TIMESTAMP", "TIMESTAMP_LTZ",
-          "TIMESTAMP_NTZ", "ARRAY", "MAP", "STRUCT")  # fmt: skip
-_VALID_TYPES = ("valid: BOOLEAN, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p, s), STRING, BINARY, DATE, TIMESTAMP, "
-                "TIMESTAMP_NTZ, ARRAY<type>, MAP<type, type>, STRUCT<name: type>")  # fmt: skip
-_AFTER_A_TYPE = (TokenType.COMMA, TokenType.R_PAREN, TokenType.GT, TokenType.L_PAREN, TokenType.LT, TokenType.NOT,
-                 TokenType.COMMENT)  # fmt: skip
-_INSIDE = {exp.DataType.Type.ARRAY: 1, exp.DataType.Type.MAP: 2}
-_MOST_DIGITS = 38
-_SHORT = re.compile(r"[0-9]{1,3}")
 
 
 def beyond_spark(statement: exp.Expr, tokens: Sequence[Token]) -> tuple[str, Place] | None:
@@ -54,41 +44,33 @@ def beyond_spark(statement: exp.Expr, tokens: Sequence[Token]) -> tuple[str, Pla
     return None
 
 
-def beyond_types(schema: exp.Expr, tokens: Sequence[Token]) -> tuple[str, Place] | None:
-    """The first thing in a list of columns that a source's rows cannot have: a type by another database's name,
-    parameters out of their range, a DEFAULT."""
-    for constraint in schema.find_all(exp.ColumnConstraint):
-        if not isinstance(constraint.kind, exp.NotNullColumnConstraint | exp.CommentColumnConstraint):
-            column = constraint.find_ancestor(exp.ColumnDef)
-            name = column.name if column else ""
-            return f"column {name} has more than a name and a type; only NOT NULL and COMMENT may follow", (None, None)
-    for token, following in pairwise(tokens):
-        word = token.text[:1].isalpha() and token.token_type not in (TokenType.STRING, TokenType.IDENTIFIER)
-        if following.token_type is TokenType.L_BRACKET:
-            return f"Spark writes a list as ARRAY<type>; {_VALID_TYPES}", _place(token)
-        typed = word and following.token_type in _AFTER_A_TYPE and token.token_type is not TokenType.NULL
-        if typed and token.text.upper() not in _TYPES:
-            return f"{token.text} is no type here; {_VALID_TYPES}", _place(token)
-    return next(((what, (None, None)) for what in _parameters(schema)), None)
+def beginning(meta: Mapping[str, Any]) -> Place:
+    """Where a node of sqlglot's begins: it keeps the line and column of the last letter."""
+    if "col" not in meta:
+        return None, None
+    return meta["line"], max(1, meta["col"] - (meta["end"] - meta["start"]))
 
 
-def _parameters(schema: exp.Expr) -> Iterator[str]:
-    for kind in schema.find_all(exp.DataType):
-        inside = kind.expressions
-        if kind.this is exp.DataType.Type.DECIMAL:
-            digits = [int(each.name) if _SHORT.fullmatch(each.name) else _MOST_DIGITS + 1 for each in inside]
-            if digits and not (len(digits) <= 2 and 1 <= digits[0] <= _MOST_DIGITS and max(digits) == digits[0]):
-                yield f"{_sql(kind)}: DECIMAL(p, s) has 1 to {_MOST_DIGITS} digits, and s of them at most p"
-        elif kind.this is exp.DataType.Type.STRUCT:
-            if not inside or not all(isinstance(each, exp.ColumnDef) and each.args.get("kind") for each in inside):
-                yield f"{_sql(kind)}: the fields of a STRUCT have names and types: STRUCT<name: type, ..>"
-        elif len(inside) != _INSIDE.get(kind.this, 0):
-            yield f"{_sql(kind)} is no type here; {_VALID_TYPES}"
+def keyword(
+    tokens: Sequence[Token], kind: TokenType, *, before: exp.Expr | None = None, after: exp.Expr | None = None
+) -> Place:
+    """Where the keyword of a clause stands, `before` or `after` another part of the statement.
+
+    sqlglot keeps places of names and literals only: the keyword is the nearest of its kind.
+    """
+    first, last = min(_starts(before), default=None), max(_starts(after), default=None)
+    found = [token for token in tokens if token.token_type is kind
+             and (first is None or token.start < first) and (last is None or token.start > last)]  # fmt: skip
+    if not found:
+        return None, None
+    return _place(found[-1] if first is not None else found[0])
 
 
-def _sql(kind: exp.DataType) -> str:
-    return kind.sql(dialect="spark")
+def _starts(node: exp.Expr | None) -> list[int]:
+    return [each.meta["start"] for each in node.walk() if "start" in each.meta] if node is not None else []
 
 
 def _place(token: Token | None) -> Place:
-    return (token.line, token.col - len(token.text) + 1) if token is not None else (None, None)
+    if token is None:
+        return None, None
+    return token.line, max(1, token.col - (token.end - token.start))

@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from lakeward.spec.ddl import Ddl
 from lakeward.spec.decode import Decode
 from lakeward.spec.model import Bool, Int, PositiveInt, PositiveLong, SpecModel, Text, not_left_empty, only_one
 from lakeward.spec.positions import position_columns
-from lakeward.spec.sql import Ddl
 from lakeward.spec.types import Duration, Name, Span, TableName, Topic
 
 KAFKA_CONNECTION = "lakeward_kafka"

@@ -7,7 +7,6 @@ whether rows are grouped; what only Spark knows (types, functions) is checked by
 from __future__ import annotations
 
 import logging
-from functools import lru_cache
 from itertools import pairwise
 from typing import Annotated, Any
 
@@ -17,7 +16,7 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from lakeward.spec.dialect import Place, beyond_spark, beyond_types
+from lakeward.spec.dialect import Place, beyond_spark
 
 DIALECT = "spark"
 logging.getLogger("sqlglot").setLevel(logging.ERROR)  # what it warns of is a problem of the spec, and said as one
@@ -59,27 +58,36 @@ def quote_text(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
+def statements(text: str) -> list[exp.Expr]:
+    """The statements in `text`; a comment behind the last semicolon is none.
+
+    Raises:
+        SqlProblem: it does not parse.
+    """
+    try:
+        found = _SPARK.parser().parse(spark_tokens(text), text)
+    except SqlglotError as error:
+        raise _problem(error) from None
+    except RecursionError:
+        raise SqlProblem("this SQL is nested too deeply to read") from None
+    return [each for each in found if each is not None and not isinstance(each, exp.Semicolon)]
+
+
 def parse(text: str) -> exp.Expr:
     """The one statement in `text`.
 
     Raises:
         SqlProblem: it does not parse, is empty, or is more than one statement.
     """
-    try:
-        tokens = _spark_tokens(text)
-        statements = [each for each in _SPARK.parser().parse(tokens, text) if each is not None]
-    except SqlglotError as error:
-        raise _problem(error) from None
-    except RecursionError:
-        raise SqlProblem("this SQL is nested too deeply to read") from None
-    if len(statements) != 1:
-        raise SqlProblem("there is no statement here" if not statements else "more than one statement; a spec has one")
-    if isinstance(statements[0], exp.Command):
+    found = statements(text)
+    if len(found) != 1:
+        raise SqlProblem("there is no statement here" if not found else "more than one statement; a spec has one")
+    if isinstance(found[0], exp.Command):
         raise SqlProblem(f"this is no SELECT: it begins with {text.split()[0].upper()}", 1, 1)
-    return statements[0]
+    return found[0]
 
 
-def _spark_tokens(text: str) -> list[Token]:
+def spark_tokens(text: str) -> list[Token]:
     """The tokens of `text`, with `window(` as the function it is in Spark.
 
     sqlglot 30 reads `... GROUP BY window(t, '1 hour')` as the start of a WINDOW clause.
@@ -102,7 +110,7 @@ def parse_select(text: str) -> exp.Query:
     statement = parse(text)
     if not isinstance(statement, exp.Query):
         raise SqlProblem(f"a transform is one SELECT, this is {statement.key.upper()}", 1, 1)
-    _raise_if(beyond_spark(statement, _spark_tokens(text)))
+    _raise_if(beyond_spark(statement, spark_tokens(text)))
     return statement
 
 
@@ -121,7 +129,7 @@ def parse_expression(text: str) -> exp.Expr:
     wrapped = f"{prefix}{text}\n)"
     try:
         statement = parse(wrapped)
-        _raise_if(beyond_spark(statement, _spark_tokens(wrapped)))
+        _raise_if(beyond_spark(statement, spark_tokens(wrapped)))
     except SqlProblem as error:
         raise _inside(error, prefix, text) from None
     inner = statement.find(exp.Paren)
@@ -162,58 +170,10 @@ def _problem(error: SqlglotError) -> SqlProblem:
     return SqlProblem(f"this is not SQL: {what}", line, column)
 
 
-_DDL_WANTED = "a schema is columns with Spark types: carrier STRING, dep_delay DOUBLE"
-
-
-def ddl_columns(ddl: str) -> dict[str, str]:
-    """Column name -> Spark type of a DDL list such as `carrier STRING, dep_delay DOUBLE`.
-
-    Raises:
-        SqlProblem: it is not a list of columns with types.
-    """
-    return dict(_columns(ddl))
-
-
-@lru_cache(maxsize=64)  # a file's checks ask several times, and parsing is what validation costs
-def _columns(ddl: str) -> dict[str, str]:
-    prefix = "CREATE TABLE t ("
-    try:
-        statement = parse(f"{prefix}{ddl}\n)")
-    except SqlProblem as outer:
-        error = _inside(outer, prefix, ddl)
-        near = str(error).rpartition(" before ")[2] if " before " in str(error) else ""
-        what = f"an unknown type or a missing comma at {near}" if near else str(error)
-        raise SqlProblem(f"{what}; {_DDL_WANTED}", error.line, error.column) from None
-    schema = statement.this if isinstance(statement, exp.Create) else None
-    if not isinstance(schema, exp.Schema) or not schema.expressions:
-        raise SqlProblem(_DDL_WANTED)
-    columns: dict[str, str] = {}
-    for each in schema.expressions:
-        kind = each.args.get("kind") if isinstance(each, exp.ColumnDef) else None
-        if kind is None:
-            raise SqlProblem(f"column {each.sql(dialect=DIALECT)} has no type; write: {each.name or 'name'} STRING")
-        lowered = each.name.lower()
-        if lowered in (known.lower() for known in columns):
-            raise SqlProblem(f"column {each.name} is there twice")
-        if kind.this == exp.DataType.Type.USERDEFINED:
-            raise SqlProblem(f"column {each.name} has a type Spark does not know: {kind.sql(dialect=DIALECT)}")
-        columns[each.name] = kind.sql(dialect=DIALECT)
-    _raise_if(beyond_types(schema, _spark_tokens(f"{ddl}\n)")))
-    return columns
-
-
-def _check_ddl(text: str) -> str:
-    ddl_columns(text)
-    return text
-
-
 def _check_expression(text: str) -> str:
     parse_expression(text)
     return text
 
-
-Ddl = Annotated[str, AfterValidator(_check_ddl), Field(examples=["carrier STRING, dep_delay DOUBLE"])]
-"""Columns with Spark types, checked when the spec is read."""
 
 Expression = Annotated[str, AfterValidator(_check_expression), Field(min_length=1)]
 """A Spark SQL expression, checked when the spec is read."""

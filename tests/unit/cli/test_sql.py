@@ -20,6 +20,8 @@ from lakeward.errors import Refused, SpecError
         "SHOW TABLES IN nyc",
         "DESCRIBE TABLE nyc.flights",
         "VALUES (1), (2)",
+        "SELECT 1;",
+        "SELECT 1; -- one",
     ],
 )
 def test_reading_passes(text):
@@ -49,7 +51,17 @@ def test_everything_else_is_refused_unless_written_so(text):
     assert check(text, write=True) == text
 
 
-@pytest.mark.parametrize("text", ["", "SELECT 1; SELECT 2", "SELECT FROM WHERE (", "SELECT 1; DROP TABLE a.b"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "-- one",
+        "SELECT 1; SELECT 2",
+        "SELECT FROM WHERE (",
+        "SELECT 1; DROP TABLE a.b",
+        f"SELECT {'(' * 4000}1{')' * 4000}",
+    ],
+)
 def test_anything_but_one_statement_is_refused(text):
     with pytest.raises(SpecError):
         check(text, write=False)

@@ -86,7 +86,7 @@ WRONG = [
     (("20000", "0"), "a.yaml:3:55", "this must be more than 0"),
     ((", max_offsets_per_trigger: 20000", ""), "a.yaml:3:3", "max_offsets_per_trigger: this is missing: most records"),
     (("owner: data-platform\n", ""), "a.yaml:1:1", "owner: this is missing: who is asked when it fails"),
-    (("DOUBLE", "DUBBLE"), "a.yaml:4:53", "an unknown type or a missing comma at 'DUBBLE'"),
+    (("DOUBLE", "DUBBLE"), "a.yaml:4:53", "DUBBLE is no type here; did you mean DOUBLE?"),
     (("days(", "dayz("), "a.yaml:6:48", "a partition field is a column, days(column)"),
     (("nyc.flights", "flights"), "a.yaml:6:20", "a table is namespace.table"),
     (("iceberg: {", "iceberg: {mode: apend, "), "a.yaml:6:19", "'apend' is not known here; did you mean append?"),

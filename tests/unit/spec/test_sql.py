@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from lakeward.spec.sql import (
     SqlProblem,
-    ddl_columns,
     parse,
     parse_expression,
     parse_select,
@@ -39,6 +38,7 @@ def test_a_quoted_name_cannot_end_its_quotes(name):
         ("SELECT 'a", None, None, "never closed"),
         ("", None, None, "no statement"),
         ("SELECT 1; DROP TABLE x", None, None, "more than one"),
+        ("-- only a comment", None, None, "no statement"),
         ("DROP TABLE x", 1, 1, "DROP"),
         ("INSERT INTO a SELECT 1", 1, 1, "INSERT"),
         ("SHOW TABLES", 1, 1, "SHOW"),
@@ -49,6 +49,11 @@ def test_what_is_no_select_says_where_and_why(text, line, column, words):
         parse_select(text)
     assert words in str(caught.value)
     assert (caught.value.line, caught.value.column) == (line, column)
+
+
+@pytest.mark.parametrize("text", ["SELECT 1;", "SELECT 1;\n-- end\n", "SELECT 1; -- c\n;", "/* a */ SELECT 1 /* b */"])
+def test_a_comment_is_no_statement(text):
+    assert parse_select(text)
 
 
 def test_sparks_window_function_groups():
@@ -74,31 +79,9 @@ def test_the_place_inside_an_expression_does_not_count_the_wrapping():
     assert (caught.value.line, caught.value.column) == (1, 5)
 
 
-def test_ddl():
-    columns = ddl_columns("year INT, d DECIMAL(10,2) NOT NULL, s STRUCT<a: INT, b: ARRAY<STRING>>, `odd name` STRING")
-    assert list(columns) == ["year", "d", "s", "odd name"]
-    assert columns["d"] == "DECIMAL(10, 2)"
-
-
-@pytest.mark.parametrize(
-    ("ddl", "words"),
-    [
-        ("year INTT", "unknown type or a missing comma at 'INTT'"),
-        ("a STRING b INT", "missing comma at 'b'"),
-        ("a", "column a has no type"),
-        ("a STRING, A INT", "there twice"),
-        ("", "columns with Spark types"),
-        ("a STRING) x", "columns with Spark types"),
-    ],
-)
-def test_ddl_says_what_is_wrong(ddl, words):
-    with pytest.raises(SqlProblem, match=words.replace("(", r"\(")):
-        ddl_columns(ddl)
-
-
 @given(st.text())
 def test_no_text_makes_the_parsers_fail_otherwise(text):
-    for reader in (parse_select, parse_expression, ddl_columns):
+    for reader in (parse_select, parse_expression):
         try:
             reader(text)
         except SqlProblem:
