@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from sqlglot import exp
 
+from lakeward.spec.dialect import beginning
+from lakeward.spec.reads import Reading, definition
 from lakeward.spec.sql import DIALECT, parse_select
 
 _GENERATORS = {"inline_outer", "variant_explode", "variant_explode_outer"}
@@ -31,99 +33,82 @@ class SqlFacts:
         groups: why rows do not stay rows (`GROUP BY`, `DISTINCT`, an aggregate); None when they do.
         fans_out: why one row may become several; None when it cannot be seen.
         statement: the parsed SELECT, for `kept_columns`.
+        text: what was parsed.
     """
 
     reads: tuple[ReadName, ...]
     groups: str | None
     fans_out: str | None
     statement: exp.Query
+    text: str
 
 
-def analyse(text: str) -> SqlFacts:
+def analyse(text: str, sources: Collection[str] | None = None) -> SqlFacts:
     """Read `text`.
+
+    Args:
+        sources: the tables whose rows are followed: what is done to other tables alone does not count. Without them
+            every table's are.
 
     Raises:
         SqlProblem: it is not one SELECT.
     """
     statement = parse_select(text)
-    defined = {cte.alias_or_name.lower() for cte in statement.find_all(exp.CTE)}
-    reads = tuple(read for read in _reads(statement) if read.name.lower() not in defined)
-    return SqlFacts(reads, _groups(statement), _fans_out(statement), statement)
+    reads = tuple(_reads(statement))
+    reading = Reading([read.name for read in reads] if sources is None else sources)
 
+    def follows(part: exp.Expr) -> bool:
+        around = part if isinstance(part, exp.Query) else part.find_ancestor(exp.Select)
+        return sources is None or (around is not None and reading.times(around) > 0)
 
-def times_read(part: exp.Expr, statement: exp.Query, names: Collection[str]) -> int:
-    """How often `part` of the statement reads a table of one of the names, through its WITH too: 0, 1, or 2 and more.
-
-    More than once, and a record may come out more than once, whatever the conditions say.
-    """
-    sources = {name.lower() for name in names}
-    defined = {cte.alias_or_name.lower(): cte for cte in statement.find_all(exp.CTE)}
-    known: dict[str, int] = {}
-
-    def count(node: exp.Expr) -> int:
-        around = node if isinstance(node, exp.CTE) else node.find_ancestor(exp.CTE)
-        return min(2, sum(of(table.name.lower()) for table in node.find_all(exp.Table)
-                          if table.find_ancestor(exp.CTE) is around))  # fmt: skip
-
-    def of(name: str) -> int:
-        if name in sources:
-            return 1
-        if name not in known:
-            known[name] = 0  # a WITH that reads itself ends here
-            known[name] = count(defined[name]) if name in defined else 0
-        return known[name]
-
-    return count(part)
+    groups = next(_groups(statement, follows), None)
+    return SqlFacts(reads, groups, next(_fans_out(statement, follows), None), statement, text)
 
 
 def joins_streams(facts: SqlFacts, sources: Collection[str]) -> bool:
     """Whether the SQL joins two of the sources, or one with itself: only then does a join keep state."""
-    names = {name.lower() for name in sources}
-    streams = [read for read in facts.reads if read.name.lower() in names]
-    return len(streams) > 1 and facts.statement.find(exp.Join) is not None
+    reading = Reading(sources)
+    return any(all(reading.sides(join)) for join in facts.statement.find_all(exp.Join))
 
 
 def _reads(statement: exp.Query) -> Iterator[ReadName]:
     for table in statement.find_all(exp.Table):
-        if isinstance(table.this, exp.Identifier):
+        if isinstance(table.this, exp.Identifier) and definition(table) is None:
             first = next(part for part in table.parts)
-            line, end = first.meta.get("line"), first.meta.get("col")
-            column = end - len(first.name) + 1 if end else None  # sqlglot gives the column of a token's last letter
-            yield ReadName(".".join(part.name for part in table.parts), line, column)
+            yield ReadName(".".join(part.name for part in table.parts), *beginning(first.meta))
 
 
-def _groups(statement: exp.Query) -> str | None:
-    if statement.find(exp.Group):
-        return "GROUP BY"
-    if statement.find(exp.Distinct):
-        return "DISTINCT"
+def _groups(statement: exp.Query, follows: Callable[[exp.Expr], bool]) -> Iterator[str]:
+    yield from ("GROUP BY" for found in statement.find_all(exp.Group) if follows(found))
+    yield from ("DISTINCT" for found in statement.find_all(exp.Distinct) if follows(found))
     for union in statement.find_all(exp.SetOperation):
-        if not isinstance(union, exp.Union) or union.args.get("distinct"):
-            return union.key.upper()
+        if (not isinstance(union, exp.Union) or union.args.get("distinct")) and follows(union):
+            yield union.key.upper()
     for function in statement.find_all(exp.AggFunc):
-        if function.find_ancestor(exp.Window) is None:
-            return function.sql_name().lower() + "()"
-    return None
+        if function.find_ancestor(exp.Window) is None and follows(function):
+            yield function.sql_name().lower() + "()"
 
 
-def _fans_out(statement: exp.Query) -> str | None:
-    if statement.find(exp.Lateral):
-        return "LATERAL VIEW"
+def _fans_out(statement: exp.Query, follows: Callable[[exp.Expr], bool]) -> Iterator[str]:
+    yield from ("LATERAL VIEW" for found in statement.find_all(exp.Lateral) if follows(found))
     for table in statement.find_all(exp.Table):
-        if isinstance(table.this, exp.Func):  # JOIN range(3)
-            return table.this.name.lower() + "()"
-    return generator(statement)
+        if isinstance(table.this, exp.Func) and follows(table):  # JOIN range(3)
+            yield table.this.name.lower() + "()"
+    yield from (name for found, name in _generators(statement) if follows(found))
 
 
 def generator(part: exp.Expr) -> str | None:
     """The first function in it that makes rows; None when there is none."""
+    return next((name for _, name in _generators(part)), None)
+
+
+def _generators(part: exp.Expr) -> Iterator[tuple[exp.Expr, str]]:
     for function in part.find_all(exp.UDTF, exp.Anonymous):
         if isinstance(function, exp.Anonymous):
             if function.name.lower() in _GENERATORS:
-                return function.name.lower() + "()"
+                yield function, function.name.lower() + "()"
         elif not isinstance(function, exp.Subquery | exp.Values | exp.Lateral):
-            return function.key.lower() + "()"
-    return None
+            yield function, function.key.lower() + "()"
 
 
 def kept_columns(statement: exp.Query, relations: Mapping[str, frozenset[str]]) -> frozenset[str]:

@@ -76,8 +76,8 @@ def _windows(spec: StreamSpec, facts: SqlFacts | None) -> Iterator[Finding]:
     watermarks = {
         str(name): str(each.watermark.column) if each.watermark else None for name, each in spec.sources.items()
     }
-    for why in dict.fromkeys(streaming_sql.obstacles(facts, watermarks, spec.sink.mode)):
-        yield Finding(("transform", "sql"), why)
+    for each in dict.fromkeys(streaming_sql.obstacles(facts, watermarks, spec.sink.mode)):
+        yield Finding(("transform", "sql"), each.why, at=each.at)
     if spec.sink.mode == "complete" and not facts.groups:
         why = "mode complete writes the whole result of an aggregate at every batch, and the SQL groups nothing"
         yield Finding(("sink", spec.sink.connector, "mode"), f"{why}; use mode: append", "complete")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from lakeward.spec.analysis import SqlFacts, joins_streams, kept_columns, times_read
+from lakeward.spec.analysis import SqlFacts, joins_streams, kept_columns
 from lakeward.spec.positions import IDENTITY_COLUMNS
+from lakeward.spec.reads import Reading
 from lakeward.spec.stream import StreamSpec
 
 
@@ -60,7 +61,7 @@ def _obstacle(spec: StreamSpec, facts: SqlFacts | None) -> str | None:
     if joins_streams(facts, spec.sources):
         return "the SQL joins streams"
     for name in spec.sources:
-        if times_read(facts.statement, facts.statement, [name]) > 1:
+        if Reading([name]).times(facts.statement) > 1:
             return f"the SQL reads {name} more than once"
     return None
 

@@ -214,7 +214,7 @@ def _state(before: StreamSpec, after: StreamSpec) -> Iterator[str]:
 
 def _facts(spec: StreamSpec) -> SqlFacts | None:
     try:
-        return analyse(spec.transform.sql) if spec.transform.sql else None
+        return analyse(spec.transform.sql, spec.sources) if spec.transform.sql else None
     except SqlProblem:
         return None
 

@@ -6,46 +6,119 @@ Spark says so only when the query starts, or never: a LIMIT over a stream just s
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
 
-from lakeward.spec.analysis import SqlFacts, times_read
+from lakeward.spec.analysis import SqlFacts
+from lakeward.spec.dialect import Place, keyword
+from lakeward.spec.reads import Reading, before
+from lakeward.spec.sql import spark_tokens
 
 _WINDOWS = ("window", "session_window")
 _WHOLE = {
-    "limit": "LIMIT counts over the stream's whole life: after that many rows nothing lands any more; "
-    "select with WHERE instead",
-    "offset": "OFFSET counts over the stream's whole life; select with WHERE instead",
-    "order": "ORDER BY needs all rows, and a stream has no last one; leave it out and sort when the table is read",
-    "sort": "SORT BY needs all rows, and a stream has no last one; leave it out and sort when the table is read",
-    "cluster": "CLUSTER BY sorts, and a stream has no last row; leave it out",
-}
+    "limit": (TokenType.LIMIT, "LIMIT counts over the stream's whole life: after that many rows nothing lands any "
+              "more; select with WHERE instead"),
+    "offset": (TokenType.OFFSET, "OFFSET counts over the stream's whole life; select with WHERE instead"),
+    "order": (TokenType.ORDER_BY, "ORDER BY needs all rows, and a stream has no last one; leave it out and sort when "
+              "the table is read"),
+    "sort": (TokenType.SORT_BY, "SORT BY needs all rows, and a stream has no last one; leave it out and sort when the "
+             "table is read"),
+    "cluster": (TokenType.CLUSTER_BY, "CLUSTER BY sorts, and a stream has no last row; leave it out"),
+}  # fmt: skip
+_HALF = ("SEMI", "ANTI")
 
 
-def obstacles(facts: SqlFacts, watermarks: Mapping[str, str | None], mode: str) -> Iterator[str]:
-    """Why the SQL cannot run over a stream, each with its remedy.
+@dataclass(frozen=True)
+class Obstacle:
+    """Why the SQL cannot run over a stream, with its remedy, and where in the text."""
+
+    why: str
+    at: Place
+
+
+def obstacles(facts: SqlFacts, watermarks: Mapping[str, str | None], mode: str) -> Iterator[Obstacle]:
+    """Why the SQL cannot run over a stream.
 
     Args:
         facts: what the SQL says.
         watermarks: source -> its watermark's column, None without one.
         mode: how the sink takes rows; `complete` rewrites all of them, so much of this does not matter to it.
     """
-    streaming = [query for query in facts.statement.find_all(exp.Query)
-                 if times_read(query, facts.statement, watermarks)]  # fmt: skip
-    for query in streaming:
-        if mode != "complete":
-            yield from (why for key, why in _WHOLE.items() if query.args.get(key))
+    reading, tokens = Reading(watermarks), spark_tokens(facts.text)
+    yield from _joins(facts, reading, watermarks, tokens)
+    for query in facts.statement.find_all(exp.Query):
+        if not reading.times(query):
+            continue
+        for key, (kind, why) in _WHOLE.items() if mode != "complete" else ():
+            if query.args.get(key):
+                yield Obstacle(why, keyword(tokens, kind, before=query.args[key]))
         if not isinstance(query, exp.Select):
             continue
         for window in query.find_all(exp.Window):
             function = window.this.find(exp.Func)  # none in WINDOW w AS (..), which only names one
             if function is not None and window.find_ancestor(exp.Select) is query:
-                yield (f"{function.sql_name().lower()}() OVER compares a row with rows that are still to come; "
+                why = (f"{function.sql_name().lower()}() OVER compares a row with rows that are still to come; "
                        "group by window(<time>, '1 hour') instead, or do it where the table is read")  # fmt: skip
+                yield Obstacle(why, keyword(tokens, TokenType.OVER, after=window.this))
         if mode == "append" and any(watermarks.values()) and not _is_timed(query, _timed(facts, watermarks)):
             columns = " or ".join(sorted({column for column in watermarks.values() if column}))
-            yield (f"the sink appends, and no group is ever done: neither the watermark's column ({columns}) nor a "
+            why = (f"the sink appends, and no group is ever done: neither the watermark's column ({columns}) nor a "
                    f"window of it is grouped by; add window({columns}, '1 hour') to GROUP BY")  # fmt: skip
+            group = query.args.get("group")
+            yield Obstacle(why, keyword(tokens, TokenType.GROUP_BY, before=group) if group else (None, None))
+
+
+def _joins(
+    facts: SqlFacts, reading: Reading, watermarks: Mapping[str, str | None], tokens: list[Token]
+) -> Iterator[Obstacle]:
+    for join in facts.statement.find_all(exp.Join):
+        left, right = reading.sides(join)
+        if left and right:
+            why = _of_two_streams(join, facts, watermarks)
+        else:
+            why = _of_one_stream(join, reading, left) if left or right else None
+        if why:
+            yield Obstacle(why, keyword(tokens, TokenType.JOIN, before=join.this))
+
+
+def _of_two_streams(join: exp.Join, facts: SqlFacts, watermarks: Mapping[str, str | None]) -> str | None:
+    """What is wrong with a JOIN of two streams: one that waits for a match has to know when none will come."""
+    if join.kind == "ANTI":
+        return (f"Spark has no {_written(join)} of two streams; write LEFT JOIN with a bound on both times in ON, and "
+                "keep the rows where the other side IS NULL")  # fmt: skip
+    if not join.side and join.kind != "SEMI":
+        return None
+    names = _timed(facts, watermarks)
+    on = join.args.get("on")
+    bound = (
+        join.method == "NATURAL"
+        or any(each.name.lower() in names for each in join.args.get("using") or ())
+        or (on is not None and any(_carries_time(each, names) for each in on.find_all(exp.Column, exp.Anonymous)))
+    )
+    if any(watermarks.values()) and bound:
+        return None
+    return (f"{_written(join)} of two streams never learns that no match will come: it needs a watermark on both "
+            "sources and a bound on their times in ON, such as b.t BETWEEN a.t AND a.t + INTERVAL 1 HOUR")  # fmt: skip
+
+
+def _of_one_stream(join: exp.Join, reading: Reading, left: bool) -> str | None:
+    """What is wrong with a JOIN of a stream and a table: one that gives the table's rows gives them in every batch."""
+    half = join.kind in _HALF
+    kept = {"FULL": True, "RIGHT": left, "LEFT": not left}.get(join.side, half and not left)
+    if not kept:
+        return None
+    beside = before(join)
+    stream = next(each for each in (*beside, join.this) if reading.beside(join, each)).alias_or_name or "the stream"
+    table = (join.this if left else beside[0]).alias_or_name or "the table"
+    which = "" if half else " that match nothing"
+    return (f"{_written(join)} gives rows of {table}{which}, and every batch would give them again; "
+            f"write FROM {stream} LEFT {f'{join.kind} ' if half else ''}JOIN {table}")  # fmt: skip
+
+
+def _written(join: exp.Join) -> str:
+    return " ".join(part for part in (join.side, join.kind, "JOIN") if part)
 
 
 def _timed(facts: SqlFacts, watermarks: Mapping[str, str | None]) -> frozenset[str]:

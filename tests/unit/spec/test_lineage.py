@@ -14,7 +14,8 @@ KAFKA = {"kafka": {"topics": ["t"], "max_offsets_per_trigger": 5}}
 def lineage(sql, asked=None, sources=None, **changes):
     data = {"id": "a", "owner": "x", "sources": sources or {"f": KAFKA}, "sink": {"iceberg": {"table": "n.a"}}}
     data |= {"reference": {"r": {"csv": "x.csv"}}, "lineage": asked} | changes
-    return decide(StreamSpec.model_validate({k: v for k, v in data.items() if v is not None}), analyse(sql))
+    spec = StreamSpec.model_validate({k: v for k, v in data.items() if v is not None})
+    return decide(spec, analyse(sql, spec.sources))
 
 
 @pytest.mark.parametrize(
@@ -29,6 +30,13 @@ def lineage(sql, asked=None, sources=None, **changes):
         "SELECT *, row_number() OVER (PARTITION BY a ORDER BY b) AS n FROM f",
         "SELECT * EXCEPT (_kafka_timestamp) FROM f",
         "SELECT f.*, r.x, s.x AS y FROM f LEFT JOIN r ON f.k = r.k LEFT JOIN r AS s ON f.l = s.k",
+        "SELECT f.*, x.n FROM f LEFT JOIN (SELECT DISTINCT a, n FROM r) x ON x.a = f.a",
+        "SELECT f.*, x.n FROM f LEFT JOIN (SELECT a, max(n) AS n FROM r GROUP BY a) x ON x.a = f.a",
+        "SELECT f.*, x.n FROM f LEFT JOIN (SELECT a, n FROM r UNION SELECT b, n FROM r) x ON x.a = f.a",
+        "SELECT f.*, x.n FROM f LEFT JOIN (SELECT a, explode(list) AS n FROM r) x ON x.a = f.a",
+        "SELECT *, (SELECT max(n) FROM r) AS m FROM f",
+        "WITH g AS (SELECT a, count(*) AS n FROM r GROUP BY a) SELECT f.*, g.n FROM f LEFT JOIN g ON g.a = f.a",
+        "WITH f AS (SELECT * FROM f WHERE a > 1) SELECT * FROM f",
     ],
 )
 def test_rows_stay_rows(sql):
@@ -71,6 +79,9 @@ def test_dropping_the_position_is_told_and_never_silent(sql, missing):
         ("SELECT * FROM f WHERE a = 1 UNION ALL SELECT * FROM f WHERE a = 2", "reads f more than once"),
         ("WITH w AS (SELECT * FROM f) SELECT * FROM w UNION ALL SELECT * FROM w", "reads f more than once"),
         ("SELECT * FROM f WHERE a IN (SELECT b FROM F)", "reads f more than once"),
+        ("SELECT a, max(r.n) FROM f LEFT JOIN r ON f.k = r.k GROUP BY a", "GROUP BY"),
+        ("WITH w AS (SELECT * FROM f), v AS (SELECT DISTINCT a FROM w) SELECT * FROM v", "DISTINCT"),
+        ("WITH w AS (SELECT * FROM f) SELECT * FROM w JOIN w AS v ON w.a = v.a", "joins streams"),
     ],
 )
 def test_rows_that_are_no_records_have_no_lineage(sql, why):

@@ -97,7 +97,7 @@ WRONG = [
     (("source:\n", f"tags: [{'x' * 101}]\nsource:\n"), "a.yaml:2:8", "a tag is text of 1 to 100 characters"),
     (("source:\n", "restart: {reset_after: 9999999999999d}\nsource:\n"), "a.yaml:2:24", "at most 36500d"),
     (("every: 10s", "every: 0.4ms"), "a.yaml:7:18", "a duration here must be more than 0: 1ms at least"),
-    (("source:\n", "transform: {sql: SELECT * FROM source LIMIT 5}\nsource:\n"), "a.yaml:2:18", "LIMIT counts over"),
+    (("source:\n", "transform: {sql: SELECT * FROM source LIMIT 5}\nsource:\n"), "a.yaml:2:39", "LIMIT counts over"),
     (("source:\n", "source:\n  decode: {json: a INT}\n"), "a.yaml:3:3", "both beside source: and inside it"),
     (("source:\n  kafka", "sources:\n  kafka"), "a.yaml:4:1", "decode stands beside source: only"),
     (("  iceberg:", "  console:\n  #"), "a.yaml:6:3", "console is empty; write what it needs below it, or console: {}"),

@@ -9,7 +9,13 @@ from lakeward.spec.streaming_sql import obstacles
 
 
 def found(sql: str, mode: str = "append", column: str | None = "t") -> str:
-    return "; ".join(obstacles(analyse(sql), {"s": column}, mode))
+    return "; ".join(each.why for each in obstacles(analyse(sql), {"s": column}, mode))
+
+
+def of_joins(sql: str, *watermarks: str | None) -> str:
+    """What is said of a SELECT over the streams x, y and the table r."""
+    times = dict(zip(("x", "y"), watermarks or (None, None), strict=True))
+    return "; ".join(each.why for each in obstacles(analyse(sql, times), times, "append"))
 
 
 @pytest.mark.parametrize(
@@ -60,3 +66,76 @@ def test_what_spark_can_do_is_not(sql):
 
 def test_a_sink_that_rewrites_all_rows_may_sort_and_group_them():
     assert found("SELECT o, count(*) AS n FROM s GROUP BY o ORDER BY n LIMIT 3", "complete") == ""
+
+
+@pytest.mark.parametrize(
+    ("sql", "line", "column"),
+    [
+        ("SELECT *\nFROM s\nLIMIT 3", 3, 1),
+        ("SELECT * FROM s LIMIT ALL", 1, 17),
+        ("SELECT * FROM s OFFSET 2", 1, 17),
+        ("SELECT s.*\nFROM s JOIN (SELECT b FROM r ORDER BY b LIMIT 1) x ON true\n  ORDER BY a", 3, 3),
+        ("SELECT *, row_number() OVER (PARTITION BY a ORDER BY b) AS n FROM s", 1, 24),
+        ("SELECT a,\n count(*) OVER () AS n FROM s", 2, 11),
+        ("SELECT o, count(*)\nFROM s GROUP BY o", 2, 8),
+        ("SELECT s.* FROM r\nRIGHT JOIN s ON r.a = s.a\nFULL OUTER JOIN r AS q ON q.a = s.a", 3, 12),
+    ],
+)
+def test_it_is_told_at_its_keyword(sql, line, column):
+    (obstacle,) = obstacles(analyse(sql, ["s"]), {"s": "t"}, "append")
+    assert obstacle.at == (line, column)
+
+
+@pytest.mark.parametrize(
+    ("sql", "words"),
+    [
+        ("SELECT x.*, r.n FROM x RIGHT JOIN r ON r.a = x.a", "RIGHT JOIN gives rows of r that match nothing"),
+        ("SELECT x.*, r.n FROM x FULL OUTER JOIN r ON r.a = x.a", "write FROM x LEFT JOIN r"),
+        ("SELECT x.*, r.n FROM r LEFT JOIN x ON r.a = x.a", "write FROM x LEFT JOIN r"),
+        ("SELECT x.*, q.n FROM r AS q LEFT OUTER JOIN x USING (a)", "write FROM x LEFT JOIN q"),
+        ("SELECT r.* FROM r LEFT ANTI JOIN x ON r.a = x.a", "LEFT ANTI JOIN gives rows of r, and every batch"),
+        ("SELECT r.* FROM r LEFT SEMI JOIN x ON r.a = x.a", "write FROM x LEFT SEMI JOIN r"),
+        ("SELECT * FROM (SELECT * FROM x) s FULL JOIN r ON r.a = s.a", "write FROM s LEFT JOIN r"),
+        ("WITH w AS (SELECT * FROM x) SELECT * FROM r NATURAL LEFT JOIN w", "write FROM w LEFT JOIN r"),
+        ("SELECT * FROM x JOIN r AS q ON true RIGHT JOIN r ON r.a = x.a", "RIGHT JOIN gives rows of r"),
+        ("SELECT * FROM r AS q LEFT JOIN (x JOIN r ON x.a = r.a) ON true", "LEFT JOIN gives rows of q"),
+    ],
+)
+def test_a_join_that_keeps_a_tables_rows_gives_them_in_every_batch(sql, words):
+    assert words in of_joins(sql)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM x LEFT JOIN r ON r.a = x.a",
+        "SELECT * FROM x JOIN r ON r.a = x.a",
+        "SELECT * FROM r JOIN x ON r.a = x.a",
+        "SELECT * FROM r RIGHT JOIN x ON r.a = x.a",
+        "SELECT * FROM x LEFT ANTI JOIN r ON r.a = x.a",
+        "SELECT * FROM x LEFT SEMI JOIN r ON r.a = x.a",
+        "SELECT * FROM x CROSS JOIN r",
+        "SELECT * FROM x LEFT JOIN (SELECT p.a FROM r p FULL JOIN r q ON p.a = q.a) w ON w.a = x.a",
+        "SELECT * FROM x, LATERAL explode(x.list) t(item)",
+        "SELECT * FROM x JOIN y ON x.a = y.a",
+        "SELECT * FROM x UNION ALL SELECT * FROM y",
+    ],
+)
+def test_a_join_from_the_stream_is_none_of_them(sql):
+    assert of_joins(sql) == ""
+
+
+@pytest.mark.parametrize("join", ["LEFT", "RIGHT", "FULL OUTER", "LEFT SEMI"])
+def test_an_outer_join_of_two_streams_knows_when_no_match_will_come(join):
+    sql = f"SELECT * FROM x {join} JOIN y ON x.a = y.a"
+    bound = " AND y.t BETWEEN x.t AND x.t + INTERVAL 1 HOUR"
+    assert "never learns that no match will come" in of_joins(sql + bound)
+    assert "never learns that no match will come" in of_joins(sql, "t", "t")
+    assert of_joins(sql + bound, "t", "t") == ""
+    assert of_joins(f"SELECT * FROM x {join} JOIN y USING (t)", "t", "t") == ""
+    assert of_joins(f"SELECT * FROM x NATURAL {join} JOIN y", "t", "t") == ""
+
+
+def test_spark_has_no_anti_join_of_two_streams():
+    sql = "SELECT * FROM x LEFT ANTI JOIN y ON x.a = y.a AND y.t > x.t"
+    assert "Spark has no LEFT ANTI JOIN of two streams" in of_joins(sql, "t", "t")
