@@ -65,9 +65,16 @@ def spec_findings(spec: StreamSpec, facts: SqlFacts | None, lineage: Lineage, pr
 
 
 def _names(spec: StreamSpec) -> Iterator[Finding]:
-    for name in spec.reference:
-        if name.lower() in {source.lower() for source in spec.sources}:
-            yield Finding(("reference", name), f"{name!r} is the name of a source too", name, key=True)
+    seen: dict[str, tuple[str, str]] = {}
+    for kind, names in (("source", spec.sources), ("reference", spec.reference)):
+        for name in names:
+            known = seen.setdefault(name.lower(), (kind, name))
+            at: Path_ = ("sources" if kind == "source" else "reference", name)
+            if known[0] != kind:
+                yield Finding(at, f"{name!r} is the name of a source too", name, key=True)
+            elif known[1] != name:
+                yield Finding(at, f"{known[1]!r} and {name!r} are one name to SQL, which does not tell upper from "
+                              "lower case", name, key=True)  # fmt: skip
 
 
 def _windows(spec: StreamSpec, facts: SqlFacts | None) -> Iterator[Finding]:
@@ -117,7 +124,8 @@ def _sink(spec: StreamSpec) -> Iterator[Finding]:
             seen.setdefault(field.kind, str(field))
     if spec.sink.kafka:
         for name, source in spec.sources.items():
-            if source.kafka and spec.sink.kafka.topic in source.kafka.topics:
+            same = source.kafka and source.kafka.connection == spec.sink.kafka.connection  # else it is a mirror
+            if same and source.kafka and source.kafka.reads(spec.sink.kafka.topic):
                 yield Finding(("sink", "kafka", "topic"),
                               f"source {name} reads this topic: the stream would feed itself",
                               str(spec.sink.kafka.topic))  # fmt: skip

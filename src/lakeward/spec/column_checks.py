@@ -19,6 +19,7 @@ from lakeward.spec.stream import StreamSpec
 
 _ICEBERGS_OWN = {"_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_id", "_last_updated_sequence_number"}
 _TIMES, _DAYS = ("TIMESTAMP",), ("TIMESTAMP", "DATE")
+_NESTED = ("ARRAY", "MAP", "STRUCT")
 _WHOLE = ("SMALLINT", "INT", "BIGINT", "DECIMAL", "STRING", "BINARY")
 _PARTITIONED = {"years": _DAYS, "months": _DAYS, "days": _DAYS, "hours": _TIMES, "truncate": _WHOLE,
                 "bucket": (*_WHOLE, *_DAYS)}  # fmt: skip
@@ -101,6 +102,9 @@ def _partitions(spec: StreamSpec, columns: Mapping[str, str] | None) -> Iterator
         elif columns is not None and column not in columns:
             yield Finding(at, f"{field.column!r} is not a column of this stream", str(field), tuple(columns),
                           nearest(column, columns))  # fmt: skip
+        elif columns is not None and columns[column].startswith(_NESTED) and field.transform == "identity":
+            message = f"a table is partitioned by single values; {field.column} is {columns[column]}"
+            yield Finding(at, message, str(field))
         elif columns is not None and not columns[column].startswith(_PARTITIONED.get(field.transform, "")):
             wanted = ", ".join(_PARTITIONED[field.transform])
             yield Finding(at, f"{field.transform} takes a column of {wanted}; {field.column} is {columns[column]}",

@@ -70,6 +70,17 @@ class KafkaSource(SpecModel):
                     raise ValueError(f"starting_offsets names {topic}, which is not read here; topics: {read}")
                 if not offsets or not all(_PARTITION.fullmatch(part) for part in offsets):
                     raise ValueError(f'starting_offsets of {topic} must be {{"partition": offset}}, e.g. {{"0": 1500}}')
+    def reads(self, topic: str) -> bool:
+        """Whether it reads the topic; of a pattern that only Java can read, no."""
+        if self.pattern is None:
+            return topic in self.topics
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return re.fullmatch(self.pattern, topic) is not None
+        except re.error:
+            return False
+
         return self
 
 

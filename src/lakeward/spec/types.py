@@ -203,8 +203,8 @@ class PythonCallable(_Written):
 class Topic(_Written):
     """A Kafka topic."""
 
-    pattern = re.compile(r"[A-Za-z0-9._-]{1,249}")
-    wanted = "a topic is letters, digits, dots, _ and -, at most 249 characters"
+    pattern = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
+    wanted = "a topic is letters, digits, dots, _ and -, at most 249 characters, and not . or .. alone"
     examples: ClassVar[list[str]] = ["flights"]
 
 
