@@ -49,6 +49,15 @@ def _plain(value: object) -> object:
     raise TypeError(f"not a JSON value: {type(value).__name__}")
 
 
+def json_text(data: object) -> str:
+    """The data as JSON; a number that JSON has no word for is text: `"NaN"`, `"Infinity"`, as Spark writes it too."""
+    try:
+        return json.dumps(data, default=_plain, indent=2, allow_nan=False)
+    except ValueError:
+        plain = json.loads(json.dumps(data, default=_plain), parse_constant=str)
+        return json.dumps(plain, indent=2)
+
+
 class Output(ABC):
     """Where a command's result goes."""
 
@@ -84,7 +93,7 @@ class JsonOutput(Output):
     """One JSON document on stdout."""
 
     def show(self, data: dict[str, Any], rows: str | None = None, columns: Sequence[str] | None = None) -> None:
-        sys.stdout.write(json.dumps(data, default=_plain, indent=2) + "\n")
+        sys.stdout.write(json_text(data) + "\n")
 
     def text(self, text: str) -> None:
         self.show({"text": text})

@@ -18,6 +18,18 @@ def test_json_is_alone_on_stdout(capsys):
     assert "working" in captured.err
 
 
+def test_a_number_json_has_no_word_for_is_text(capsys):
+    JsonOutput().show(
+        {"values": [float("inf"), float("-inf"), float("nan"), 1.5], "at": datetime(2026, 1, 1, tzinfo=UTC)}
+    )
+
+    def refuse(word: str) -> None:
+        raise AssertionError(word)
+
+    found = json.loads(capsys.readouterr().out, parse_constant=refuse)
+    assert found == {"values": ["Infinity", "-Infinity", "NaN", 1.5], "at": "2026-01-01T00:00:00.000Z"}
+
+
 def test_a_table_has_a_row_a_record_and_says_when_there_is_none(capsys):
     ConsoleOutput().show({"streams": [{"id": "flights", "ok": True, "x": None}]}, rows="streams")
     ConsoleOutput().show({"streams": []}, rows="streams")
