@@ -46,7 +46,7 @@ def lint(project: Project) -> list[Problem]:
     if not project.streams.is_dir():  # no project at all: a wrong path must not look like a clean one
         formal += [each for each in known if each.file == "conf/streams"]
     if project.expectations.is_dir():
-        for file in sorted(project.expectations.glob("*.yaml")):
+        for file in sorted(project.expectations.glob("[!.]*.yaml")):  # what begins with a dot is an editor's own
             lint_file(files, file)
     found = {**dict.fromkeys(formal), **dict.fromkeys(files.problems)}  # the loader tells faults of YAML too
     return sorted(found, key=lambda each: (each.file, each.line, each.column, each.path))

@@ -44,7 +44,7 @@ class Problem:
         """The problem as a person reads it, on one line."""
         warning = "warning: " if self.severity == "warning" else ""
         text = f"{self.file}:{self.line}:{self.column}  {warning}{self.path + ': ' if self.path else ''}{self.message}"
-        if self.value not in (None, "") and not _quoted(str(self.value), self.message):
+        if self.value not in (None, "") and not _quoted(self.value, self.message):
             here = " ".join(str(self.value).split())
             text += f" (here: {here if len(here) <= _SHORT else here[:_SHORT] + '…'})"
         if self.nearest:
@@ -58,8 +58,13 @@ class Problem:
         return asdict(self)
 
 
-def _quoted(value: str, message: str) -> bool:
-    """Whether the message shows the value already, as a word of its own: `5` stands in `5m`, and says nothing there."""
+def _quoted(shown: object, message: str) -> bool:
+    """Whether the message shows the value already, as a word of its own: `5` stands in `5m`, and says nothing there.
+
+    A number in the middle of a message is a bound more often than the value."""
+    value = str(shown)
+    if not isinstance(shown, str):
+        return message.startswith((f"{value} ", f"{value}:"))
     return re.search(rf"(?<![\w.]){re.escape(value)}(?![\w.])", message) is not None
 
 

@@ -41,6 +41,7 @@ def problems(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, An
     (root / "expectations").mkdir()
     (root / "expectations" / "ns.t.yaml").write_text(SUITE)
     (root / "expectations" / "ns.good.yaml").write_text(GOOD)
+    (root / "expectations" / ".#ns.t.yaml").symlink_to("me@here.1234")  # an editor's lock
     done = lint(root)
     assert done.returncode == 2, done.stderr
     answer = json.loads(done.stdout)
