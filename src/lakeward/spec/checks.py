@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,8 @@ def name_findings(facts: SqlFacts, sources: Collection[str], reference: Collecti
             words += "; declare the table under reference:"
         at, like = (read.line, read.column), nearest(read.name, known.values())
         yield Finding(
-            ("transform", "sql"), f"{read.name!r}: {words}", read.name, tuple(known.values()), like, at=at
+            ("transform", "sql"), f"{read.name!r}: {words}", read.name, tuple(known.values()), like, at=at,
+            needs=(("sources",), ("reference",)),
         )  # fmt: skip
     reads = {read.name.lower() for read in facts.reads}
     for name in () if unknown else sources:
@@ -52,11 +54,14 @@ def spec_findings(spec: StreamSpec, facts: SqlFacts | None, lineage: Lineage, pr
     """Everything that is wrong with a spec whose values are all well formed."""
     for path, what in not_yet.of_stream(spec):
         yield Finding(path, f"not yet: {what}")
+    mode: Path_ = ("sink", spec.sink.connector, "mode")
     if lineage.problem:
-        yield Finding(("lineage",) if spec.lineage else ("transform", "sql"), lineage.problem)
+        needs = (mode, *(("sources", name, source.connector) for name, source in spec.sources.items()))
+        yield Finding(("lineage",) if spec.lineage else ("transform", "sql"), lineage.problem, needs=needs)
     yield from _names(spec)
     yield from column_findings(spec, facts)
-    yield from _windows(spec, facts)
+    times: list[Path_] = [("sources", name, "watermark", "column") for name in spec.sources]
+    yield from (replace(each, needs=(mode, *times)) for each in _windows(spec, facts))
     yield from _sink(spec)
     yield from reference_findings(spec, project)
     for key in spec.spark:

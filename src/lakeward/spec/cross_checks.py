@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from lakeward.spec.document import Path_
 from lakeward.spec.settings import Settings
-from lakeward.spec.stream import StreamSpec
+from lakeward.spec.sinks import ConsoleSink, Sink
+from lakeward.spec.stream import Resources, StreamSpec
 from lakeward.spec.suite import Suite
 from lakeward.spec.tables import Tables, matches
+from lakeward.spec.types import DriverName
+
+_OF_A_SINK = ("table", "topic", "connection", "mode", "partition_by")
+"""What streams with the same sink are compared by."""
 
 
 @dataclass(frozen=True)
@@ -27,11 +32,24 @@ class CrossFinding:
     key: bool = False
 
 
-def stream_findings(streams: Sequence[StreamSpec], settings: Settings) -> Iterator[CrossFinding]:
-    """Streams that disturb each other."""
+def comparable(spec: StreamSpec, doubtful: Collection[Path_]) -> StreamSpec:
+    """The spec without the parts that cannot be compared with other streams' because they hold mistakes."""
+    update: dict[str, Any] = {}
+    if any(path[:1] == ("sink",) and (len(path) < 3 or path[2] in _OF_A_SINK) for path in doubtful):
+        update["sink"] = Sink(console=ConsoleSink())
+    if any(path[:1] == ("quarantine",) for path in doubtful):
+        update["quarantine"] = None
+    if any(path[:1] == ("resources",) for path in doubtful):
+        update["resources"] = Resources(driver=DriverName(spec.id))
+    return spec.model_copy(update=update)
+
+
+def stream_findings(streams: Sequence[StreamSpec], drivers: Collection[str] | None) -> Iterator[CrossFinding]:
+    """Streams that disturb each other. `drivers`: those declared in conf/lakeward.yaml; None when that is unknown."""
     yield from _writers(streams)
     yield from _topics(streams)
-    yield from _drivers(streams, settings)
+    if drivers is not None:
+        yield from _drivers(streams, drivers)
 
 
 def _writers(streams: Sequence[StreamSpec]) -> Iterator[CrossFinding]:
@@ -57,8 +75,8 @@ def _writers(streams: Sequence[StreamSpec]) -> Iterator[CrossFinding]:
                 yield CrossFinding(
                     spec.id,
                     ("sink", spec.sink.connector, "partition_by"),
-                    f"{first.id} creates {table} with another partitioning",
-                    str(_shape(spec)),
+                    f"{first.id} creates {table} with another partitioning: {_partitioning(first)}",
+                    _partitioning(spec),
                 )
     for spec in streams:
         if spec.quarantine and spec.quarantine.table in writers:
@@ -69,6 +87,10 @@ def _writers(streams: Sequence[StreamSpec]) -> Iterator[CrossFinding]:
 
 def _shape(spec: StreamSpec) -> tuple[str, ...]:
     return tuple(field.sql for field in spec.sink.iceberg.partition_by) if spec.sink.iceberg else ()
+
+
+def _partitioning(spec: StreamSpec) -> str:
+    return ", ".join(spec.sink.iceberg.partition_by if spec.sink.iceberg else ()) or "none"
 
 
 def _topics(streams: Sequence[StreamSpec]) -> Iterator[CrossFinding]:
@@ -83,11 +105,11 @@ def _topics(streams: Sequence[StreamSpec]) -> Iterator[CrossFinding]:
         writers.setdefault(topic, spec.id)
 
 
-def _drivers(streams: Sequence[StreamSpec], settings: Settings) -> Iterator[CrossFinding]:
+def _drivers(streams: Sequence[StreamSpec], drivers: Collection[str]) -> Iterator[CrossFinding]:
     sizes: dict[str, StreamSpec] = {}
     for spec in streams:
         size = (spec.resources.cores, spec.resources.driver_memory)
-        declared = spec.driver in settings.drivers
+        declared = spec.driver in drivers
         for key, value in (("cores", size[0]), ("driver_memory", size[1])):
             if declared and value is not None:
                 message = f"driver {spec.driver} is declared in conf/lakeward.yaml; its {key} stands there"

@@ -23,6 +23,8 @@ class Avro(SpecModel):
 class Decode(SpecModel):
     """A declared schema; a record that does not fit goes to quarantine, alone, with its reason and its position."""
 
+    one_of = ("decode", ("json", "avro"))
+
     json_: Ddl | None = Field(default=None, alias="json")
     """Columns of the JSON object in the record's value, as Spark DDL: `carrier STRING, dep_delay DOUBLE`."""
     avro: Avro | None = None

@@ -11,14 +11,14 @@ from pydantic import BaseModel, ValidationError
 
 from lakeward.runtime import Project
 from lakeward.spec import not_yet, spark_conf
-from lakeward.spec.cross_checks import CrossFinding, stream_findings, suite_findings, unused_findings
+from lakeward.spec.cross_checks import CrossFinding, comparable, stream_findings, suite_findings, unused_findings
 from lakeward.spec.document import Document, Path_
 from lakeward.spec.files import Files
-from lakeward.spec.messages import Finding, findings
+from lakeward.spec.messages import Finding, findings, known_keys
 from lakeward.spec.problems import Problem
 from lakeward.spec.settings import Settings
 from lakeward.spec.stream import StreamSpec
-from lakeward.spec.stream_file import StreamReader
+from lakeward.spec.stream_file import Defaults, StreamReader
 from lakeward.spec.suite import Suite
 from lakeward.spec.tables import Tables, below_floors, larger_than_a_group
 
@@ -77,18 +77,22 @@ class _Loading:
         self.project = project
         self.files = Files(project.root)
         self.documents: dict[str, tuple[Path, Document]] = {}  # stream id, table, lakeward.yaml -> its file
+        self.compared: list[StreamSpec] = []  # the streams of which enough can be read, also with other mistakes
+        self.all_compared = True
 
     def load(self) -> Loaded:
         settings, settings_document = self._settings()
         tables = self._tables()
         streams = self._streams(settings_document)
         suites = self._suites()
-        specs = [loaded.spec for loaded in streams.values()]
-        for finding in (*stream_findings(specs, settings), *suite_findings(list(suites.values()), specs)):
-            self._cross(finding)
-        if not self.files.errors:  # a file that could not be read may be the one that uses it
-            for finding in unused_findings(specs, settings, tables):
-                self._cross(finding)
+        drivers = _declared_drivers(self.project, settings_document)
+        # A file that could not be read may be the one that writes the table.
+        writers = self.compared if self.all_compared else []
+        for finding in (*stream_findings(self.compared, drivers), *suite_findings(list(suites.values()), writers)):
+            self._cross(finding, settings_document)
+        if not self.files.errors:
+            for finding in unused_findings(self.compared, settings, tables):
+                self._cross(finding, settings_document)
         order = sorted(self.files.problems, key=lambda p: (p.file, p.line, p.column, p.path))
         return Loaded(streams, tables, settings, suites, tuple(dict.fromkeys(order)))
 
@@ -123,15 +127,15 @@ class _Loading:
                     self.files.found(file, document, Finding(("drivers", name, "spark", key), refused, key, key=True))
         return settings, document
 
-    def _usable_defaults(self, document: Document | None) -> dict[str, Any]:
+    def _usable_defaults(self, document: Document | None) -> Defaults:
         """The defaults that have no problem of their own: a bad one is reported once, not once a stream."""
-        written = document.data.get("defaults") if document is not None else None
-        if not isinstance(written, dict):
-            return {}
         name = self.files.name(self.project.settings_file)
-        bad = {problem.path.split(".")[1] for problem in self.files.problems
-               if problem.file == name and problem.path.startswith("defaults.")}  # fmt: skip
-        return {key: value for key, value in written.items() if key not in bad}
+        mine = [problem.path for problem in self.files.problems if problem.file == name]
+        written = document.data.get("defaults", {}) if document is not None else {}
+        if not isinstance(written, dict) or (document is None and mine):
+            return Defaults({}, frozenset(known_keys(Settings, ("defaults",))))
+        bad = {path.split(".")[1] for path in mine if path.startswith("defaults.")}
+        return Defaults({key: value for key, value in written.items() if key not in bad}, frozenset(bad))
 
     def _tables(self) -> Tables:
         file = self.project.tables_file
@@ -166,27 +170,34 @@ class _Loading:
         defaults = self._usable_defaults(settings_document)
         streams: dict[str, LoadedStream] = {}
         for file in sorted(folder.iterdir()):
+            if file.name.startswith("."):  # an editor's own: its lock, its copy
+                continue
             if file.suffix != ".yaml":
                 self.files.tell_ignored(file)
                 continue
-            reader = StreamReader(self.project, self.files, settings_document, defaults)
-            loaded = reader.read(file)
-            if loaded is None or reader.document is None:
+            found = StreamReader(self.project, self.files, settings_document, defaults).read(file)
+            if found is None or ("id",) in found.doubtful:
+                self.all_compared = False
                 continue
-            spec, sql_file, origins = loaded
-            if spec.id in streams:
-                place = reader.document.place(("id",))
-                message = f"stream {spec.id} is declared in {streams[spec.id].file} too"
+            spec = found.spec
+            if spec.id in self.documents:
+                place = found.document.place(("id",))
+                message = f"stream {spec.id} is declared in {self.files.name(self.documents[spec.id][0])} too"
                 self.files.add(file, place.line, place.column, ("id",), message, str(spec.id))
                 continue
-            self.documents[spec.id] = (file, reader.document)
-            streams[spec.id] = LoadedStream(spec, self.files.name(file), sql_file, origins)
+            self.documents[spec.id] = (file, found.document)
+            self.compared.append(comparable(spec, found.doubtful))
+            self.all_compared &= self.compared[-1].sink == spec.sink
+            if found.origins is not None:
+                streams[spec.id] = LoadedStream(spec, self.files.name(file), found.sql_file, found.origins)
         return streams
 
     def _suites(self) -> dict[str, Suite]:
         folder = self.project.expectations
         suites: dict[str, Suite] = {}
         for file in sorted(folder.iterdir()) if folder.is_dir() else ():
+            if file.name.startswith("."):
+                continue
             if file.suffix != ".yaml":
                 self.files.tell_ignored(file)
                 continue
@@ -206,10 +217,21 @@ class _Loading:
             self.documents[suite.table] = (file, document)
         return suites
 
-    def _cross(self, finding: CrossFinding) -> None:
+    def _cross(self, finding: CrossFinding, settings: Document | None) -> None:
         file, document = self.documents[finding.owner]
-        place = document.place(finding.path, key=finding.key)
+        path: Path_ = finding.path
+        if not document.has(path) and settings is not None and settings.has(("defaults", *path)):
+            file, document, path = self.project.settings_file, settings, ("defaults", *path)
+        place = document.place(path, key=finding.key)
         self.files.add(
-            file, place.line, place.column, finding.path, finding.message, finding.value,
+            file, place.line, place.column, path, finding.message, finding.value,
             warning=finding.severity == "warning",
         )  # fmt: skip
+
+
+def _declared_drivers(project: Project, settings: Document | None) -> frozenset[str] | None:
+    """The drivers conf/lakeward.yaml declares, well or badly; None where nobody can read which."""
+    if settings is None:
+        return None if project.settings_file.exists() else frozenset()
+    written = settings.data.get("drivers", {})
+    return frozenset(map(str, written)) if isinstance(written, dict) else None

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
 from lakeward.spec.document import Path_
+from lakeward.spec.model import KeysProblem, SpecModel, too_many
 from lakeward.spec.problems import nearest
 from lakeward.spec.sql import SqlProblem
 
@@ -42,7 +43,9 @@ _MAPPING_FIRST = ("literal_error", "value_error")
 class Finding:
     """One thing a model refused. `key` tells that the key, not its value, is wrong; `summary` tells
     that it only repeats what findings below it say better; `at` is a 1-based
-    (line, column) inside the text of the value, for SQL."""
+    (line, column) inside the text of the value, for SQL; `missing` that nothing stands there; `about` names the keys
+    at `path` it is about (None: unknown), `certain` that their values do not matter to it; `needs` are other paths it
+    rests on."""
 
     path: Path_
     message: str
@@ -53,6 +56,10 @@ class Finding:
     summary: bool = False
     at: tuple[int | None, int | None] | None = None
     warning: bool = False
+    missing: bool = False
+    about: tuple[str, ...] | None = None
+    certain: bool = False
+    needs: tuple[Path_, ...] = ()
 
 
 def findings(error: ValidationError, model: type[BaseModel], data: Any) -> list[Finding]:
@@ -62,6 +69,20 @@ def findings(error: ValidationError, model: type[BaseModel], data: Any) -> list[
         finding = _finding(dict(each), model, data)
         found.setdefault(finding.path, finding)
     return [each for each in found.values() if not (each.summary and _said_below(each.path, found))]
+
+
+def two_forms(kind: Any, data: Any, path: Path_ = ()) -> Iterator[Finding]:
+    """Mappings that have several of the keys of which they may have one, however wrong their values are."""
+    model = next(iter(_models(kind)), None)
+    if isinstance(data, dict):
+        what, forms = model.one_of if model is not None and issubclass(model, SpecModel) else ("", ())
+        chosen = [form for form in forms if data.get(form) not in (None, [])]
+        if len(chosen) > 1:
+            problem = too_many(what, chosen, forms)
+            yield Finding(path, str(problem), data, about=problem.keys, certain=True)
+    inside = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    for key, value in inside:
+        yield from two_forms(_step(kind, key), value, (*path, key))
 
 
 def _said_below(path: Path_, found: Iterable[Path_]) -> bool:
@@ -74,7 +95,7 @@ def _finding(error: dict[str, Any], model: type[BaseModel], data: Any) -> Findin
     if kind == "missing":
         path = _real_path(loc[:-1], data)
         field = str(loc[-1])
-        return Finding((*path, field), f"this is missing{_purpose(model, (*path, field))}")
+        return Finding((*path, field), f"this is missing{_purpose(model, (*path, field))}", missing=True)
     if kind == "extra_forbidden":
         path, field = _real_path(loc[:-1], data), str(loc[-1])
         known = known_keys(model, path)
@@ -90,6 +111,8 @@ def _finding(error: dict[str, Any], model: type[BaseModel], data: Any) -> Findin
     if kind == "value_error":
         cause = context.get("error")
         text = str(cause) if cause else error["msg"].removeprefix("Value error, ")
+        if isinstance(cause, KeysProblem):
+            return Finding(path, text, given, about=cause.keys, certain=cause.certain)
         return Finding(path, text, given, at=(cause.line, cause.column) if isinstance(cause, SqlProblem) else None)
     if kind in ("greater_than", "greater_than_equal", "less_than", "less_than_equal"):
         than = {"greater_than": "more than", "greater_than_equal": "at least", "less_than": "less than"}

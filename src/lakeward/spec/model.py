@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Annotated, Any, cast
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, ClassVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, Strict, create_model
+
+
+class KeysProblem(ValueError):
+    """What keys of one mapping say together cannot be.
+
+    Attributes:
+        keys: those it is about; without them the rest of the mapping may well be in order.
+        certain: it only needs them to be there, whatever their values are.
+    """
+
+    def __init__(self, message: str, *keys: str, certain: bool = False) -> None:
+        super().__init__(message)
+        self.keys = keys
+        self.certain = certain
 
 
 class SpecModel(BaseModel):
@@ -25,6 +39,9 @@ class SpecModel(BaseModel):
         hide_input_in_errors=True,  # a value may be a secret somebody pasted; problems decide what is shown
         use_attribute_docstrings=True,  # the text below a field is its description in the generated schema
     )
+
+    one_of: ClassVar[tuple[str, tuple[str, ...]]] = ("", ())
+    """What this is called, and its keys of which exactly one is given."""
 
     def document(self) -> dict[str, Any]:
         """The spec as plain JSON data with the keys a user writes; keys without a value are left out."""
@@ -61,12 +78,17 @@ def only_one(what: str, given: dict[str, object]) -> str:
         ValueError: none or several have one. The loader turns it into a problem at the place of `what`.
     """
     chosen = [name for name, value in given.items() if value is not None]
-    names = ", ".join(given)
     if not chosen:
-        raise ValueError(f"{what} needs exactly one of: {names}")
+        raise KeysProblem(f"{what} needs exactly one of: {', '.join(given)}", *given)
     if len(chosen) > 1:
-        raise ValueError(f"{what} has {' and '.join(chosen)}; it needs exactly one of: {names}")
+        raise too_many(what, chosen, given)
     return chosen[0]
+
+
+def too_many(what: str, chosen: Sequence[str], known: Iterable[str]) -> KeysProblem:
+    """The problem of several keys where one may stand; the first is as good as any."""
+    message = f"{what} has {' and '.join(chosen)}; it needs exactly one of: {', '.join(known)}"
+    return KeysProblem(message, *chosen[1:], certain=True)
 
 
 def partial(

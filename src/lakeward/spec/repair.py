@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from copy import deepcopy
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
@@ -17,27 +18,67 @@ from lakeward.spec.stream import StreamSpec
 
 _ROUNDS = 20  # each takes something out; a file needs one or two
 _REQUIRED: dict[str, Any] = {
+    "id": "unknown",
     "owner": "unknown",
+    "sources": {"source": {"rate": {}}},
     "max_offsets_per_trigger": 1,
     "sink": {"iceberg": {"table": "unknown.unknown"}},
+    "table": "unknown.unknown",
+    "topic": "unknown",
 }
 """Stand-ins for what must be there."""
 
 
-def repaired(data: dict[str, Any], found: Iterable[Finding]) -> tuple[StreamSpec | None, frozenset[Path_]]:
-    """A spec of what is well formed in the data, and the paths nothing can be said about; None where too little is."""
-    rest, doubtful = deepcopy(data), set[Path_]()
+@dataclass(frozen=True)
+class Repaired:
+    """What is left of a spec.
+
+    Attributes:
+        spec: None where too little is left.
+        doubtful: paths nothing can be said about.
+        later: what showed only when the bad parts were out, and does not follow from their absence.
+    """
+
+    spec: StreamSpec | None
+    doubtful: frozenset[Path_] = frozenset()
+    later: tuple[Finding, ...] = ()
+
+
+def repaired(data: dict[str, Any], found: Iterable[Finding]) -> Repaired:
+    """A spec of what is well formed in the data, which has the problems `found`."""
+    rest, doubtful, later = deepcopy(data), set[Path_](), list[Finding]()
     for _ in range(_ROUNDS):
         for finding in sorted(found, key=lambda each: [str(part).zfill(6) for part in each.path], reverse=True):
             if not finding.path:
-                return None, frozenset()
-            doubtful |= {finding.path, (*finding.path[:-1], finding.nearest or finding.path[-1])}
-            doubtful.add(_taken_out(rest, finding.path))
+                return Repaired(None, later=tuple(later))
+            doubtful |= _cured(rest, finding)
         try:
-            return StreamSpec.model_validate(rest, by_name=False), frozenset(doubtful)
+            return Repaired(StreamSpec.model_validate(rest, by_name=False), frozenset(doubtful), tuple(later))
         except ValidationError as error:
             found = findings(error, StreamSpec, rest)
-    return None, frozenset()
+        later += [finding for finding in found if not _follows(finding, doubtful)]
+    return Repaired(None, later=tuple(later))
+
+
+def _cured(data: dict[str, Any], finding: Finding) -> set[Path_]:
+    """Take out of the data what a finding is about; the paths that say nothing now."""
+    path = finding.path
+    keys = [key for key in finding.about or () if key in _keys(data, path)]
+    if keys:
+        return {_taken_out(data, (*path, key)) for key in keys}
+    taken = _taken_out(data, path)
+    if finding.key and finding.valid and finding.nearest is None:
+        return set()  # a key like no other was meant for none of them
+    return {path, taken, (*path[:-1], finding.nearest or path[-1])}
+
+
+def _keys(data: Any, path: Path_) -> Iterable[Any]:
+    for part in path:
+        try:
+            data = data[part]
+        except (KeyError, IndexError, TypeError):
+            return ()
+    return data if isinstance(data, dict) else ()
 
 
 def _taken_out(data: Any, path: Path_) -> Path_:
@@ -50,8 +91,12 @@ def _taken_out(data: Any, path: Path_) -> Path_:
             return path  # what is around it was taken out already
     above, last = inside[-1], path[-1]
     if isinstance(above, list) and isinstance(last, int) and last < len(above):
+        stand_in = f"unknown_{last}"
+        if above[last] != stand_in:  # a name, a topic, a tag, a partition field: the others keep their places
+            above[last] = stand_in
+            return path
         del above[last]
-        return path[:-1]  # the others have moved up: their places would be wrong
+        return path[:-1]
     if not isinstance(above, dict):
         return path
     if last in above:
@@ -63,7 +108,21 @@ def _taken_out(data: Any, path: Path_) -> Path_:
     return path
 
 
+def _follows(finding: Finding, doubtful: Iterable[Path_]) -> bool:
+    """Whether a finding of a later round is only there because something was taken out."""
+    path = finding.path
+    if finding.about is None or any(path[: len(each)] == each for each in doubtful):
+        return concerns(finding, doubtful)
+    unsure = {each[len(path)] for each in doubtful if len(each) > len(path) and each[: len(path)] == path}
+    return not finding.certain and not unsure.isdisjoint(finding.about)
+
+
 def concerns(finding: Finding, doubtful: Iterable[Path_]) -> bool:
     """Whether a finding may only follow from what was taken out. One about a key never does."""
     path = finding.path
-    return any(path[: len(each)] == each or (not finding.key and each[: len(path)] == path) for each in doubtful)
+    return any(
+        path[: len(each)] == each
+        or (not finding.key and each[: len(path)] == path)
+        or any(need[: len(each)] == each for need in finding.needs)
+        for each in doubtful
+    )

@@ -12,15 +12,18 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from lakeward.spec.decode import Decode
 from lakeward.spec.policy import FLOORS, REASONS, TABLE_CLASSES
 from lakeward.spec.provenance import reason
 from lakeward.spec.reference import page
 from lakeward.spec.settings import Settings
-from lakeward.spec.sinks import SINK_CONNECTORS
-from lakeward.spec.sources import REFERENCE_FORMS, SOURCE_CONNECTORS
+from lakeward.spec.sinks import Sink
+from lakeward.spec.sources import Reference, Source
 from lakeward.spec.stream import OF_THE_SOURCE, SINGLE, StreamSpec
 from lakeward.spec.suite import Suite
 from lakeward.spec.tables import Tables
+from lakeward.spec.transform import Transform
+from lakeward.spec.trigger import Trigger
 
 FILES: dict[str, tuple[type[BaseModel], str]] = {
     "stream": (StreamSpec, "A stream of Lakeward: conf/streams/<id>.yaml"),
@@ -29,14 +32,7 @@ FILES: dict[str, tuple[type[BaseModel], str]] = {
     "suite": (Suite, "Expectations of one table: expectations/<namespace>.<table>.yaml"),
 }
 REFERENCE = "specs.md"
-_ONE_OF = {
-    "Source": SOURCE_CONNECTORS,
-    "Sink": SINK_CONNECTORS,
-    "Reference": REFERENCE_FORMS,
-    "Transform": ("sql", "file", "python"),
-    "Trigger": ("every", "available_now", "real_time", "continuous"),
-    "Decode": ("json", "avro"),
-}
+_ONE_OF = (Source, Sink, Reference, Transform, Trigger, Decode)
 _DEFAULTS_OF = {
     "KafkaSource": "kafka", "KafkaSink": "kafka", "IcebergSink": "iceberg", "Decode": "decode",
     "Deduplicate": "deduplicate", "Reference": "reference", "SchemaPolicy": "schema", "Limits": "limits",
@@ -51,10 +47,10 @@ def schema(name: str) -> dict[str, Any]:
     model, title = FILES[name]
     made = model.model_json_schema(by_alias=True, mode="validation")
     made = _without_nulls(made)
-    for kind, choices in _ONE_OF.items():
-        definition = made.get("$defs", {}).get(kind)
+    for kind in _ONE_OF:
+        definition = made.get("$defs", {}).get(kind.__name__)
         if definition:
-            definition["oneOf"] = [{"required": [choice]} for choice in choices]
+            definition["oneOf"] = [{"required": [choice]} for choice in kind.one_of[1]]
     if name == "stream":
         _short_form(made)
         _reasons_of_defaults(made)

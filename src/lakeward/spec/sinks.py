@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from lakeward.spec.model import SpecModel, Text, not_left_empty, only_one
+from lakeward.spec.model import KeysProblem, SpecModel, Text, not_left_empty, only_one
 from lakeward.spec.partition import PartitionField
 from lakeward.spec.sources import KAFKA_CONNECTION
 from lakeward.spec.sql import Expression
@@ -116,6 +116,8 @@ SINK_CONNECTORS = ("iceberg", "delta", "kafka", "postgres", "files", "python", "
 class Sink(SpecModel):
     """Exactly one sink."""
 
+    one_of = ("sink", SINK_CONNECTORS)
+
     iceberg: IcebergSink | None = None
     delta: DeltaSink | None = None
     kafka: KafkaSink | None = None
@@ -180,10 +182,11 @@ def check_upsert(mode: str, keys: tuple[str, ...] | None, **only_upsert: object)
         ValueError: upsert without keys, or keys and their friends without upsert.
     """
     if mode == "upsert" and not keys:
-        raise ValueError("mode upsert needs keys: the columns that identify a row")
+        raise KeysProblem("mode upsert needs keys: the columns that identify a row", "mode", "keys")
     extra = [name for name, value in {"keys": keys, **only_upsert}.items() if value is not None]
     if mode != "upsert" and extra:
-        raise ValueError(f"{', '.join(extra)} belong{'s' if len(extra) == 1 else ''} to mode upsert; this is {mode}")
+        message = f"{', '.join(extra)} belong{'s' if len(extra) == 1 else ''} to mode upsert; this is {mode}"
+        raise KeysProblem(message, "mode", *extra)
 
 
 class Quarantine(SpecModel):

@@ -10,7 +10,17 @@ from pydantic import Field, field_validator, model_validator
 
 from lakeward.spec.ddl import Ddl
 from lakeward.spec.decode import Decode
-from lakeward.spec.model import Bool, Int, PositiveInt, PositiveLong, SpecModel, Text, not_left_empty, only_one
+from lakeward.spec.model import (
+    Bool,
+    Int,
+    KeysProblem,
+    PositiveInt,
+    PositiveLong,
+    SpecModel,
+    Text,
+    not_left_empty,
+    only_one,
+)
 from lakeward.spec.positions import position_columns
 from lakeward.spec.types import Duration, Name, Span, TableName, Topic
 
@@ -24,6 +34,8 @@ _PARTITION = re.compile(r"0|[1-9][0-9]{0,9}")
 
 class KafkaSource(SpecModel):
     """Topics of a Kafka broker. The brokers stand in the connection, never in the spec."""
+
+    one_of = ("kafka", ("topics", "pattern"))
 
     topics: tuple[Topic, ...] = ()
     """Topics to read, by name."""
@@ -58,18 +70,6 @@ class KafkaSource(SpecModel):
                 raise ValueError(f"this is no regular expression: {error}") from None
         return pattern
 
-    @model_validator(mode="after")
-    def _topics_or_pattern(self) -> Self:
-        only_one("kafka", {"topics": self.topics or None, "pattern": self.pattern})
-        if isinstance(self.starting_offsets, dict):
-            if not self.starting_offsets:
-                raise ValueError("starting_offsets names no topic; give earliest, latest or offsets of every topic")
-            for topic, offsets in self.starting_offsets.items():
-                if self.topics and topic not in self.topics:
-                    read = ", ".join(self.topics)
-                    raise ValueError(f"starting_offsets names {topic}, which is not read here; topics: {read}")
-                if not offsets or not all(_PARTITION.fullmatch(part) for part in offsets):
-                    raise ValueError(f'starting_offsets of {topic} must be {{"partition": offset}}, e.g. {{"0": 1500}}')
     def reads(self, topic: str) -> bool:
         """Whether it reads the topic; of a pattern that only Java can read, no."""
         if self.pattern is None:
@@ -81,6 +81,21 @@ class KafkaSource(SpecModel):
         except re.error:
             return False
 
+    @model_validator(mode="after")
+    def _topics_or_pattern(self) -> Self:
+        only_one("kafka", {"topics": self.topics or None, "pattern": self.pattern})
+        if isinstance(self.starting_offsets, dict):
+            if not self.starting_offsets:
+                message = "starting_offsets names no topic; give earliest, latest or offsets of every topic"
+                raise KeysProblem(message, "starting_offsets")
+            for topic, offsets in self.starting_offsets.items():
+                if self.topics and topic not in self.topics:
+                    read = ", ".join(self.topics)
+                    message = f"starting_offsets names {topic}, which is not read here; topics: {read}"
+                    raise KeysProblem(message, "starting_offsets", "topics")
+                if not offsets or not all(_PARTITION.fullmatch(part) for part in offsets):
+                    message = f'starting_offsets of {topic} must be {{"partition": offset}}, e.g. {{"0": 1500}}'
+                    raise KeysProblem(message, "starting_offsets")
         return self
 
 
@@ -151,8 +166,13 @@ class Deduplicate(SpecModel):
     """Forget a key once the watermark has passed it."""
 
 
+SOURCE_CONNECTORS = ("kafka", "kinesis", "files", "iceberg", "delta", "socket", "rate", "format")
+
+
 class Source(SpecModel):
     """One source of a stream: exactly one connector, how to decode it, how late it may be."""
+
+    one_of = ("a source", SOURCE_CONNECTORS)
 
     kafka: KafkaSource | None = None
     kinesis: KinesisSource | None = None
@@ -196,11 +216,13 @@ class Source(SpecModel):
         return position_columns(self.connector)
 
 
-SOURCE_CONNECTORS = ("kafka", "kinesis", "files", "iceberg", "delta", "socket", "rate", "format")
+REFERENCE_FORMS = ("csv", "parquet", "iceberg", "delta", "jdbc")
 
 
 class Reference(SpecModel):
     """The static side of a join: a small table, read again at the interval."""
+
+    one_of = ("a reference", REFERENCE_FORMS)
 
     csv: Text | None = None
     """Path of a CSV file with a header, relative to the project or absolute."""
@@ -220,7 +242,8 @@ class Reference(SpecModel):
     def _one_form(self) -> Self:
         kind = only_one("a reference", self._forms())
         if kind != "csv" and (self.columns or self.nulls is not None):
-            raise ValueError("columns and nulls belong to a csv reference; the other forms know their types")
+            message = "columns and nulls belong to a csv reference; the other forms know their types"
+            raise KeysProblem(message, "columns", "nulls", "csv")
         return self
 
     def _forms(self) -> dict[str, object]:
@@ -239,5 +262,4 @@ class JdbcReference(SpecModel):
     table: Text
 
 
-REFERENCE_FORMS = ("csv", "parquet", "iceberg", "delta", "jdbc")
 Reference.model_rebuild()

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from lakeward.spec.model import Bool, Cores, Int, PositiveInt, PositiveLong, SpecModel, Text
+from lakeward.spec.model import Bool, Cores, Int, KeysProblem, PositiveInt, PositiveLong, SpecModel, Text
 from lakeward.spec.sinks import Quarantine, Sink
 from lakeward.spec.sources import Reference, Source
 from lakeward.spec.sql import Expression
@@ -72,7 +72,7 @@ class Executors(SpecModel):
     @model_validator(mode="after")
     def _ordered(self) -> Self:
         if self.min > self.max:
-            raise ValueError(f"executors: min {self.min} is more than max {self.max}")
+            raise KeysProblem(f"executors: min {self.min} is more than max {self.max}", "min", "max")
         return self
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from lakeward.spec.analysis import SqlFacts, analyse
 from lakeward.spec.document import Document, Path_
 from lakeward.spec.files import Files
 from lakeward.spec.lineage import Lineage, decide
-from lakeward.spec.messages import Finding, findings
+from lakeward.spec.messages import Finding, findings, two_forms
 from lakeward.spec.problems import nearest
 from lakeward.spec.provenance import Origins
 from lakeward.spec.reference_files import exists
@@ -30,10 +31,41 @@ from lakeward.spec.types import DriverName, TableName
 _WHOLE = ("trigger",)  # exactly one form each: a default is replaced, not merged into
 
 
-class StreamReader:
-    """Reads one file; `document` is what was read, for problems found later."""
+@dataclass(frozen=True)
+class StreamFile:
+    """What one file says.
 
-    def __init__(self, project: Project, files: Files, settings: Document | None, defaults: Mapping[str, Any]) -> None:
+    Attributes:
+        spec: resolved. With mistakes in the file it is what is left without them, to be compared with other streams.
+        document: what was read, for problems found later.
+        doubtful: paths of the spec nothing can be said about.
+        origins: path of every value -> where it came from; None when there is an error in the file.
+    """
+
+    spec: StreamSpec
+    document: Document
+    sql_file: str | None
+    doubtful: frozenset[Path_]
+    origins: dict[str, str] | None
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """What conf/lakeward.yaml gives every stream.
+
+    Attributes:
+        values: the keys without a problem.
+        unknown: keys it may give as well, but nobody can read what.
+    """
+
+    values: Mapping[str, Any]
+    unknown: frozenset[str] = frozenset()
+
+
+class StreamReader:
+    """Reads one file."""
+
+    def __init__(self, project: Project, files: Files, settings: Document | None, defaults: Defaults) -> None:
         self.project = project
         self.files = files
         self.settings = settings
@@ -42,28 +74,29 @@ class StreamReader:
         self.sql_file: Path | None = None
         self.sql_text: str | None = None
         self.doubtful: frozenset[Path_] = frozenset()
+        self.whole = True
 
-    def read(self, file: Path) -> tuple[StreamSpec, str | None, dict[str, str]] | None:
-        """The resolved spec, its SQL file and the origins; None when there is an error in the file."""
+    def read(self, file: Path) -> StreamFile | None:
+        """What the file says, as far as it can be read; its problems go to `files`."""
         self.file = file
         before = self.files.errors
         self.document = self.files.document(file)
         if self.document is None:
             return None
-        data = self._with_defaults(self._one_form(self.document))
-        spec = self._validated(data)
-        facts = self._sql(data, spec)
-        if spec is None:
+        data = self._long(self._with_defaults(self._one_form(self.document)))
+        spec = self._validated(data) if data is not None else None
+        if data is None or spec is None:
             return None
+        facts = self._sql(data)
         lineage = decide(spec, facts)
         resolved = self._resolved(spec, lineage)
         checked = resolved.model_copy(update={"lineage": spec.lineage, "reference": spec.reference})
         for finding in checks.spec_findings(checked, facts, lineage, self.project.root):
             self._follows(finding)
-        if self.files.errors > before:
-            return None
         origins = Origins(self.document, self.files.name(file), self.settings, self.project, self.sql_name)
-        return resolved, self.sql_name, origins.of(resolved, spec, lineage)
+        good = self.whole and self.files.errors == before
+        return StreamFile(resolved, self.document, self.sql_name, self.doubtful,
+                          origins.of(resolved, spec, lineage) if good else None)  # fmt: skip
 
     @property
     def sql_name(self) -> str | None:
@@ -71,7 +104,7 @@ class StreamReader:
         return self.files.name(self.sql_file) if self.sql_file else None
 
     def _with_defaults(self, written: dict[str, Any]) -> dict[str, Any]:
-        below = {key: value for key, value in self.defaults.items() if key not in _WHOLE or key not in written}
+        below = {key: value for key, value in self.defaults.values.items() if key not in _WHOLE or key not in written}
         return merged({"id": self.file.stem} | below, written)
 
     def _one_form(self, document: Document) -> dict[str, Any]:
@@ -85,26 +118,31 @@ class StreamReader:
                 data.pop(str(path[0]), None)
         return data
 
-    def _validated(self, data: dict[str, Any]) -> StreamSpec | None:
-        """The spec; with problems, what is left of it without its bad parts, for the checks that need a whole one."""
+    def _long(self, data: dict[str, Any]) -> dict[str, Any] | None:
         try:
-            long = self._sql_in_place(long_form(data))
+            return self._sql_in_place(long_form(data))
         except ValueError as error:  # what the defaults say does not go with what the file says
             self._found(Finding((), str(error)))
             return None
-        hint = checks.single_source_hint(long)
+
+    def _validated(self, data: dict[str, Any]) -> StreamSpec | None:
+        """The spec; with problems, what is left of it without its bad parts, for the checks that need a whole one."""
+        hint = checks.single_source_hint(data)
         if hint:
             self._found(hint)
             self.doubtful |= {hint.path}
         try:
-            return StreamSpec.model_validate(long, by_name=False)
+            return StreamSpec.model_validate(data, by_name=False)
         except ValidationError as error:
-            found = findings(error, StreamSpec, long)
-        for finding in found:
-            self._found(finding)
-        spec, doubtful = repaired(long, found)
-        self.doubtful |= doubtful
-        return spec
+            found = findings(error, StreamSpec, data)
+        told = {(each.path, each.message): each for each in (*found, *two_forms(StreamSpec, data))}
+        rest = repaired(data, told.values())
+        for finding in (told | {(each.path, each.message): each for each in rest.later}).values():
+            if not (finding.missing and finding.path[0] in self.defaults.unknown):
+                self._found(finding)
+        self.doubtful |= rest.doubtful
+        self.whole = False
+        return rest.spec
 
     def _sql_in_place(self, data: dict[str, Any]) -> dict[str, Any]:
         """`transform: {file: x.sql}` with the text of the file instead of its name."""
@@ -114,7 +152,7 @@ class StreamReader:
             return data
         name = transform.get("file")
         if isinstance(transform.get("sql"), str):
-            self.sql_text = transform["sql"]
+            self.sql_text = transform["sql"] or None  # that it must not be empty is told
         if not isinstance(name, str) or set(transform) != {"file"}:
             return data
         text = self._sql_file(name)
@@ -143,16 +181,18 @@ class StreamReader:
         self.sql_file = file if text is not None else None
         return text
 
-    def _sql(self, data: dict[str, Any], spec: StreamSpec | None) -> SqlFacts | None:
+    def _sql(self, data: dict[str, Any]) -> SqlFacts | None:
         """What the SQL says; its problems are reported even when the rest of the file has others."""
         if self.sql_text is None:
             return None
+        sources, reference = ([str(name) for name in data.get(key) or ()] if isinstance(data.get(key), dict) else []
+                              for key in ("sources", "reference"))  # fmt: skip
         try:
-            facts = analyse(self.sql_text)
+            facts = analyse(self.sql_text, sources)
         except SqlProblem as error:
             self._found(Finding(("transform", "sql"), str(error), at=(error.line, error.column)))
             return None
-        strangers = list(checks.name_findings(facts, spec.sources, spec.reference)) if spec is not None else []
+        strangers = list(checks.name_findings(facts, sources, reference))
         for finding in strangers:
             self._follows(finding)
         wrong = any(not finding.warning for finding in strangers)

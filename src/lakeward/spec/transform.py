@@ -16,6 +16,8 @@ class Transform(SpecModel):
     The loader reads `file` and hands on `sql`: a spec that was loaded, and every generation, holds the text itself.
     """
 
+    one_of = ("transform", ("sql", "file", "python"))
+
     sql: Text | None = None
     """One SELECT in Spark SQL over the names of the sources and references."""
     file: Text | None = None

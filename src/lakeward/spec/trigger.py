@@ -6,12 +6,14 @@ from typing import Literal, Self
 
 from pydantic import model_validator
 
-from lakeward.spec.model import SpecModel, only_one
+from lakeward.spec.model import KeysProblem, SpecModel, only_one
 from lakeward.spec.types import Cron, Duration, Span
 
 
 class Trigger(SpecModel):
     """Exactly one of: every so often, what is there and end, real time, continuous."""
+
+    one_of = ("trigger", ("every", "available_now", "real_time", "continuous"))
 
     every: Span | None = None
     """A batch at this interval, e.g. `10s`."""
@@ -28,13 +30,13 @@ class Trigger(SpecModel):
     def _one_kind(self) -> Self:
         kind = only_one("trigger", self._kinds())
         if self.schedule is not None and kind != "available_now":
-            raise ValueError("schedule belongs to available_now; a stream that always runs has none")
+            raise KeysProblem("schedule belongs to available_now; a stream that always runs has none", "schedule")
         if kind == "available_now" and self.schedule is None:
-            raise ValueError('available_now needs a schedule, for example schedule: "0 * * * *"')
+            raise KeysProblem('available_now needs a schedule, for example schedule: "0 * * * *"', "schedule")
         return self
 
     def _kinds(self) -> dict[str, object]:
-        return {name: getattr(self, name) for name in ("every", "available_now", "real_time", "continuous")}
+        return {name: getattr(self, name) for name in self.one_of[1]}
 
     @property
     def kind(self) -> str:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from lakeward.spec.cross_checks import stream_findings
-from lakeward.spec.settings import Settings
 from lakeward.spec.stream import StreamSpec
 
 
@@ -22,7 +21,7 @@ def stream(name: str, mode: str, table: str = "ns.t") -> StreamSpec:
 
 
 def found(*streams: StreamSpec) -> list[tuple[str, str]]:
-    return [(each.owner, each.message) for each in stream_findings(streams, Settings()) if each.path[-1] == "mode"]
+    return [(each.owner, each.message) for each in stream_findings(streams, ()) if each.path[-1] == "mode"]
 
 
 @pytest.mark.parametrize("mode", ["upsert", "complete"])
