@@ -113,7 +113,7 @@ class Control:
         """Do what is wanted, until something ends the driver."""
         picture, taken = self.link.picture()
         wanted = frozenset(picture.run) if picture is not None else frozenset()
-        waiting = self.failures.waiting(taken, wanted) | self.tasks.streams
+        waiting = self.failures.waiting(taken) | self.tasks.streams
         unleased = frozenset(name for name in wanted if name not in self._running and not self.link.leased(name))
         seen = {name: self._seen(each) for name, each in self._running.items()}
         for action in deciding.decide(picture, seen, ending=self.ending.is_set(), waiting=waiting | unleased):

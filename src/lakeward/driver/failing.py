@@ -147,18 +147,18 @@ class Failures:
             same=known["same"],
         )
 
-    def waiting(self, taken: float, run: frozenset[str]) -> frozenset[str]:
-        """The streams that may not be started now.
+    def waiting(self, taken: float) -> frozenset[str]:
+        """The streams that may not be started now, whatever the picture says.
 
         Args:
-            taken: when the newest picture was asked for: one from before our own record proves nothing.
-            run: the streams it wants to run now.
+            taken: when the newest picture was asked for. One from before our own record proves nothing; a later one
+                knows the pause or the block, and whether the stream is to run at all any more.
         """
         self._write()
         for stream, parked in list(self._parked.items()):
             heard = parked.written is not None and taken > parked.written
             local = parked.written is None and parked.until is not None and time.monotonic() >= parked.until
-            if (heard and (stream in run or parked.until is None)) or local:
+            if heard or local:
                 del self._parked[stream]
         return frozenset(self._parked)
 

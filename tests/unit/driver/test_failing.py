@@ -7,11 +7,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from sqlalchemy import func, select
 
+from lakeward.driver.decide import Action, Exit, decide
 from lakeward.driver.failing import Failure, Failures
-from lakeward.driver.wanted import Wanted
+from lakeward.driver.wanted import Picture, Wanted
 from lakeward.errors import Blocked, DependencyDown, SpecError
-from lakeward.registry import events, observations, restarts, streams
+from lakeward.registry import drivers, events, observations, restarts, streams
 
 
 @pytest.fixture
@@ -33,7 +35,7 @@ def test_a_dependency_is_tried_again_with_growing_pauses(
     error = DependencyDown("Kafka does not answer", why="brokers 127.0.0.1:1")
     for attempt in (1, 2, 3):
         assert failures.handle(wanted, Failure(error), NOW) == "dependency"
-        assert wanted.stream in failures.waiting(0.0, frozenset([wanted.stream]))
+        assert wanted.stream in failures.waiting(0.0)
         with connect() as connection:
             newest = restarts.newest(connection)[driver, wanted.stream]
             row = streams.get(connection, wanted.stream)
@@ -48,11 +50,28 @@ def test_a_dependency_is_tried_again_with_growing_pauses(
 def test_it_starts_again_only_on_a_picture_taken_after_the_record(failures: Failures, wanted: Wanted) -> None:
     before = time.monotonic()
     failures.handle(wanted, Failure(DependencyDown("down")), NOW)
-    run = frozenset([wanted.stream])
-    assert failures.waiting(before, run) == run, "this picture is from before: it still says run"
-    after = time.monotonic()
-    assert failures.waiting(after, frozenset()) == run, "its back-off is not over"
-    assert failures.waiting(after, run) == frozenset()
+    assert failures.waiting(before) == {wanted.stream}, "this picture is from before: it still says run"
+    assert failures.waiting(time.monotonic()) == frozenset(), "this one knows the pause"
+
+
+def test_a_stream_that_failed_and_is_stopped_then_does_not_keep_its_driver(
+    failures: Failures, wanted: Wanted, connect: Any, driver: str
+) -> None:
+    failures.handle(wanted, Failure(DependencyDown("down")), datetime.now(UTC))
+
+    def act() -> list[Action]:
+        taken = time.monotonic()
+        with connect() as connection:
+            now = connection.execute(select(func.now())).scalar_one()
+            [row] = drivers.hosted(connection, driver)
+        later = [row.id] if row.desired == "running" and row.run_after > now else []
+        picture = Picture(now, later=frozenset(later), hosted=frozenset([row.id]))
+        return decide(picture, {}, ending=False, waiting=failures.waiting(taken))
+
+    assert act() == [], "its back-off is not over"
+    with connect() as connection:
+        streams.set_desired(connection, [wanted.stream], "stopped")
+    assert act() == [Exit(0, "nothing is to run")]
 
 
 def test_a_wrong_spec_blocks_with_what_why_next(failures: Failures, wanted: Wanted, connect: Any) -> None:
@@ -62,7 +81,7 @@ def test_a_wrong_spec_blocks_with_what_why_next(failures: Failures, wanted: Want
     assert {key: blocked[key] for key in ("reason", "what", "why", "next")} == {
         "reason": "config", "what": "does not fit", "why": "column x", "next": "correct it",
     }  # fmt: skip
-    assert failures.waiting(time.monotonic(), frozenset()) == frozenset(), "the block is the registry's now"
+    assert failures.waiting(time.monotonic()) == frozenset(), "the block is the registry's now"
 
 
 def test_a_block_keeps_its_reason(failures: Failures, wanted: Wanted, connect: Any) -> None:
@@ -167,14 +186,14 @@ def test_while_the_registry_is_away_the_pause_is_kept_here(driver: str, wanted: 
     failures = Failures(driver, reach, base=timedelta(milliseconds=100), chance=lambda: 0.5)
     run = frozenset([wanted.stream])
     failures.handle(wanted, Failure(DependencyDown("down")), NOW)
-    assert failures.waiting(time.monotonic(), run) == run
+    assert failures.waiting(time.monotonic()) == run
     time.sleep(0.15)
-    assert failures.waiting(time.monotonic(), run) == frozenset(), "exact streams do not need the registry to go on"
+    assert failures.waiting(time.monotonic()) == frozenset(), "exact streams do not need the registry to go on"
     failures.handle(wanted, Failure(SpecError("wrong")), NOW)
     time.sleep(0.05)
-    assert failures.waiting(time.monotonic(), run) == run, "a block waits until the registry has it"
+    assert failures.waiting(time.monotonic()) == run, "a block waits until the registry has it"
     away = False
-    assert failures.waiting(time.monotonic(), run) == run
+    assert failures.waiting(time.monotonic()) == run
     with connect() as connection:
         assert streams.get(connection, wanted.stream).blocked["reason"] == "config"
 
