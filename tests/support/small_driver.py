@@ -46,13 +46,16 @@ def main(launch: Launch) -> int:
     with connect(url, launch.runtime.pgpass) as connection:
         if not drivers.claim(connection, launch.driver, launch.token, f"{os.getpid()}", "a test"):
             return 75
-    batch = 0
+    batch, ran = 0, set()
     while True:
         batch += 1
         with connect(url, launch.runtime.pgpass) as connection:
             wanted = live(connection, launch, batch, mode)
             for name in (wanted or []) if mode == "stuck" else []:
                 observations.record(connection, name, query_state="running", lag_records=9)
+            for name in ran - set(wanted if wanted is not None else ran):
+                observations.record(connection, name, query_state="stopped", error=None)
+            ran = set(wanted or [])
         if wanted is None:
             return 75
         if not wanted:

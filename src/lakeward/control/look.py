@@ -24,6 +24,7 @@ from lakeward.registry.observations import Observation
 from lakeward.registry.restarts import Restart
 from lakeward.registry.streams import Stream
 from lakeward.spec.stream import Limits
+from lakeward.spec.types import Duration
 from lakeward.streams.health import Sight, Verdict, verdict
 from lakeward.streams.reconcile import World
 from lakeward.streams.stuck import stuck
@@ -100,6 +101,12 @@ class Facts:
         """The limits of the generation a stream runs."""
         generation = self.generations.get(stream)
         return Limits() if generation is None else _limits(generation.spec.get("limits") or {})
+
+    def every(self, stream: str) -> Duration | None:
+        """The trigger's interval of the generation a stream runs; None where it has none."""
+        generation = self.generations.get(stream)
+        every = None if generation is None else (generation.spec.get("trigger") or {}).get("every")
+        return None if every is None else Duration(every)
 
     def failure(self, stream: Stream) -> Restart | None:
         """The newest failure of a stream or of its whole driver."""
@@ -194,6 +201,7 @@ def _sight(facts: Facts, jobs: Jobs, stream: Stream) -> Sight:
         down=facts.down.get(stream.id),
         unasked=unasked,
         thrash=facts.thrash,
+        every=facts.every(stream.id),
     )
 
 

@@ -17,7 +17,9 @@ def listener_of(stream: str, recorder: Recorder) -> StreamingQueryListener:
 
     class Listener(StreamingQueryListener):  # the base class comes with pyspark, which is imported here and not above
         def onQueryStarted(self, event: Any) -> None:  # noqa: N802  # Spark's name
-            recorder.note(stream, query_id=str(event.id), run_id=str(event.runId), query_state="running", error=None)
+            # How much waited for an earlier query says nothing of this one: the lag is measured anew.
+            known = {"query_state": "running", "error": None, "lag_records": None, "lag_s": None}
+            recorder.note(stream, query_id=str(event.id), run_id=str(event.runId), **known)
 
         def onQueryProgress(self, event: Any) -> None:  # noqa: N802  # Spark's name
             recorder.note_progress(stream, json.loads(event.progress.json))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from lakeward.driver.running import Running
 from lakeward.errors import LakewardError
+from lakeward.spec.stream import silence_s
 
 DOUBT_S = 30.0
 """A batch over its limit in which Spark finishes no task for this long hangs."""
@@ -52,9 +53,7 @@ class Watchdog:
             return None
         limit = float(spec.limits.stall.seconds)
         if gate.inside is None:
-            every = spec.trigger.every
-            # A stream that lands once an hour does not hang in between.
-            return self._over(quiet, now, max(limit, 2.0 * every.seconds if every is not None else 0.0))
+            return self._over(quiet, now, silence_s(spec.limits, spec.trigger.every))
         if now - quiet.since <= limit:
             return None
         tasks = running.tasks()  # asked only now: it costs a few calls into the JVM

@@ -49,7 +49,15 @@ class Limits(SpecModel):
     lag_records: PositiveLong | None = None
     """Lagging when more records than this wait."""
     stall: Span = Duration("5m")
-    """Stalled when no batch was committed for this long although records wait."""
+    """Stalled when no batch was committed for this long, and for two trigger intervals, although records wait."""
+
+
+def silence_s(limits: Limits, every: Duration | None) -> float:
+    """How long no batch may land although records wait, in seconds: `stall`, and at least two trigger intervals.
+
+    A stream that lands once an hour does not hang in between.
+    """
+    return max(limits.stall.seconds, 0.0 if every is None else 2.0 * every.seconds)
 
 
 class State(SpecModel):

@@ -1,7 +1,8 @@
 """Health: the one word people see of a stream, and the sentence that explains it. Pure.
 
 Trend and age decide, thresholds only cap: an idle stream (nothing waits at the source) is healthy however old its
-last batch is. A failed stream stays `restarting` until its next batch has landed, so that recovery is a proof.
+last batch is. A failed stream stays `restarting` until its next batch has landed, so that recovery is a proof. What was
+seen before the stream was wanted again says nothing of this start.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from lakeward.registry.leases import Lease
 from lakeward.registry.observations import Observation
 from lakeward.registry.restarts import Restart
 from lakeward.registry.streams import Stream
-from lakeward.spec.stream import Limits
+from lakeward.spec.stream import Limits, silence_s
+from lakeward.spec.types import Duration
 from lakeward.streams.words import count, span
 
 
@@ -53,6 +55,7 @@ class Sight:
     Attributes:
         stream: its row.
         limits: of the generation it runs.
+        every: its trigger's interval; None where it has none.
         driver: the newest launch of the driver that hosts it; None if it was never launched.
         process: what the backend says is left of that launch.
         lease: the stream's own lease.
@@ -75,6 +78,12 @@ class Sight:
     down: str | None = None
     unasked: str = ""
     thrash: str | None = None
+    every: Duration | None = None
+
+    @property
+    def patience_s(self) -> float:
+        """How long records may wait without a batch, in seconds."""
+        return silence_s(self.limits, self.every)
 
 
 @dataclass(frozen=True)
@@ -83,6 +92,18 @@ class Verdict:
 
     state: State
     why: str
+
+
+def idle(seen: Observation) -> bool:
+    """Whether nothing waits at its sources. Where the lag is known it decides: a query that said it was idle may be in
+    a batch by now that gets nowhere.
+    """
+    return seen.query_state == "idle" if seen.lag_records is None else seen.lag_records == 0
+
+
+def waited_s(seen: Observation) -> float:
+    """For how long the records that wait have been there at most, in seconds. What came just now waits for no stall."""
+    return float("inf") if seen.lag_s is None else seen.lag_s + seen.age_s
 
 
 _WAITS = frozenset({State.STARTING, State.STALLED, State.RESTARTING})
@@ -142,7 +163,8 @@ def _without_process(sight: Sight) -> Verdict:
 def _with_process(sight: Sight, *, holds: bool) -> Verdict:
     stream, driver, seen = sight.stream, sight.driver, sight.observation
     assert driver is not None
-    if seen is not None and seen.query_state == "failed":
+    asked = _wanted_since(sight)
+    if seen is not None and seen.query_state == "failed" and seen.age_s < asked:
         text = _first_line(str((seen.error or {}).get("error") or "the query failed"))
         if stream.hold_until is not None and stream.hold_until > sight.now:
             return Verdict(
@@ -152,10 +174,11 @@ def _with_process(sight: Sight, *, holds: bool) -> Verdict:
             wait = (stream.run_after - sight.now).total_seconds()
             return Verdict(State.RESTARTING, f"{text}; next attempt in {span(wait)}")
         return Verdict(State.RESTARTING, f"{text}; the next attempt is due")
-    age = min(driver.launched_s, _failed_since(sight))
-    if not _landed_since_launch(sight):
+    age = min(driver.launched_s, _failed_since(sight), asked)
+    if seen is not None and seen.query_state == "stopped":
+        return _before_first_batch(sight, min(age, seen.age_s))
+    if seen is None or seen.commit_age_s is None or seen.commit_age_s > age:
         return _before_first_batch(sight, age)
-    assert seen is not None
     if not holds and driver.age_s is not None and driver.age_s > SILENT_S:
         return Verdict(State.STALLED, f"its driver runs but has said nothing for {span(driver.age_s)}")
     return _by_progress(sight)
@@ -166,37 +189,38 @@ def _by_progress(sight: Sight) -> Verdict:
     assert seen is not None and sight.driver is not None
     waiting = seen.lag_records
     # A batch in flight when the driver started cannot be older than the driver.
-    quiet = min(
-        seen.commit_age_s if seen.commit_age_s is not None else sight.driver.launched_s, sight.driver.launched_s
-    )
-    idle = waiting == 0 or seen.query_state == "idle"
-    if not idle and quiet > limits.stall.seconds:
+    commit = seen.commit_age_s if seen.commit_age_s is not None else sight.driver.launched_s
+    quiet = min(commit, sight.driver.launched_s, waited_s(seen))
+    nothing = idle(seen)
+    if not nothing and quiet > sight.patience_s:
         return Verdict(State.STALLED, f"no batch for {span(quiet)} while {_wait(waiting)}")
     if limits.lag_records is not None and waiting is not None and waiting > limits.lag_records:
         return Verdict(State.LAGGING, f"{_wait(waiting)}, more than the limit of {limits.lag_records:,}")
-    if not idle and seen.lag_s is not None and seen.lag_s > limits.freshness.seconds:
+    if not nothing and seen.lag_s is not None and seen.lag_s > limits.freshness.seconds:
         return Verdict(
             State.LAGGING,
             f"the newest landed record is {span(seen.lag_s)} behind its source, the limit is {limits.freshness};"
             f" {_wait(waiting)}",
         )
     batch = "the last batch" if seen.batch_id is None else f"batch {seen.batch_id:,}"
-    tail = "nothing waits" if idle else _wait(waiting)
+    tail = "nothing waits" if nothing else _wait(waiting)
     return Verdict(State.HEALTHY, f"{batch} landed {span(seen.commit_age_s)} ago; {tail}")
 
 
 def _before_first_batch(sight: Sight, age: float) -> Verdict:
-    """The driver runs, and no batch has landed since it was launched (or since the query failed)."""
-    seen, driver, limits = sight.observation, sight.driver, sight.limits
+    """The driver runs, and no batch has landed for `age` seconds: since it was launched, the query failed, or the
+    stream was wanted again.
+    """
+    seen, driver = sight.observation, sight.driver
     assert driver is not None
-    fresh = seen is not None and seen.age_s <= driver.launched_s
-    if (
-        fresh
-        and seen is not None
-        and (seen.query_state == "idle" or (seen.query_state == "running" and seen.lag_records == 0))
-    ):
-        return Verdict(State.HEALTHY, "it runs and nothing waits at the source")
-    if age > limits.stall.seconds:
+    waited = float("inf")
+    if seen is not None and seen.query_state in ("running", "idle") and seen.age_s <= age:
+        waited = waited_s(seen)
+        if idle(seen):
+            return Verdict(State.HEALTHY, "it runs and nothing waits at the source")
+        if seen.query_state == "idle" and waited <= sight.patience_s:
+            return Verdict(State.HEALTHY, f"it runs and had nothing to land; now {_wait(seen.lag_records)}")
+    if min(age, waited) > sight.patience_s:
         waiting = f" while {_wait(seen.lag_records)}" if seen is not None and seen.lag_records else ""
         return Verdict(State.STALLED, f"no batch in the {span(age)} since it was started{waiting}")
     if sight.failure is not None and _recovering(sight):
@@ -204,14 +228,18 @@ def _before_first_batch(sight: Sight, age: float) -> Verdict:
             State.RESTARTING,
             f"{_first_line(sight.failure.error)}; attempt {sight.failure.attempt} runs since {span(age)}, no batch yet",
         )
+    if age < driver.launched_s:
+        return Verdict(State.STARTING, f"it was to start {span(age)} ago in a driver that runs, no batch yet")
     return Verdict(State.STARTING, f"its driver was launched {span(driver.launched_s)} ago, no batch yet")
 
 
-def _landed_since_launch(sight: Sight) -> bool:
-    seen, driver = sight.observation, sight.driver
-    if seen is None or driver is None or seen.commit_age_s is None:
-        return False
-    return seen.commit_age_s <= min(driver.launched_s, _failed_since(sight))
+def _wanted_since(sight: Sight) -> float:
+    """For how long it has been wanted since it last was not, in seconds; for ever where that is long over."""
+    stream = sight.stream
+    if stream.state == State.STARTING:
+        return (sight.now - stream.since).total_seconds()
+    # The word of before: somebody wants it again, and no pass has looked since.
+    return 0.0 if stream.state in (State.STOPPING, State.STOPPED, State.BLOCKED) else float("inf")
 
 
 def _failed_since(sight: Sight) -> float:

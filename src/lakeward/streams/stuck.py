@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from lakeward.backends.base import Life
 from lakeward.registry.drivers import STUCK
-from lakeward.streams.health import Sight
+from lakeward.streams.health import Sight, waited_s
 from lakeward.streams.words import count, span
 
 
@@ -38,14 +38,14 @@ def _why(sight: Sight) -> str | None:
         return None
     if stream.run_after is not None and stream.run_after > sight.now:
         return None
-    if seen is None or seen.at < driver.launched_at or seen.query_state != "running":
+    if seen is None or seen.at < driver.launched_at or seen.query_state not in ("running", "idle"):
         return None  # it does not run: what is missing is a start, and the driver's pauses decide on that
     if not seen.lag_records:
         return None  # nothing waits, or nobody knows: silence is no proof
     commit = seen.commit_age_s if seen.commit_age_s is not None else driver.launched_s
     failed = sight.failure.age_s if sight.failure is not None else float("inf")
-    quiet = min(commit, driver.launched_s, failed)
-    if quiet <= sight.limits.stall.seconds:
+    quiet = min(commit, driver.launched_s, failed, waited_s(seen))
+    if quiet <= sight.patience_s:
         return None
     waits = count(seen.lag_records, "record")
     return f"no batch of {stream.id} for {span(quiet)} while {waits} wait (hung batch)"
@@ -55,4 +55,4 @@ def _landing(sight: Sight) -> bool:
     seen, driver = sight.observation, sight.driver
     if seen is None or driver is None or seen.commit_age_s is None:
         return False
-    return seen.commit_age_s < min(sight.limits.stall.seconds, driver.launched_s)
+    return seen.commit_age_s < min(sight.patience_s, driver.launched_s)

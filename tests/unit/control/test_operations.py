@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 import pytest
 
 from lakeward.backends.base import Life
@@ -83,6 +86,25 @@ def test_a_start_that_does_not_land_times_out_and_goes_on(operator, deployed, co
     assert newest(connected) == ("start", "timed_out")
     with connected() as connection:
         assert streams.get(connection, "flights").desired == "running"
+
+
+def test_a_start_in_a_driver_that_runs_waits_for_this_start_and_not_for_an_old_batch(
+    operator, deployed, connected
+) -> None:
+    deployed("flights", "alerts", desired="stopped")
+    operator().run(Request(Operation.START, "flights"))
+    operator().run(Request(Operation.START, "alerts"))
+    operator().run(Request(Operation.STOP, "flights"))
+    with connected() as connection:
+        driver = drivers.find(connection, "nyc").handle["pid"]
+    os.kill(driver, signal.SIGSTOP)
+    try:
+        with pytest.raises(TimedOut, match="was not started") as waited:
+            operator(timeout_s=1.0).run(Request(Operation.START, "flights"))
+    finally:
+        os.kill(driver, signal.SIGCONT)
+    assert "it is starting: it was to start" in waited.value.why
+    assert operator().run(Request(Operation.START, "flights")).result == "done"
 
 
 def test_a_stream_that_waits_for_a_person_is_refused_with_her_next_step(operator, deployed, connected, runtime) -> None:

@@ -175,6 +175,16 @@ def test_a_driver_that_lands_nothing_is_ended_started_again_and_its_hang_has_a_n
     assert failure.error.startswith("Driver nyc hung in a batch: no batch of flights for")
 
 
+def test_limits_and_trigger_of_the_running_generation_decide_about_a_stall(connected, deployed) -> None:
+    deployed("flights", "hourly")
+    with connected() as connection:
+        spec = {"limits": {"stall": "5m"}, "trigger": {"every": "1h"}}
+        connection.execute(generations.update().where(generations.c.stream == "hourly").values(spec=spec))
+        facts = look.read(connection)
+    sights = {name: look.sight(facts, [], facts.by_id[name]) for name in ("flights", "hourly")}
+    assert {name: each.patience_s for name, each in sights.items()} == {"flights": 300.0, "hourly": 7200.0}
+
+
 def test_drivers_that_ran_on_while_nobody_looked_are_kept_and_the_timeline_says_so(
     once, deployed, connected, backend, eventually
 ):

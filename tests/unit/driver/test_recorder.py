@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import time_machine
@@ -13,6 +14,7 @@ from sqlalchemy import func, select
 from lakeward.connectors.exact.batch import RunningBatch
 from lakeward.driver.batch import Done
 from lakeward.driver.landing.base import Outcome
+from lakeward.driver.listener import listener_of
 from lakeward.driver.recorder import Recorder
 from lakeward.errors import DependencyDown
 from lakeward.registry import batches, events, observations
@@ -157,3 +159,15 @@ def test_a_registry_one_version_older_gets_everything_it_has_a_column_for(
     with older_registry() as connection:
         assert connection.exec_driver_sql("SELECT seq FROM observations").scalars().all() == [1]
         assert connection.exec_driver_sql("SELECT seq FROM batches").scalars().all() == [1]
+
+
+def test_a_new_start_of_a_query_forgets_how_much_waited_for_the_one_before(
+    connect: Any, driver: str, stream: str
+) -> None:
+    recorder = Recorder(connect, driver)
+    recorder.note(stream, query_state="stopped", lag_records=0, lag_s=0.0)
+    listener_of(stream, recorder).onQueryStarted(SimpleNamespace(id="q", runId="r"))
+    recorder.close()
+    with connect() as connection:
+        seen = observations.latest(connection)[stream]
+    assert (seen.query_state, seen.lag_records, seen.lag_s) == ("running", None, None)

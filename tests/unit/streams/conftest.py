@@ -48,10 +48,11 @@ class Make:
 
     def seen(self, stream: str = "flights", **values: Any) -> Observation:
         age = values.get("commit_age_s", 4.0)
+        behind = None if values.get("lag_records") else 0.0
         base = {
             "at": NOW, "run_id": "r", "query_id": "q", "batch_id": 812, "seq": 812, "snapshot_id": 1,
             "committed_at": None if age is None else NOW - timedelta(seconds=age), "progress": None, "lag_records": 0,
-            "lag_s": 0.0, "complete_through": None, "query_state": "running", "error": None, "age_s": 1.0,
+            "lag_s": behind, "complete_through": None, "query_state": "running", "error": None, "age_s": 1.0,
             "commit_age_s": age,
         }  # fmt: skip
         return Observation(stream=stream, **{**base, **values})

@@ -134,3 +134,74 @@ def test_a_process_that_says_nothing_is_stalled(judge, make) -> None:
 
 def test_never_launched_is_starting(judge, make) -> None:
     assert judge(driver=None, process=Life.GONE, lease=None, observation=None).state is State.STARTING
+
+
+def test_a_quiet_stream_whose_next_batch_gets_nowhere_is_stalled(judge, make) -> None:
+    hung = {"query_state": "idle", "commit_age_s": 4 * 3600.0, "lag_records": 5000, "lag_s": 3600.0}
+    long_lived = make.driver(launched_s=86400.0)
+    found = judge(observation=make.seen(**hung), driver=long_lived)
+    assert (found.state, found.why) == (State.STALLED, "no batch for 60 min while 5,000 records wait")
+    unknown = {**hung, "lag_records": None, "lag_s": None}
+    assert judge(observation=make.seen(**unknown), driver=long_lived).state is State.HEALTHY
+
+
+def test_records_that_came_just_now_to_a_quiet_stream_are_no_stall(judge, make) -> None:
+    came = {"query_state": "idle", "commit_age_s": 4 * 3600.0, "lag_records": 1, "lag_s": 3.0}
+    found = judge(observation=make.seen(**came), driver=make.driver(launched_s=86400.0))
+    assert (found.state, found.why) == (State.HEALTHY, "batch 812 landed 4 h ago; 1 record waits")
+
+
+@pytest.mark.parametrize(("waited_s", "state"), [(3.0, State.HEALTHY), (3600.0, State.STALLED)])
+def test_the_first_records_of_a_quiet_stream_wait_for_a_while_before_that_is_a_stall(
+    judge, make, waited_s, state
+) -> None:
+    came = make.seen(query_state="idle", commit_age_s=None, lag_records=7, lag_s=waited_s)
+    found = judge(observation=came, driver=make.driver(launched_s=86400.0))
+    assert found.state is state
+    assert "7 records wait" in found.why
+
+
+def test_a_stream_that_lands_seldom_does_not_stall_in_between(judge, make) -> None:
+    waits = make.seen(commit_age_s=900.0, lag_records=9)
+    long_lived = make.driver(launched_s=86400.0)
+    assert judge(observation=waits, driver=long_lived, every=Duration("10m")).state is State.HEALTHY
+    assert judge(observation=waits, driver=long_lived, every=Duration("7m")).state is State.STALLED
+
+
+@pytest.mark.parametrize("query", ["stopped", "failed"])
+@pytest.mark.parametrize("waits", [0, 5000])
+def test_a_start_in_a_driver_that_runs_is_not_judged_by_what_was_before(judge, make, query, waits) -> None:
+    before = {"commit_age_s": 3 * 3600.0, "age_s": 3 * 3600.0, "lag_records": waits, "error": {"error": "it failed"}}
+    start = {
+        "stream": make.stream(state="starting", since=make.now - timedelta(seconds=2)),
+        "driver": make.driver(launched_s=86400.0),
+        "failure": make.failure(age_s=3 * 3600.0, stream="flights"),
+    }
+    found = judge(**start, observation=make.seen(query_state=query, **before))
+    assert (found.state, found.why) == (
+        State.STARTING, "it was to start 2 s ago in a driver that runs, no batch yet",
+    )  # fmt: skip
+    runs = {**before, "query_state": "running", "age_s": 1.0, "lag_records": waits or None}
+    assert judge(**start, observation=make.seen(**runs)).state is State.STARTING, "its query runs, and nothing is known"
+    assert judge(**start, observation=make.seen(**{**runs, "lag_records": 0})).state is State.HEALTHY
+    assert judge(**start, observation=make.seen(**{**runs, "commit_age_s": 1.0})).state is State.HEALTHY
+
+
+@pytest.mark.parametrize("word", ["stopped", "stopping", "blocked"])
+def test_what_is_wanted_again_starts_before_any_pass_has_looked(judge, make, word) -> None:
+    since = {"state": word, "since": make.now - timedelta(hours=3)}
+    running = make.seen(commit_age_s=2 * 3600.0, lag_records=5000)
+    assert judge(stream=make.stream(**since), observation=running).state is State.STARTING
+
+
+def test_a_query_that_fails_after_its_start_is_restarting(judge, make) -> None:
+    start = make.stream(state="starting", since=make.now - timedelta(seconds=30))
+    failed = make.seen(query_state="failed", age_s=5.0, error={"error": "it failed"})
+    assert judge(stream=start, observation=failed).state is State.RESTARTING
+
+
+def test_a_start_that_hangs_in_a_driver_that_runs_becomes_stalled(judge, make) -> None:
+    stopped = make.seen(query_state="stopped", commit_age_s=3600.0, age_s=400.0)
+    assert judge(observation=stopped, driver=make.driver(launched_s=86400.0)).state is State.STALLED
+    just_now = make.seen(query_state="stopped", commit_age_s=3600.0, age_s=2.0)  # e.g. for another generation
+    assert judge(observation=just_now, driver=make.driver(launched_s=86400.0)).state is State.STARTING

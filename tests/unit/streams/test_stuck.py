@@ -6,6 +6,7 @@ import pytest
 
 from lakeward.backends.base import Life
 from lakeward.spec.stream import Limits
+from lakeward.spec.types import Duration
 from lakeward.streams.health import Sight
 from lakeward.streams.stuck import stuck
 
@@ -36,6 +37,16 @@ def test_below_the_limit_it_is_only_slow(sight, make) -> None:
 
 def test_a_driver_whose_loop_turns_helps_itself(sight, make) -> None:
     assert stuck([sight(driver=make.driver(launched_s=3600.0, state="running"))]) is None
+
+
+def test_a_query_that_said_it_was_idle_may_be_stuck_in_its_next_batch(sight, make) -> None:
+    hung = {"query_state": "idle", "commit_age_s": 3600.0, "lag_records": 9}
+    assert stuck([sight(observation=make.seen(**hung, lag_s=600.0))]) is not None
+    assert stuck([sight(observation=make.seen(**hung, lag_s=3.0))]) is None, "they came just now"
+
+
+def test_one_that_lands_seldom_is_not_stuck_in_between(sight, make) -> None:
+    assert stuck([sight(every=Duration("10m"))]) is None
 
 
 def test_one_neighbour_that_lands_keeps_it_alive(sight, make) -> None:
