@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -26,7 +27,7 @@ def init(directory: Annotated[Path, typer.Argument(metavar="DIR", help="A folder
     target = directory.resolve()
     made = create(target)
     commands = [
-        *([] if target == Path.cwd() else [f"cd {directory}"]),
+        *([] if target == Path.cwd() else [f"cd {shlex.quote(str(directory))}"]),
         "lakeward config validate",
         "lakeward stack up",
     ][:3]

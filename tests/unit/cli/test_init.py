@@ -31,6 +31,12 @@ def test_it_says_the_next_three_commands(tmp_path, capsys):
     assert ".github/workflows/lakeward.yml" in said["files"]
 
 
+def test_a_path_is_said_as_a_shell_takes_it(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        main(["init", str(tmp_path / "my lake"), "-o", "json"])
+    assert json.loads(capsys.readouterr().out)["next"][0] == f"cd '{tmp_path / 'my lake'}'"
+
+
 def test_the_new_projects_own_test_passes(tmp_path):
     create(tmp_path / "mylake")
     done = subprocess.run(
