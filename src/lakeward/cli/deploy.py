@@ -38,8 +38,8 @@ def deploy(
 
 
 def author() -> str:
-    """Who deploys, for the record: `LAKEWARD_AUTHOR` (CI sets it), else the user of the operating system."""
+    """Who changes something, for the record: `LAKEWARD_AUTHOR` (CI sets it), else the user of the operating system."""
     try:
         return os.environ.get("LAKEWARD_AUTHOR") or getpass.getuser()
-    except OSError:  # a container may run under a user id that has no name
+    except (OSError, KeyError):  # a container may run under a user id that has no name
         return f"uid {os.getuid()}"

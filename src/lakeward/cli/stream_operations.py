@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import socket
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lakeward.cli.context import state
+from lakeward.cli.deploy import author
 from lakeward.cli.streams import MaxParallel, OptionalStream, Stream, Tag, _view, app
 from lakeward.errors import LakewardError, SpecError
 
@@ -194,7 +194,7 @@ def hold(
 
     moment = until_when(until, for_)
     with state().registry() as connection:
-        told = holding.hold(connection, stream, moment, author=getpass.getuser(), comment=comment)
+        told = holding.hold(connection, stream, moment, author=author(), comment=comment)
     state().output.show({"operation": "hold", "stream": stream, "result": "done", "detail": told})
 
 
@@ -204,7 +204,7 @@ def unhold(stream: Stream, comment: Comment = "") -> None:
     from lakeward.control.operations import holding
 
     with state().registry() as connection:
-        told = holding.lift(connection, stream, author=getpass.getuser(), comment=comment)
+        told = holding.lift(connection, stream, author=author(), comment=comment)
     state().output.show({"operation": "unhold", "stream": stream, "result": "done", "detail": told})
 
 
@@ -298,7 +298,7 @@ def _operator(timeout: str | None) -> Operator:
     except ValueError as error:
         raise SpecError(f"--timeout {timeout} is not a duration", why=str(error)) from None
     logs.to_stderr()
-    who = getpass.getuser()
+    who = author()
     return Operator(
         connect=lambda: state().registry(),
         runtime=state().runtime,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import getpass
 from typing import Annotated, Any
 
 import typer
 
 from lakeward.cli.context import state
+from lakeward.cli.deploy import author
 from lakeward.cli.output import ConsoleOutput
 
 app = typer.Typer(help="Health of the lake's tables, what is due, and doing it.", no_args_is_help=True)
@@ -81,7 +81,7 @@ def hold(
 
     moment = until_when(until, for_)
     with state().registry() as connection:
-        told = holding.hold(connection, table, moment, author=getpass.getuser(), comment=comment)
+        told = holding.hold(connection, table, moment, author=author(), comment=comment)
     state().output.show({"operation": "hold", "table": table, "result": "done", "detail": told})
 
 
@@ -91,7 +91,7 @@ def unhold(table: Table, comment: Comment = "") -> None:
     from lakeward.tables import holding
 
     with state().registry() as connection:
-        told = holding.lift(connection, table, author=getpass.getuser(), comment=comment)
+        told = holding.lift(connection, table, author=author(), comment=comment)
     state().output.show({"operation": "unhold", "table": table, "result": "done", "detail": told})
 
 

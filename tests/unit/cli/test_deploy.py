@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import os
 
 from lakeward.cli.deploy import author
 from lakeward.registry import generations, streams
@@ -30,6 +31,13 @@ def test_the_topic_moved_so_the_checkpoint_does_not_fit_and_nothing_is_taken(sit
     with site.registry() as connection:
         row = streams.get(connection, "flights")
         assert (row.generation, row.pending_generation) == (1, 2)
+
+
+def test_a_user_without_a_name_is_named_by_number(monkeypatch):
+    for variable in ("LAKEWARD_AUTHOR", "LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 654_321)  # as in a container; nobody's number here
+    assert author() == "uid 654321"
 
 
 def test_the_author_is_named_by_ci_or_by_the_system(monkeypatch):
