@@ -15,6 +15,9 @@ from lakeward.runtime import Home, Project, Runtime, registry_url
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+_FORMS = ("", *Form, *(f"={form}" for form in Form))
+"""What may follow -o in one word."""
+
 
 @dataclass
 class State:
@@ -57,7 +60,10 @@ def take_common_options(argv: Sequence[str]) -> list[str]:
     parser.add_argument("-o", "--output", choices=[form.value for form in Form], default=Form.table.value)
     parser.add_argument("--project", type=Path)
     parser.add_argument("--home", type=Path)
-    known, rest = parser.parse_known_args(argv)
+    # argparse takes whatever begins with -o for the option with its value: `--comment "-on call"`.
+    texts = {f"\0{at}": word for at, word in enumerate(argv) if word.startswith("-o") and word[2:] not in _FORMS}
+    words = {word: mark for mark, word in texts.items()}
+    known, rest = parser.parse_known_args([words.get(word, word) for word in argv])
     project = Project.locate(known.project)
     _state = State(project, Home.locate(known.home, project), make(Form(known.output)))
-    return rest
+    return [texts.get(word, word) for word in rest]

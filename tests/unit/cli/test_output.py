@@ -66,6 +66,19 @@ def test_common_options_stand_before_or_after_the_verb(arguments, capsys):
     assert "version" in json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.parametrize("attached", ["-ojson", "-o=json"])
+def test_the_form_may_be_attached(attached):
+    assert context.take_common_options(["version", attached]) == ["version"]
+    assert isinstance(context.state().output, JsonOutput)
+
+
+@pytest.mark.parametrize("text", ["-on call", "-only today", "-ojson, as before"])
+def test_text_that_begins_like_the_option_is_left_to_the_command(text):
+    words = ["streams", "hold", "x", "--for", "1h", "--comment", text]
+    assert context.take_common_options([*words, "-o", "table"]) == words
+    assert isinstance(context.state().output, ConsoleOutput)
+
+
 def test_a_foreseen_error_is_three_lines_and_its_exit_code(tmp_path, capsys, monkeypatch):
     monkeypatch.delenv("LAKEWARD_REGISTRY_URL_FILE", raising=False)
     context.take_common_options(["--home", str(tmp_path)])
