@@ -27,7 +27,7 @@ def up(
     no_deploy: Annotated[bool, typer.Option("--no-deploy", help="Do not deploy the project's specs.")] = False,
 ) -> None:
     """Start what is missing. Safe to repeat; prints where everything is."""
-    asked = [word.strip() for word in only.split(",") if word.strip()] if only else None
+    asked = [word.strip() for word in only.split(",") if word.strip()] if only is not None else None
     output = state().output
     found = stack().up(asked, None if no_deploy else deploy, output.note)
     output.show(found)

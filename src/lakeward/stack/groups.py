@@ -20,6 +20,7 @@ PARTS: tuple[type[Part], ...] = (
     Triggerer,
 )
 GROUPS = tuple(dict.fromkeys(part.group for part in PARTS))
+NOT_YET = ("checker",)
 NEEDS = {"airflow": {"postgres"}, "connect": {"postgres"}}
 
 
@@ -27,12 +28,16 @@ def resolve(asked: Iterable[str] | None) -> set[str]:
     """The groups to run: those asked for and what they need; all of them when nothing was asked.
 
     Raises:
-        SpecError: a word that is no group.
+        SpecError: a word that is no group, or no word at all.
     """
-    chosen = set(asked or GROUPS)
+    chosen = set(GROUPS if asked is None else asked)
+    known = f"the parts are {', '.join(GROUPS)}"
+    if not chosen:
+        raise SpecError("--only names no part", why=known, next="lakeward stack up   starts all of them")
     unknown = sorted(chosen - set(GROUPS))
     if unknown:
-        raise SpecError(f"--only: no such part: {unknown[0]}", why=f"the parts are {', '.join(GROUPS)}")
+        what = "not yet" if unknown[0] in NOT_YET else "no such part"
+        raise SpecError(f"--only: {what}: {unknown[0]}", why=known)
     return chosen | {need for group in chosen for need in NEEDS.get(group, set())}
 
 
