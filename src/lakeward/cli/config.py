@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 import typer
@@ -60,13 +60,15 @@ def show(stream: Annotated[str, typer.Argument(help="The stream's id.")]) -> Non
             next="lakeward config validate",
         )
     document = found.spec.document()
-    values = [
-        {"path": path, "value": _at(document, path), "from": origin} for path, origin in sorted(found.origins.items())
-    ]
     data = {"stream": stream, "file": found.file, "spec": document, "origins": dict(found.origins)}
-    width = max(len(each["path"]) for each in values)
-    lines = [f"{each['path']:<{width}}  {_short(each['value'])}   # {each['from']}" for each in values]
-    state().output.either(data, "\n".join(lines))
+    state().output.either(data, with_origins(document, found.origins))
+
+
+def with_origins(document: dict[str, Any], origins: Mapping[str, str]) -> str:
+    """The value at every path of `origins`, a line each, with where it came from."""
+    width = max(len(path) for path in origins)
+    lines = [f"{path:<{width}}  {_short(_at(document, path))}   # {origins[path]}" for path in sorted(origins)]
+    return "\n".join(lines)
 
 
 def _count(number: int, noun: str) -> str:
@@ -93,4 +95,6 @@ def _short(value: Any) -> str:
         return "[" + ", ".join(map(str, value)) + "]"
     if value == {}:
         return "{}"
+    if value is None:
+        return "-"
     return " ".join(str(value).split())

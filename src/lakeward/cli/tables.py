@@ -9,6 +9,7 @@ import typer
 from lakeward.cli.context import state
 from lakeward.cli.deploy import author
 from lakeward.cli.output import ConsoleOutput
+from lakeward.errors import SpecError
 
 app = typer.Typer(help="Health of the lake's tables, what is due, and doing it.", no_args_is_help=True)
 
@@ -41,6 +42,30 @@ def plan(table: Optional = None) -> None:
             _show_plan(each)
         return
     here.output.show(data)
+
+
+@app.command()
+def policy(table: Table) -> None:
+    """Every threshold of a table, and where each came from. Reads the project's files alone."""
+    from lakeward.cli.config import with_origins
+    from lakeward.spec.loader import load_project
+    from lakeward.spec.problems import raise_if_any
+    from lakeward.spec.tables import resolve_policy
+    from lakeward.spec.types import TableName
+    from lakeward.tables.site import class_of
+
+    try:
+        name = TableName(table)
+    except ValueError as error:
+        raise SpecError(f"{table!r} is no name of a table", why=str(error), next="lakeward tables health") from None
+    loaded = load_project(state().project)
+    raise_if_any([each for each in loaded.problems if each.file.startswith("conf/")])
+    writers = {str(spec.sink.table): spec.sink.mode for spec in loaded.specs if spec.sink.table is not None}
+    landing = tuple(spec.id for spec in loaded.specs if name in spec.tables)
+    found = resolve_policy(loaded.tables, name, class_of(name, writers, landing))
+    document = found.policy.model_dump(mode="json", by_alias=True)
+    data = {"table": name, "streams": landing, "policy": document, "origins": found.origins}
+    state().output.either(data, with_origins(document, found.origins))
 
 
 @app.command()
