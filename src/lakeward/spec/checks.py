@@ -15,7 +15,7 @@ from lakeward.spec.lineage import Lineage
 from lakeward.spec.messages import Finding
 from lakeward.spec.problems import nearest
 from lakeward.spec.reference_files import reference_findings
-from lakeward.spec.secrets import secrets
+from lakeward.spec.secrets import looks_secret, secrets
 from lakeward.spec.stream import SINGLE, StreamSpec
 
 LEAKS = "this looks like a secret; put it into the connection and name the connection here"
@@ -24,7 +24,7 @@ LEAKS = "this looks like a secret; put it into the connection and name the conne
 def secret_findings(data: Any) -> Iterator[Finding]:
     """Secrets in a file; the value is never shown."""
     for path in secrets(data):
-        yield Finding(path, LEAKS)
+        yield Finding(path, LEAKS, key=looks_secret(path[-1]) if path else False)
 
 
 def name_findings(facts: SqlFacts, sources: Collection[str], reference: Collection[str]) -> Iterator[Finding]:

@@ -11,7 +11,8 @@ from lakeward.spec.checks import secret_findings
 from lakeward.spec.document import Document, Path_, place_of, read_document
 from lakeward.spec.messages import Finding
 from lakeward.spec.problems import Problem, shown
-from lakeward.spec.secrets import hides_secret, looks_secret
+from lakeward.spec.secrets import hidden, hides_secret, looks_secret, masked
+from lakeward.telemetry.mask import MASK
 
 _LARGEST_FILE = 1_000_000
 _YAML = (".yaml", ".yml")
@@ -106,13 +107,15 @@ class Files:
         self, file: Path, line: int, column: int, path: Path_, message: str, value: Any = None,
         valid: Iterable[str] = (), nearest: str | None = None, *, warning: bool = False,
     ) -> None:  # fmt: skip
-        """One problem. A value that may be a secret is not shown, whatever is wrong with it."""
+        """One problem. What may be a secret is not shown: not as the value, nor in the message or the path."""
+        secret = hidden(path, value)
         if looks_secret(value) or any(hides_secret(part) for part in path if isinstance(part, str)):
             value = None
         self.problems.append(
             Problem(
-                self.name(file), line, column, dotted(path), message, shown(value), tuple(valid), nearest,
-                "warning" if warning else "error",
+                self.name(file), line, column, dotted(tuple(MASK if part in secret else part for part in path)),
+                masked(message, secret), shown(value), tuple(masked(each) for each in valid),
+                None if looks_secret(nearest) else nearest, "warning" if warning else "error",
             )
         )  # fmt: skip
 
