@@ -147,8 +147,8 @@ def _params() -> dict[str, Param]:
             minimum=1,
             maximum=30,
             title="Wait at most (minutes)",
-            description_md="Empty: 5, for an upgrade 15. After this the run ends red. What was asked for goes on all "
-            "the same.",
+            description_md="Empty: 5, for an upgrade 15 to 30. After this the run ends red. What was asked for goes on "
+            "all the same.",
             section="More",
         ),
         "kill": Param(

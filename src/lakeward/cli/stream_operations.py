@@ -24,7 +24,7 @@ __all__ = ["app"]
 Wait = Annotated[bool, typer.Option("--wait", help="return when it is done, not when it is asked for")]
 Timeout = Annotated[
     str | None,
-    typer.Option(metavar="DURATION", help="with --wait: how long, e.g. 90s; default: 5m, upgrade 15m"),
+    typer.Option(metavar="DURATION", help="with --wait: how long, e.g. 90s; default: 5m, upgrade 15m to 30m"),
 ]
 Comment = Annotated[str, typer.Option(help="why; kept with the change")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="say exactly what would be done, and touch nothing")]

@@ -18,7 +18,7 @@ AUTHOR = "reconcile"
 
 @dataclass(frozen=True)
 class Proved:
-    """What became of one generation: `act` is stable | taken-back | longer."""
+    """What became of one generation: `act` is stable | taken-back."""
 
     stream: str
     act: str
@@ -35,11 +35,8 @@ def prove(connection: Connection, facts: Facts) -> list[Proved]:
                 stable.append((trial, why))
             case TakeBack() as back:
                 done += _take_back(connection, trial, back)
-            case Wait(why, until) if until is not None and trial.stream.proving is not None:
-                proving = Proving.of(trial.stream.proving)
-                streams.set_proving(connection, trial.stream.id, {**proving.stored(), "since": facts.now.isoformat(),
-                                                                  "until": until.isoformat()})  # fmt: skip
-                done.append(Proved(trial.stream.id, "longer", f"Generation {proving.generation}: {why}"))
+            case Wait(proving=Proving() as counted):
+                streams.count_proving(connection, trial.stream.id, trial.stream.proving, counted.stored())
     return [*done, *_stable(connection, stable)]
 
 

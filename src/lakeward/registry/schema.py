@@ -54,7 +54,7 @@ streams = Table(
     Column("hold_until", DateTime(timezone=True)),  # no automatic restart before this
     Column("blocked", JSONB),  # {reason, what, why, next, batch, offsets}: waits for a person
     Column("removed_at", DateTime(timezone=True)),  # its file is gone; stopped, kept for history
-    Column("proving", JSONB),  # {generation, previous, since, until, batches, author}: an upgrade not proven yet
+    Column("proving", JSONB),  # an upgrade that is not proven yet: `streams.proof.Proving`
     _at("updated_at"),
 )
 

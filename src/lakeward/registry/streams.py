@@ -161,9 +161,14 @@ def set_hold(connection: Connection, stream: str, until: datetime | None) -> Non
 
 
 def set_proving(connection: Connection, stream: str, proof: dict[str, Any] | None) -> None:
-    """Say that a new generation must prove itself ({generation, previous, since, until, batches, author}), or that
-    this is over."""
+    """Say that a new generation must prove itself (`streams.proof.Proving`), or that this is over."""
     _change(connection, stream, proving=null() if proof is None else proof)
+
+
+def count_proving(connection: Connection, stream: str, before: dict[str, Any] | None, proof: dict[str, Any]) -> None:
+    """Remember how much of its time a proof has used, unless somebody ended it or began another one meanwhile."""
+    still = (streams.c.id == stream) & (streams.c.proving == before)
+    connection.execute(update(streams).where(still).values(proving=proof))
 
 
 def remove(connection: Connection, stream: str) -> None:

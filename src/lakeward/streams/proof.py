@@ -1,13 +1,14 @@
 """Proof: whether a new generation is stable, needs more time, or has to be taken back. Pure.
 
 A generation is stable after `batches` landed batches with lag under the limits. One that does not get there in time,
-or that fails in a way trying again cannot help, gives way to the generation before it, once.
+or that fails in a way trying again cannot help, gives way to the generation before it, once. Only time in which it
+could land counts: not while it is stopped or held, while nothing comes, or while nobody looks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Self
 
@@ -15,19 +16,31 @@ from lakeward.registry.generations import Generation
 from lakeward.registry.observations import Observation
 from lakeward.registry.streams import Stream
 from lakeward.spec.stream import Limits
+from lakeward.spec.types import Duration
+from lakeward.streams.health import idle
 from lakeward.streams.words import span
 
 BATCHES = 5
 """Landed batches that prove a generation."""
 WITHIN = timedelta(minutes=10)
-"""How long a new generation has for that, while there are records to land."""
+"""How long a new generation has for that at least, while there are records to land."""
+UNWATCHED = timedelta(minutes=3)
+"""After a longer pause between two looks nobody knows what the generation could do: the machine may have been off."""
 OF_THE_GENERATION = frozenset({"config", "poison"})
 """Reasons to wait for a person that the generation before may not have."""
 
 
+def within(every: Duration | None) -> timedelta:
+    """How long a new generation has whose trigger has this interval: time for two batches more than it needs."""
+    return WITHIN if every is None else max(WITHIN, (BATCHES + 2) * every.timedelta)
+
+
 @dataclass(frozen=True)
 class Proving:
-    """What an upgrade wrote: `generation` has to land `batches` batches before `until`, or `previous` comes back."""
+    """What an upgrade wrote: `generation` has to land `batches` batches before `until`, or `previous` comes back.
+
+    `until` moves on by the time that does not count: `lost_s` seconds so far, judged at `looked` for the last time.
+    """
 
     generation: int
     previous: int | None
@@ -35,6 +48,8 @@ class Proving:
     until: datetime
     batches: int = BATCHES
     author: str = ""
+    looked: datetime | None = None
+    lost_s: float = 0.0
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> Self:
@@ -46,6 +61,8 @@ class Proving:
             until=datetime.fromisoformat(str(stored["until"])),
             batches=int(stored.get("batches") or BATCHES),
             author=str(stored.get("author") or ""),
+            looked=None if stored.get("looked") is None else datetime.fromisoformat(str(stored["looked"])),
+            lost_s=float(stored.get("lost_s") or 0.0),
         )
 
     def stored(self) -> dict[str, Any]:
@@ -57,6 +74,8 @@ class Proving:
             "until": self.until.isoformat(),
             "batches": self.batches,
             "author": self.author,
+            "looked": None if self.looked is None else self.looked.isoformat(),
+            "lost_s": self.lost_s,
         }
 
 
@@ -69,10 +88,10 @@ class Stable:
 
 @dataclass(frozen=True)
 class Wait:
-    """Not yet. `until`: its time begins anew, because nothing came to prove it with."""
+    """Not yet. `proving`: what is known of its time now; None without an upgrade."""
 
     why: str
-    until: datetime | None = None
+    proving: Proving | None = None
 
 
 @dataclass(frozen=True)
@@ -111,28 +130,56 @@ def judge(trial: Trial) -> Stable | Wait | TakeBack | None:
     if generation.failed_at is not None:
         back = None  # it was taken back once already: a person runs it again, and decides
     if stream.blocked is not None:
-        if stream.blocked.get("reason") not in OF_THE_GENERATION or back is None or generation.stable_at is not None:
-            return None
-        return TakeBack(back, str(stream.blocked.get("what") or "it cannot run"))
-    if generation.stable_at is not None and proving is None:
+        of_its_own = stream.blocked.get("reason") in OF_THE_GENERATION
+        if of_its_own and back is not None and generation.stable_at is None:
+            return TakeBack(back, str(stream.blocked.get("what") or "it cannot run"))
+    if proving is None and (stream.blocked is not None or generation.stable_at is not None):
         return None
     late = _late(trial)
     needed = proving.batches if proving is not None else BATCHES
-    if trial.landed >= needed and late is None:
+    if stream.blocked is None and trial.landed >= needed and late is None:
         return Stable(f"{_batches(trial.landed)} landed, lag under the limit")
-    if proving is None or stream.desired != "running":
+    if proving is None:
         return Wait("it has not landed enough batches yet")
+    lost = _lost(trial, proving, late)
+    proving = _counted(trial, proving, lost)
+    if lost is not None:
+        return Wait(f"this time does not count: {lost}", proving)
     if trial.now < proving.until:
-        return Wait(late or f"{trial.landed} of {_batches(needed)} landed")
-    if trial.excused is not None:
-        return Wait(f"its time begins anew: {trial.excused}", trial.now + (proving.until - proving.since))
-    if late is None and _idle(trial.observation):
-        return Wait("its time begins anew: nothing came to land", trial.now + (proving.until - proving.since))
-    took = span((trial.now - proving.since).total_seconds())
+        return Wait(late or f"{trial.landed} of {_batches(needed)} landed", proving)
+    took = span((trial.now - proving.since).total_seconds() - proving.lost_s)
     why = late or f"only {trial.landed} of {_batches(needed)} landed"
     if back is None:
-        return Wait(f"{why} in {took}, and there is no generation to go back to")
+        return Wait(f"{why} in {took}, and there is no generation to go back to", proving)
     return TakeBack(back, f"in {took}: {why}")
+
+
+def _lost(trial: Trial, proving: Proving, late: str | None) -> str | None:
+    """Why the time since the last look does not count, or None."""
+    stream = trial.stream
+    if stream.desired != "running":
+        return "it is stopped"
+    if stream.blocked is not None:
+        return "it waits for a person"
+    if stream.hold_until is not None and stream.hold_until > trial.now:
+        return "it is held"
+    if trial.excused is not None:
+        return trial.excused
+    if late is None and trial.observation is not None and idle(trial.observation):
+        return "nothing came to land"
+    if trial.now - (proving.looked or proving.since) > UNWATCHED:
+        return "nobody looked"
+    return None
+
+
+def _counted(trial: Trial, proving: Proving, lost: str | None) -> Proving:
+    """The proof as it is after this look."""
+    passed = trial.now - (proving.looked or proving.since)
+    if lost is None:
+        return replace(proving, looked=trial.now)
+    return replace(
+        proving, looked=trial.now, until=proving.until + passed, lost_s=proving.lost_s + passed.total_seconds()
+    )
 
 
 def _batches(number: int) -> str:
@@ -156,7 +203,3 @@ def _late(trial: Trial) -> str | None:
     if seen.lag_records != 0 and seen.lag_s is not None and seen.lag_s > limits.freshness.seconds:
         return f"it is {span(seen.lag_s)} behind its source, the limit is {limits.freshness}"
     return None
-
-
-def _idle(seen: Observation | None) -> bool:
-    return seen is not None and (seen.lag_records == 0 or seen.query_state == "idle")

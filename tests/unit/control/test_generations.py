@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from lakeward.control.operations.rollback import Rollback
 from lakeward.errors import Refused, Unhealthy
 from lakeward.registry import changes, events, generations, streams
 from lakeward.spec.stream import StreamSpec
+from lakeward.streams.proof import Proving
 
 UPGRADE, ROLLBACK = (Request(operation, "flights", wait=False) for operation in (Operation.UPGRADE, Operation.ROLLBACK))
 
@@ -87,6 +89,14 @@ def test_an_upgrade_makes_the_waiting_generation_the_one_to_run_and_to_prove(ope
     with connected() as connection:
         change = changes.newest(connection, "stream", "flights")[0]
     assert (change["detail"]["before"], change["detail"]["after"]) == ({"generation": 1}, {"generation": 2})
+
+
+def test_a_generation_with_a_slow_trigger_has_time_for_its_batches(operator, generation, connected) -> None:
+    generation(1)
+    generation(2, trigger={"every": "10m"})
+    assert "lands 5 batches within 70 min" in operator().run(UPGRADE).detail
+    proof = Proving.of(row(connected).proving)
+    assert proof.until - proof.since == timedelta(minutes=70)
 
 
 def test_an_upgrade_whose_sql_fails_analysis_stops_nothing(operator, generation, connected) -> None:

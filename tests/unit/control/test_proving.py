@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -116,14 +117,25 @@ def test_a_first_generation_becomes_stable_by_itself(connected, deployed) -> Non
     assert generation.stable_at is not None
 
 
-def test_a_proof_begins_anew_when_nothing_came(upgraded, connected) -> None:
+def test_the_time_in_which_it_is_stopped_is_added_to_that_of_the_proof(upgraded, connected) -> None:
     upgraded()
     with connected() as connection:
-        observations.record(connection, "flights", lag_records=0, query_state="idle")
-        row = streams.get(connection, "flights")
-        over = Proving.of(row.proving)
-        past = Proving(2, 1, over.since - timedelta(hours=1), over.until - timedelta(hours=1), 3)
+        streams.set_desired(connection, ["flights"], "stopped")
+        before = Proving.of(streams.get(connection, "flights").proving)
+        past = replace(before, looked=before.since, until=before.since + timedelta(seconds=1))
         streams.set_proving(connection, "flights", past.stored())
     acts, row, _ = prove(connected)
-    assert acts == ["longer"]
-    assert Proving.of(row.proving).until > over.until
+    assert acts == []
+    after = Proving.of(row.proving)
+    assert after.until - after.looked == past.until - past.looked
+    assert (after.since, row.generation) == (before.since, 2)
+
+
+def test_a_pass_does_not_bring_back_a_proof_that_is_over(upgraded, connected) -> None:
+    upgraded()
+    with connected() as connection:
+        facts = look.read(connection, whole=False)
+        streams.set_proving(connection, "flights", None)  # somebody rolled it back meanwhile
+    with connected() as connection:
+        proving.prove(connection, facts)
+        assert streams.get(connection, "flights").proving is None

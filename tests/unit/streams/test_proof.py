@@ -10,15 +10,17 @@ import pytest
 from lakeward.registry.generations import Generation
 from lakeward.spec.stream import Limits
 from lakeward.spec.types import Duration
-from lakeward.streams.proof import Proving, Stable, TakeBack, Trial, Wait, judge
+from lakeward.streams.proof import Proving, Stable, TakeBack, Trial, Wait, judge, within
 
 
 @pytest.fixture
 def trial(make):
-    """Generation 2 was begun five minutes ago and has five more to land three batches."""
-    proving = Proving(2, 1, make.now - timedelta(minutes=5), make.now + timedelta(minutes=5), 3, "ada")
+    """Generation 2 was begun five minutes ago and has five more to land three batches; it is looked at every minute."""
+    begun, end = make.now - timedelta(minutes=5), make.now + timedelta(minutes=5)
 
     def build(**values):
+        looked = values.get("now", make.now) - timedelta(minutes=1)
+        proving = Proving(2, 1, begun, end, 3, "ada", looked)
         stream = make.stream(generation=2, proving=proving.stored(), **values.pop("stream", {}))
         generation = Generation(
             "flights", 2, {}, "d", None, {}, {}, "ada", "flights", make.now, values.pop("stable_at", None),
@@ -38,7 +40,7 @@ def late(make):
 
 
 def test_a_proof_survives_the_registry(make) -> None:
-    one = Proving(2, None, make.now, make.now, 3, "ada")
+    one = Proving(2, None, make.now, make.now, 3, "ada", make.now, 12.5)
     assert Proving.of(one.stored()) == one
 
 
@@ -55,9 +57,9 @@ def test_enough_batches_with_lag_under_the_limit_are_stable(trial) -> None:
     ],
 )
 def test_a_generation_that_lags_is_taken_back_when_its_time_is_over_and_says_why(trial, make, seen, limits, words):
-    slow = trial(landed=3, observation=make.seen(**seen), limits=limits)
-    assert isinstance(judge(slow), Wait)
-    back = judge(replace(slow, now=late(make)))
+    slow = {"landed": 3, "observation": make.seen(**seen), "limits": limits}
+    assert isinstance(judge(trial(**slow)), Wait)
+    back = judge(trial(**slow, now=late(make)))
     assert isinstance(back, TakeBack)
     assert back.to == 1
     assert words in back.why
@@ -68,17 +70,61 @@ def test_too_few_batches_while_records_wait_take_it_back(trial, make) -> None:
     assert back == TakeBack(1, "in 11 min: only 1 of 3 batches landed")
 
 
-def test_nothing_to_land_proves_nothing_and_its_time_begins_anew(trial, make) -> None:
-    wait = judge(trial(landed=0, observation=make.seen(lag_records=0), now=late(make)))
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        ({"observation": {"lag_records": 0}}, "nothing came to land"),
+        ({"excused": "Kafka is away"}, "Kafka is away"),
+        ({"stream": {"desired": "stopped"}}, "it is stopped"),
+        ({"stream": {"hold": timedelta(hours=1)}}, "it is held"),
+        ({"stream": {"blocked": {"reason": "gap", "what": "offsets are gone"}}}, "it waits for a person"),
+    ],
+)
+def test_time_in_which_it_could_not_land_does_not_count(trial, make, values, why) -> None:
+    seen = make.seen(**{"lag_records": 9, **values.pop("observation", {})})
+    if "hold" in values.get("stream", {}):
+        values = {"stream": {"hold_until": late(make) + values["stream"]["hold"]}}
+    wait = judge(trial(observation=seen, now=late(make), **values))
     assert isinstance(wait, Wait)
-    assert wait.until == late(make) + timedelta(minutes=10)
+    assert wait.why == f"this time does not count: {why}"
+    assert wait.proving is not None
+    assert wait.proving.until == make.now + timedelta(minutes=6)  # it had five, and one passed since the last look
+    assert (wait.proving.looked, wait.proving.lost_s) == (late(make), 60.0)
 
 
-def test_a_dependency_that_is_away_is_not_its_fault(trial, make) -> None:
-    wait = judge(trial(landed=0, observation=make.seen(lag_records=9), excused="Kafka is away", now=late(make)))
+def test_an_hour_in_which_nobody_looked_does_not_count(trial, make) -> None:
+    waits = make.seen(lag_records=9)
+    one = trial(observation=waits)
+    wait = judge(replace(one, now=make.now + timedelta(hours=1)))
     assert isinstance(wait, Wait)
-    assert wait.until is not None
-    assert "Kafka is away" in wait.why
+    assert wait.proving is not None
+    assert wait.proving.until == make.now + timedelta(hours=1, minutes=6)
+
+
+def test_what_was_stopped_for_an_hour_has_the_rest_of_its_time_and_its_batches(trial, make) -> None:
+    """Minute by minute: three run, an hour does not, then nothing lands."""
+    at, ran = make.now - timedelta(minutes=5), 0
+    one = trial(landed=2, observation=make.seen(lag_records=9, lag_s=1.0))
+    stream = replace(one.stream, proving={**one.stream.proving, "looked": at.isoformat()})
+    while True:
+        at += timedelta(minutes=1)
+        minute = (at - make.now).total_seconds() / 60 + 5
+        ran += not 3 < minute <= 63
+        found = judge(
+            replace(one, now=at, stream=replace(stream, desired="stopped" if 3 < minute <= 63 else "running"))
+        )
+        if isinstance(found, TakeBack):
+            break
+        stream = replace(stream, proving=found.proving.stored())
+    assert ran == 10
+    assert found.why == "in 10 min: only 2 of 3 batches landed"
+
+
+@pytest.mark.parametrize(
+    ("every", "minutes"), [(None, 10), (Duration("30s"), 10), (Duration("3m"), 21), (Duration("1h"), 420)]
+)
+def test_a_slow_trigger_has_time_for_two_batches_more_than_it_needs(every, minutes) -> None:
+    assert within(every) == timedelta(minutes=minutes)
 
 
 @pytest.mark.parametrize("reason", ["config", "poison"])
@@ -87,13 +133,15 @@ def test_what_trying_again_cannot_help_takes_it_back_at_once(trial, reason) -> N
     assert back == TakeBack(1, "no such column: x")
 
 
-def test_a_block_for_the_datas_sake_is_never_answered_with_another_generation(trial) -> None:
-    assert judge(trial(stream={"blocked": {"reason": "gap", "what": "offsets are gone"}})) is None
+def test_a_block_for_the_datas_sake_is_never_answered_with_another_generation(trial, make) -> None:
+    blocked = {"blocked": {"reason": "gap", "what": "offsets are gone"}}
+    for landed in (0, 3):
+        assert isinstance(judge(trial(stream=blocked, landed=landed, now=late(make))), Wait)
 
 
 def test_it_is_taken_back_once_and_then_waits_for_a_person(trial, make) -> None:
     blocked = {"blocked": {"reason": "config", "what": "no such column: x"}}
-    assert judge(trial(stream=blocked, failed_at=make.now)) is None
+    assert isinstance(judge(trial(stream=blocked, failed_at=make.now)), Wait)
     assert isinstance(
         judge(trial(landed=0, failed_at=make.now, observation=make.seen(lag_records=9), now=late(make))), Wait
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from sqlalchemy import Connection, func, select
 
@@ -18,9 +19,11 @@ from lakeward.registry.generations import Generation
 from lakeward.registry.streams import Stream
 from lakeward.spec.plan import checkpoint_obstacles, differences
 from lakeward.spec.stream import StreamSpec
-from lakeward.streams.proof import BATCHES, OF_THE_GENERATION, WITHIN, Proving
+from lakeward.streams.proof import BATCHES, OF_THE_GENERATION, Proving, within
+from lakeward.streams.words import span
 
-USUAL_S = WITHIN.total_seconds() + 300.0
+LONGEST_S = 1800.0
+"""Nobody is kept waiting longer for a proof; it goes on by itself."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,7 @@ class UpgradePlan(Plan):
     before: int = 0
     after: int = 0
     driver: str = ""
+    within: timedelta = timedelta(0)
 
 
 class Upgrade(Act[UpgradePlan]):
@@ -70,6 +74,7 @@ class Upgrade(Act[UpgradePlan]):
             before.generation,
             after.generation,
             str(new.driver),
+            within(new.trigger.every),
         )
 
     def do(self, plan: UpgradePlan, waiting: Waiting) -> str:
@@ -85,19 +90,19 @@ class Upgrade(Act[UpgradePlan]):
             self.changed(connection, {"generation": plan.before}, {"generation": number})
             if row.desired == "running":
                 streams.set_desired(connection, [row.id], "running")  # what blocked the old one need not block this one
-                streams.set_proving(connection, row.id, self._proving(connection, row, number).stored())
+                streams.set_proving(connection, row.id, self._proving(connection, row, number, plan.within).stored())
         if row.desired != "running":
             return f"generation {number} is accepted; the stream is stopped and the next start runs it"
         if not self.request.wait:
             self.site.reconcile()
             return (
                 f"generation {number} takes over at the next batch boundary; unless it lands {BATCHES} batches "
-                f"within {WITHIN.total_seconds() / 60:.0f} min with lag under the limits, the last one comes back"
+                f"within {span(plan.within.total_seconds())} with lag under the limits, the last one comes back"
             )
         told = waiting.until(
             lambda seen: seen.row.proving is None or seen.row.generation != number,
             "proven",
-            usual_s=USUAL_S,
+            usual_s=min(plan.within.total_seconds() + 300.0, LONGEST_S),
             bears=_will_be_taken_back,
         )
         return self._judged(number, told)
@@ -110,13 +115,13 @@ class Upgrade(Act[UpgradePlan]):
         streams.accept(connection, self.stream, generation=plan.after, driver=plan.driver)
         return plan.after
 
-    def _proving(self, connection: Connection, row: Stream, number: int) -> Proving:
+    def _proving(self, connection: Connection, row: Stream, number: int, time: timedelta) -> Proving:
         kept = generations.get(connection, row.id, row.generation)
         stable = generations.last_stable(connection, {row.id: number}).get(row.id)
         # One that runs now and was never taken back is a better way back than none.
         ran = row.generation if kept is not None and kept.failed_at is None and row.blocked is None else None
         now = connection.execute(select(func.now())).scalar_one()
-        return Proving(number, stable or ran, now, now + WITHIN, BATCHES, self.site.author)
+        return Proving(number, stable or ran, now, now + time, BATCHES, self.site.author)
 
     def _judged(self, number: int, told: str) -> str:
         after = self.generation(number)
