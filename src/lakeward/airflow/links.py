@@ -46,6 +46,6 @@ def spark_ui(stream: str) -> str:
     with registry_of(Runtime.load(home().runtime_file))() as connection:
         row = streams.find(connection, stream)
         driver = drivers.find(connection, row.driver) if row is not None else None
-    if driver is None or driver.state == "exited":
+    if driver is None or driver.ended:
         return ""
     return driver.spark_ui or ""

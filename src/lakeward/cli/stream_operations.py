@@ -29,7 +29,13 @@ Timeout = Annotated[
 Comment = Annotated[str, typer.Option(help="why; kept with the change")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="say exactly what would be done, and touch nothing")]
 Yes = Annotated[bool, typer.Option("--yes", help="approve what is shown without being asked; needs --comment")]
-Kill = Annotated[bool, typer.Option("--kill", help="end the driver's process when it does not stop in time")]
+Kill = Annotated[
+    bool,
+    typer.Option(
+        "--kill",
+        help="end the driver's process when it does not stop in time; give it up when its host cannot be asked",
+    ),
+]
 
 
 @app.command()

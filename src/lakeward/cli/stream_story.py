@@ -111,7 +111,7 @@ def ui(
     from lakeward.stack import ports
 
     driver = _driver(stream)
-    if launch == 0 and driver.state != "exited" and driver.spark_ui:
+    if launch == 0 and not driver.ended and driver.spark_ui:
         state().output.show({"stream": stream, "driver": driver.name, "url": driver.spark_ui, "live": True})
         return
     kept = history.launches(state().runtime.drivers, driver.name)

@@ -15,7 +15,7 @@ from lakeward.control.failing import Failing
 from lakeward.control.look import Connect, Facts
 from lakeward.control.resources import conf
 from lakeward.errors import LakewardError
-from lakeward.registry import drivers, events, leases
+from lakeward.registry import drivers, events
 from lakeward.runtime import Launch as LaunchFile
 from lakeward.runtime import Runtime
 from lakeward.spec.settings import Settings
@@ -158,11 +158,7 @@ class Actor:
             if row is None or row.token != decision.token:
                 return Done(name, "skipped", f"Driver {name} was launched anew meanwhile")
             end = death.of(row, decision.job)
-            if row.state != "exited":
-                drivers.exited(connection, name, row.token, exit_code=end.code, error=end.error or None)
-            hosted = [item.id for item in facts.streams if item.driver == name]
-            leases.release(connection, "driver", [name], row.token)
-            leases.release(connection, "stream", hosted, row.token)
+            drivers.buried(connection, name, row.token, exit_code=end.code, error=end.error or None)
             text = end.words(name, known=row.handle is not None, reason=decision.reason)
             if not decision.wanted or end.code == 0:
                 events.record(connection, "driver", name, "exited", text, exit_code=end.code)

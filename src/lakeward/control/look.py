@@ -26,7 +26,7 @@ from lakeward.registry.streams import Stream
 from lakeward.spec.stream import Limits
 from lakeward.spec.types import Duration
 from lakeward.streams.health import Sight, Verdict, verdict
-from lakeward.streams.reconcile import World
+from lakeward.streams.reconcile import World, remains
 from lakeward.streams.stuck import stuck
 
 log = structlog.get_logger(__name__)
@@ -188,7 +188,7 @@ def sight(facts: Facts, found: Found, stream: Stream) -> Sight:
 
 def _sight(facts: Facts, jobs: Jobs, stream: Stream) -> Sight:
     driver = facts.drivers.get(stream.driver)
-    life, unasked = _life(driver, jobs)
+    life, unasked = _life(driver, jobs, stream.id)
     return Sight(
         stream=stream,
         limits=facts.limits(stream.id),
@@ -226,7 +226,7 @@ def _by_launch(found: Found) -> Jobs:
     return None if found is None else {(item.driver, item.token): item for item in found}
 
 
-def _life(driver: Driver | None, jobs: Jobs) -> tuple[Life, str]:
+def _life(driver: Driver | None, jobs: Jobs, stream: str) -> tuple[Life, str]:
     """What is left of a driver's process; when nobody can say, which part could not be asked."""
     if driver is None:
         return Life.GONE, ""
@@ -235,7 +235,9 @@ def _life(driver: Driver | None, jobs: Jobs) -> tuple[Life, str]:
     job = jobs.get((driver.name, driver.token))
     if job is None:
         known = f"the {driver.backend} backend does not know its process any more"
-        return (Life.UNKNOWN, known) if driver.handle is not None else (Life.GONE, "")
-    if job.life is Life.UNKNOWN:
-        return job.life, f"its process runs on host {job.host}, which cannot be asked from here"
-    return (Life.GONE if job.life is Life.REMNANT else job.life), ""
+        return (Life.UNKNOWN, known) if driver.handle is not None and not driver.ended else (Life.GONE, "")
+    life = remains(driver, job)
+    if life is Life.UNKNOWN:
+        gone = f"if that host is gone for good: lakeward streams restart {stream} --kill"
+        return life, f"its process runs on host {job.host}, which cannot be asked from here ({gone}),"
+    return (Life.GONE if life is Life.REMNANT else life), ""

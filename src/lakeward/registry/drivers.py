@@ -23,6 +23,8 @@ PROCESS = "process"
 FOR_GOOD = timedelta(days=3650)
 STUCK = "stuck"
 """The state of a driver that lives, and says of itself that it does nothing any more."""
+EXITED, BURIED = "exited", "buried"
+"""The states of a launch that is over: it ended, and what follows from that is settled, too (a failure, or none)."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,11 @@ class Driver:
     spark_ui: str | None
     age_s: float | None
     launched_s: float
+
+    @property
+    def ended(self) -> bool:
+        """Whether this launch is over, by its own word or by that of whoever found it gone."""
+        return self.state in (EXITED, BURIED)
 
 
 def _select() -> Any:
@@ -142,12 +149,23 @@ def beat(connection: Connection, name: str, token: str, *, state: str, spark_ui:
 
 
 def exited(connection: Connection, name: str, token: str, *, exit_code: int | None, error: str | None) -> None:
-    """Record the end of a launch, by the driver itself or by whoever found it gone."""
+    """Record the end of a launch, by the driver itself or by whoever found it gone. What follows is not decided yet."""
     connection.execute(
         update(drivers)
         .where(drivers.c.name == name, drivers.c.token == token)
-        .values(state="exited", exit_code=exit_code, error=error)
+        .values(state=EXITED, exit_code=exit_code, error=error)
     )
+
+
+def buried(connection: Connection, name: str, token: str, *, exit_code: int | None, error: str | None) -> None:
+    """Record the end of a launch, together with what follows from it, and give its leases back."""
+    connection.execute(
+        update(drivers)
+        .where(drivers.c.name == name, drivers.c.token == token)
+        .values(state=BURIED, exit_code=exit_code, error=error)
+    )
+    leases.release(connection, "driver", [name], token)
+    leases.release(connection, "stream", [each.id for each in hosted(connection, name)], token)
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ drivers = Table(
     ),  # the backend's identity: {pid, start_time, boot_id} locally; null between intent and start
     Column("host", String),
     Column("log", String),
-    Column("state", String, nullable=False),  # launching | running | stopping | exited
+    Column("state", String, nullable=False),  # launching | running | stuck | stopping | exited | buried
     _at("launched_at"),
     Column("heartbeat", DateTime(timezone=True)),
     Column("exit_code", Integer),

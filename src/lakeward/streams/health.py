@@ -12,7 +12,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from lakeward.backends.base import Life
-from lakeward.registry.drivers import Driver
+from lakeward.registry.drivers import BURIED, Driver
 from lakeward.registry.leases import Lease
 from lakeward.registry.observations import Observation
 from lakeward.registry.restarts import Restart
@@ -126,7 +126,8 @@ def _verdict(sight: Sight) -> Verdict:
     holds = lease is not None and lease.live
     if stream.desired != "running":
         if sight.process is not Life.GONE and lease is not None and _same_launch(sight):
-            return Verdict(State.STOPPING, "waits for the running batch to end")
+            asked = holds or sight.process is not Life.UNKNOWN
+            return Verdict(State.STOPPING, "waits for the running batch to end" if asked else _unasked(sight))
         return Verdict(State.STOPPED, _stopped(sight))
     if sight.observation is not None and sight.observation.query_state == "completed":
         return Verdict(
@@ -135,11 +136,8 @@ def _verdict(sight: Sight) -> Verdict:
     if sight.driver is None:
         return Verdict(State.STARTING, "waits for its driver to be launched")
     if sight.process is Life.UNKNOWN and not holds:
-        return Verdict(
-            State.UNKNOWN,
-            f"{sight.unasked or 'its process could not be asked'} and the driver is silent {_silence(sight)}",
-        )
-    if sight.process is Life.GONE or sight.driver.state == "exited":
+        return Verdict(State.UNKNOWN, _unasked(sight))
+    if sight.process is Life.GONE or sight.driver.ended:
         return _without_process(sight)
     return _with_process(sight, holds=holds)
 
@@ -153,10 +151,12 @@ def _without_process(sight: Sight) -> Verdict:
         )
     if sight.thrash is not None and failure is not None:
         return Verdict(State.RESTARTING, f"{_first_line(failure.error)}; {sight.thrash}")
-    if failure is not None and driver is not None and failure.age_s <= driver.launched_s:
+    if failure is not None and driver is not None and failure.age_s <= min(driver.launched_s, _wanted_since(sight)):
         return Verdict(State.RESTARTING, f"{_first_line(failure.error)}; {_next(failure, sight.now)}")
     if driver is not None and driver.exit_code == 0:
         return Verdict(State.STARTING, "its driver ended as asked; the next launch is due")
+    if driver is not None and driver.state == BURIED:
+        return Verdict(State.STARTING, "its driver ended while nothing of it was to run; the next launch is due")
     return Verdict(State.RESTARTING, f"its driver is gone, silent {_silence(sight)}; the next launch is due")
 
 
@@ -279,6 +279,10 @@ def _stopped(sight: Sight) -> str:
         return "as asked; it has not landed anything yet"
     batch = "its last batch" if seen.batch_id is None else f"batch {seen.batch_id:,}"
     return f"as asked; {batch} landed {seen.committed_at:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _unasked(sight: Sight) -> str:
+    return f"{sight.unasked or 'its process could not be asked'} and the driver is silent {_silence(sight)}"
 
 
 def _silence(sight: Sight) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from lakeward.backends.base import Job, Life
-from lakeward.registry.drivers import Driver
+from lakeward.registry.drivers import EXITED, Driver
 from lakeward.registry.leases import Lease
 from lakeward.registry.restarts import Restart
 from lakeward.registry.streams import Stream
@@ -146,9 +146,16 @@ def _decide(name: str, hosted: Sequence[Stream], mine: Sequence[Job], world: Wor
         return decisions + _alive(name, current, row, world)
     if decisions:
         return decisions  # a process of the group may still write: the next look decides
-    if any(item.life is Life.UNKNOWN for item in mine):
+    if row is not None and current is not None and remains(row, current) is Life.UNKNOWN:
         return [Nothing(name, "its process could not be asked: nothing is restarted for that")]
     return _gone(name, hosted, row, current, world)
+
+
+def remains(row: Driver, job: Job) -> Life:
+    """What is left of the newest launch. One that cannot be asked is gone where its row, or what it wrote last of all,
+    says that it ended.
+    """
+    return Life.GONE if job.life is Life.UNKNOWN and (row.ended or job.exit is not None) else job.life
 
 
 def _strays(name: str, strays: Sequence[Job], row: Driver | None, world: World) -> list[Decision]:
@@ -185,7 +192,7 @@ def _gone(name: str, hosted: Sequence[Stream], row: Driver | None, current: Job 
     wanted = tuple(item.id for item in hosted if _wanted(item))
     lease = world.leases.get(name)
     live = lease is not None and lease.live
-    if row is not None and row.state != "exited":
+    if row is not None and not row.ended:
         unstarted = row.handle is None and (current is None or current.handle is None)
         if unstarted and row.launched_s < INTENT_S:
             return [Nothing(name, "somebody is launching it", INTENT_S - row.launched_s)]
@@ -194,10 +201,11 @@ def _gone(name: str, hosted: Sequence[Stream], row: Driver | None, current: Job 
         return [
             Bury(name, "it was never started" if unstarted else "its process is gone", row.token, current, bool(wanted))
         ]
+    if row is not None and row.state == EXITED and row.exit_code != 0 and not _recorded(name, row, world):
+        # Also when nothing of it is to run: who starts it later has not to answer for this end.
+        return [Bury(name, "it ended by itself", row.token, current, bool(wanted))]
     if not wanted:
         return [Nothing(name, "nothing of it is to run")]
-    if row is not None and row.exit_code != 0 and not _recorded(name, row, world):
-        return [Bury(name, "it ended by itself", row.token, current, wanted=True)]
     if lease is not None and live and not (current is not None and lease.token == current.token):
         return [Nothing(name, f"its lease is live for {span(_left(lease, world))} more", _left(lease, world))]
     held = _held(hosted, wanted, row, world)

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import os
 import signal
+from dataclasses import replace
+from datetime import timedelta
 
 import pytest
+from psutil import pid_exists
+from sqlalchemy import text
 
+from lakeward.backends import identity
 from lakeward.backends.base import Life
 from lakeward.control.calm import Calm
 from lakeward.control.operations.operator import Operator
 from lakeward.control.operations.request import Operation, Request
 from lakeward.errors import Refused, SpecError, TimedOut
-from lakeward.registry import changes, drivers, events, operations, streams
+from lakeward.registry import changes, drivers, events, leases, operations, restarts, streams
+from lakeward.streams.health import State
 
 
 @pytest.fixture
@@ -135,8 +141,6 @@ def test_killing_is_refused_while_the_driver_runs_other_streams(operator, deploy
 
 
 def test_a_restart_that_died_half_way_is_finished_by_the_next_pass(operator, deployed, connected, monkeypatch) -> None:
-    from sqlalchemy import text
-
     from lakeward.control.reconcile import reconcile_once
 
     deployed("flights", desired="stopped")
@@ -148,3 +152,78 @@ def test_a_restart_that_died_half_way_is_finished_by_the_next_pass(operator, dep
     with connected() as connection:
         assert streams.get(connection, "flights").desired == "running"
         assert operations.newest(connection, "flights")[0]["result"] == "failed"
+
+
+@pytest.fixture
+def running(operator, deployed, connected):
+    """The newest launch of a lone stream that has landed."""
+    deployed("flights", desired="stopped")
+    operator().run(Request(Operation.START, "flights"))
+    with connected() as connection:
+        return drivers.find(connection, "nyc")
+
+
+def failures(connected):
+    with connected() as connection:
+        return restarts.newest(connection)
+
+
+def test_what_a_person_killed_is_no_failure_when_it_is_started_again(operator, running, connected, backend) -> None:
+    os.kill(running.handle["pid"], signal.SIGSTOP)
+    with connected() as connection:  # another pass is under way and has not seen the end yet
+        leases.take(connection, "reconcile", "streams", "t", "scheduler-2", timedelta(minutes=5))
+    operator(timeout_s=1.0).run(Request(Operation.STOP, "flights", kill=True))
+    with connected() as connection:
+        leases.release(connection, "reconcile", ["streams"], "t")
+    operator().run(Request(Operation.START, "flights"))
+    assert failures(connected) == {}
+    with connected() as connection:
+        told = [(each["kind"], each["text"]) for each in events.newest(connection, "driver", "nyc")]
+    assert ("killed", f"ada ended process {running.handle['pid']} of driver nyc") in told
+    assert "failed" not in [kind for kind, _ in told]
+
+
+@pytest.fixture
+def rename(backend, monkeypatch):
+    """Gives this machine another name: what it started before cannot be asked any more."""
+    yield lambda: monkeypatch.setattr(identity, "host", lambda: "renamed")
+    for job in backend.find():
+        if job.life is Life.ALIVE:
+            backend.kill(job)
+
+
+def test_a_host_that_is_gone_for_good_is_given_up_by_a_person_once_its_lease_has_lapsed(
+    operator, running, connected, backend, rename, sigkill, eventually
+) -> None:
+    rename()
+    sigkill(running.handle["pid"])
+    eventually(lambda: [job.life for job in backend.find()] == [Life.UNKNOWN] and not pid_exists(running.handle["pid"]))
+    with connected() as connection:
+        leases.take(connection, "driver", "nyc", running.token, "elsewhere", timedelta(minutes=5))
+    with pytest.raises(Refused, match="cannot be ended from here") as refused:
+        operator(timeout_s=1.0).run(Request(Operation.RESTART, "flights", kill=True))
+    assert "its lease is live" in refused.value.why
+    with connected() as connection:
+        connection.execute(text("UPDATE leases SET until = now() - interval '1 minute' WHERE scope <> 'process'"))
+    seen = operator().see("flights")
+    assert seen.verdict.state is State.UNKNOWN
+    assert "lakeward streams restart flights --kill" in seen.verdict.why
+
+    def never(_: float) -> None:
+        raise AssertionError("there is nothing to wait for")
+
+    stop = Request(Operation.STOP, "flights", kill=True)
+    assert "by giving up its driver on host" in replace(operator(), sleep=never).run(stop).detail
+    assert operator().run(Request(Operation.START, "flights")).result == "done"
+    assert failures(connected) == {}
+    with connected() as connection:
+        assert drivers.find(connection, "nyc").token != running.token
+
+
+def test_a_driver_that_ended_under_another_host_name_keeps_nobody_from_starting_it(
+    operator, running, backend, rename
+) -> None:
+    rename()
+    operator().run(Request(Operation.STOP, "flights"))
+    assert [job.life for job in backend.find()] == [Life.UNKNOWN]
+    assert operator().run(Request(Operation.START, "flights")).result == "done"

@@ -205,3 +205,23 @@ def test_a_start_that_hangs_in_a_driver_that_runs_becomes_stalled(judge, make) -
     assert judge(observation=stopped, driver=make.driver(launched_s=86400.0)).state is State.STALLED
     just_now = make.seen(query_state="stopped", commit_age_s=3600.0, age_s=2.0)  # e.g. for another generation
     assert judge(observation=just_now, driver=make.driver(launched_s=86400.0)).state is State.STARTING
+
+
+def test_a_stop_that_nobody_can_see_says_so(judge, make) -> None:
+    found = judge(
+        stream=make.stream(desired="stopped"), process=Life.UNKNOWN, unasked="its host is another",
+        lease=make.lease("stream", "flights", left_s=-90), driver=make.driver(age_s=90.0),
+    )  # fmt: skip
+    assert (found.state, found.why) == (State.STOPPING, "its host is another and the driver is silent for 90 s")
+
+
+def test_an_end_from_before_the_start_is_no_failure_of_it(judge, make) -> None:
+    start = {
+        "stream": make.stream(state="starting", since=make.now - timedelta(seconds=2)), "process": Life.GONE,
+        "driver": make.driver(state="buried", launched_s=86400.0),
+    }  # fmt: skip
+    for failure in (None, make.failure(age_s=3600.0, stream="flights")):
+        found = judge(**start, failure=failure)
+        assert found.state is State.STARTING
+        assert found.why == "its driver ended while nothing of it was to run; the next launch is due"
+    assert judge(**start, failure=make.failure(age_s=1.0)).state is State.RESTARTING

@@ -82,6 +82,31 @@ def test_an_end_the_driver_reported_itself_is_counted_before_the_next_launch(dec
     assert isinstance(decide(drivers={"nyc": asked}, leases={}, found=[make.job(life=Life.GONE)])[0], Launch)
 
 
+def test_an_end_that_nobody_wanted_to_go_on_from_is_settled_then_and_never_held_against_a_later_start(
+    decide, make
+) -> None:
+    gone = {"leases": {}, "found": [make.job(life=Life.GONE)]}
+    stopped = [make.stream(desired="stopped")]
+    for state, code in (("running", None), ("exited", 1)):
+        (bury,) = decide(**gone, drivers={"nyc": make.driver(state=state, exit_code=code)}, streams=stopped)
+        assert isinstance(bury, Bury)
+        assert not bury.wanted
+    buried = {"nyc": make.driver(state="buried", exit_code=None)}
+    assert isinstance(decide(**gone, drivers=buried, streams=stopped)[0], Nothing)
+    assert isinstance(decide(**gone, drivers=buried)[0], Launch)
+
+
+def test_a_launch_that_ended_is_over_whatever_its_host(decide, make) -> None:
+    elsewhere = make.job(life=Life.UNKNOWN)
+    ended = {"nyc": make.driver(state="exited", exit_code=0)}
+    assert isinstance(decide(leases={}, found=[elsewhere], drivers=ended)[0], Launch)
+    wrote = make.job(life=Life.UNKNOWN, exit={"exit_code": 0})
+    assert isinstance(decide(leases={}, found=[wrote])[0], Bury)
+    older = make.job("t0", life=Life.UNKNOWN)
+    assert isinstance(decide(leases={}, found=[older, make.job(life=Life.GONE)], drivers=ended)[0], Launch)
+    assert decide(found=[older, make.job()])[0].reason == "it runs"
+
+
 def test_nobody_to_ask_restarts_nothing(decide, make) -> None:
     assert isinstance(decide(found=None, leases={}, drivers={"nyc": make.driver(**EXITED)})[0], Nothing)
     assert isinstance(decide(found=[make.job(life=Life.UNKNOWN)], leases={})[0], Nothing)

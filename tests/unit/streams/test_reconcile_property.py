@@ -275,7 +275,7 @@ class Fleet(RuleBasedStateMachine):
         assert self.row is not None
         if self.row.token != decision.token:
             return
-        self.row = replace(self.row, state="exited")
+        self.row = replace(self.row, state="buried")
         if self.lease is not None and self.lease.token == decision.token:
             self.lease = None
         if decision.wanted:

@@ -8,18 +8,20 @@ from dataclasses import dataclass
 
 import structlog
 
-from lakeward.backends.base import Backend, Life
+from lakeward.backends.base import Backend, Job, Life
 from lakeward.control import look
 from lakeward.control.analysis import problems
 from lakeward.control.look import Connect, Facts
 from lakeward.control.reconcile import backend_of, reconcile_once
 from lakeward.errors import DependencyDown, Refused
-from lakeward.registry import streams
+from lakeward.registry import drivers, events, streams
+from lakeward.registry.drivers import Driver
 from lakeward.registry.streams import Stream
 from lakeward.runtime import Runtime
 from lakeward.spec.settings import Settings
 from lakeward.spec.stream import StreamSpec
 from lakeward.streams.health import Verdict, verdict
+from lakeward.streams.reconcile import remains
 
 log = structlog.get_logger(__name__)
 
@@ -33,12 +35,19 @@ class Seen:
     facts: Facts
     row: Stream
     verdict: Verdict
+    process: Life
 
     @property
     def quiet(self) -> bool:
         """No query of it runs: nobody holds its lease, whatever word it has."""
         lease = self.facts.stream_leases.get(self.row.id)
         return lease is None or not lease.live
+
+    @property
+    def out_of_reach(self) -> bool:
+        """Its driver's process cannot be asked from here, and it holds nothing any more."""
+        lease = self.facts.driver_leases.get(self.row.driver)
+        return self.process is Life.UNKNOWN and (lease is None or not lease.live)
 
 
 @dataclass(frozen=True)
@@ -70,7 +79,8 @@ class Site:
             facts = look.read(connection)
             row = streams.get(connection, stream)
         found = look.ask(self.backend or backend_of(self.runtime), facts)
-        return Seen(facts, row, verdict(look.sight(facts, found, row)))
+        sight = look.sight(facts, found, row)
+        return Seen(facts, row, verdict(sight), sight.process)
 
     def reconcile(self) -> None:
         """One pass, so that an operation needs nobody else."""
@@ -79,16 +89,23 @@ class Site:
         except DependencyDown as error:
             log.warning(f"{error.what}: {error.why}")
 
-    def kill(self, stream: str) -> None:
-        """End the process of a stream's driver.
+    def kill(self, stream: str) -> str:
+        """End the process of a stream's driver, or give it up where its host cannot be asked; which of them, in words.
+
+        It ends because a person wants that: it is no failure, whoever starts the stream next.
 
         Raises:
-            Refused: it runs other streams too.
+            Refused: it runs other streams too, or out of reach.
         """
         backend = self.backend or backend_of(self.runtime)
         with self.connect() as connection:
             facts = look.read(connection)
             row = streams.get(connection, stream)
+        driver = facts.drivers.get(row.driver)
+        jobs = [job for job in backend.find(facts.known()) if job.driver == row.driver]
+        for job in jobs:
+            if driver is not None and job.token == driver.token and remains(driver, job) is Life.UNKNOWN:
+                return self._give_up(facts, stream, driver, job)
         hosted = [item.id for item in facts.streams if item.driver == row.driver and item.desired == "running"]
         if hosted:
             raise Refused(
@@ -96,6 +113,26 @@ class Site:
                 why=f"it also runs {', '.join(hosted)}",
                 next=f"lakeward streams stop {' '.join(hosted)}",
             )
-        for job in backend.find(facts.known()):
-            if job.driver == row.driver and job.life in (Life.ALIVE, Life.REMNANT):
-                backend.stop(job, grace_s=5.0)
+        for job in jobs:
+            if job.life in (Life.ALIVE, Life.REMNANT) and backend.stop(job, grace_s=5.0):
+                self._bury(job, f"{self.author} ended process {(job.handle or {}).get('pid')} of driver {job.driver}")
+        return "killing its driver"
+
+    def _give_up(self, facts: Facts, stream: str, driver: Driver, job: Job) -> str:
+        """Count a launch as over that cannot be asked. If it runs all the same it is fenced by the next one."""
+        lease = facts.driver_leases.get(driver.name)
+        if lease is not None and lease.live:
+            raise Refused(
+                f"The driver of {stream} cannot be ended from here",
+                why=f"it runs on host {job.host}: its lease is live",
+                next=f"on that host: lakeward streams restart {stream} --kill",
+            )
+        self._bury(job, f"{self.author} gave driver {driver.name} up: its host {job.host} cannot be asked from here")
+        return f"giving up its driver on host {job.host}"
+
+    def _bury(self, job: Job, text: str) -> None:
+        with self.connect() as connection:
+            row = drivers.find(connection, job.driver)
+            if row is not None and row.token == job.token:
+                drivers.buried(connection, row.name, row.token, exit_code=row.exit_code, error=row.error or text)
+            events.record(connection, "driver", job.driver, "killed", text, handle=dict(job.handle or {}))

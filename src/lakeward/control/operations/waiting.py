@@ -106,14 +106,15 @@ class Waiting:
         return self.until(lambda seen: seen.verdict.state in (State.HEALTHY, State.LAGGING, State.COMPLETED), word)
 
     def stopped(self, *, kill: bool = False) -> str:
-        """Wait until its query has ended; when asked, kill its driver if that takes too long."""
-        try:
-            return self.until(_stopped, "stopped")
-        except TimedOut:
-            if not kill:
-                raise
-        self.site.kill(self.stream)
-        return self.until(_stopped, "stopped by killing its driver", usual_s=0.0, more_s=KILLED_S)
+        """Wait until its query has ended; when asked, kill its driver if that takes too long, or cannot be seen."""
+        if not (kill and self.site.see(self.stream).out_of_reach):
+            try:
+                return self.until(_stopped, "stopped")
+            except TimedOut:
+                if not kill:
+                    raise
+        how = self.site.kill(self.stream)
+        return self.until(_stopped, f"stopped by {how}", usual_s=0.0, more_s=KILLED_S)
 
     def aside(self, *, kill: bool = False) -> bool:
         """Stop the stream for a while, for what must not be done under a running query; whether it is to run again.

@@ -45,7 +45,9 @@ def step(m: Material) -> Step:
         return Step(command, command, effect(m, command))
     if state is State.UNKNOWN:
         command = "lakeward stack status"
-        return Step(command, f"{command}; nothing is restarted until somebody can be asked", effect(m, command))
+        give_up = f"lakeward streams restart {name} --kill"
+        text = f"{command}; nothing is restarted until somebody can be asked; if its host is gone for good: {give_up}"
+        return Step(command, text, effect(m, command))
     if state is State.LAGGING:
         text = "watch the trend; if it grows: more cores or a larger max_offsets_per_trigger in the stream's file"
         return Step(None, text, "a changed file does nothing until it is deployed and the stream upgraded")

@@ -57,7 +57,7 @@ class View:
     def gone(self, stream: Stream) -> bool:
         """Whether its driver's process is known to be gone, or never was; False where nobody could be asked."""
         driver = self.driver(stream)
-        if driver is None or driver.state == "exited":
+        if driver is None or driver.ended:
             return True
         lives = [job.life for job in self.found or () if job.token == driver.token]
         return self.found is not None and all(life in (Life.GONE, Life.REMNANT) for life in lives)

@@ -134,6 +134,15 @@ def test_a_driver_that_is_gone_and_not_buried_yet_has_no_ui_and_is_launched_anew
     assert made.changed(backend=False).document()["links"]["spark_ui"], "nobody could be asked: it may be there"
 
 
+def test_a_driver_on_a_host_that_cannot_be_asked_has_a_way_out(scenes) -> None:
+    good = scenes["healthy"]
+    silent = replace(good.driver, heartbeat=good.stream.since, age_s=90.0)
+    away = good.changed(process=Life.UNKNOWN, leased=False, driver=silent)
+    give_up = "is gone for good: lakeward streams restart flights --kill"
+    assert give_up in away.lines()[0]
+    assert give_up in away.document()["next_text"]
+
+
 def test_one_thing_or_the_other_is_not_one_after_the_other_and_a_dry_run_only_shows(scenes) -> None:
     made = scenes["poison"]
     step = "correct it (lakeward deploy), then: lakeward streams start flights; or give its records up: "
