@@ -40,7 +40,7 @@ def comparable(spec: StreamSpec, doubtful: Collection[Path_]) -> StreamSpec:
     if any(path[:1] == ("quarantine",) for path in doubtful):
         update["quarantine"] = None
     if any(path[:1] == ("resources",) for path in doubtful):
-        update["resources"] = Resources(driver=DriverName(spec.id))
+        update["resources"] = Resources(driver=DriverName(f"unknown-{spec.id}"[:63]))
     return spec.model_copy(update=update)
 
 

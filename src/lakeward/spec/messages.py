@@ -44,8 +44,7 @@ class Finding:
     """One thing a model refused. `key` tells that the key, not its value, is wrong; `summary` tells
     that it only repeats what findings below it say better; `at` is a 1-based
     (line, column) inside the text of the value, for SQL; `missing` that nothing stands there; `about` names the keys
-    at `path` it is about (None: unknown), `certain` that their values do not matter to it; `needs` are other paths it
-    rests on."""
+    at `path` it is about (None: unknown); `needs` are other paths it rests on."""
 
     path: Path_
     message: str
@@ -58,7 +57,6 @@ class Finding:
     warning: bool = False
     missing: bool = False
     about: tuple[str, ...] | None = None
-    certain: bool = False
     needs: tuple[Path_, ...] = ()
 
 
@@ -79,7 +77,7 @@ def two_forms(kind: Any, data: Any, path: Path_ = ()) -> Iterator[Finding]:
         chosen = [form for form in forms if data.get(form) not in (None, [])]
         if len(chosen) > 1:
             problem = too_many(what, chosen, forms)
-            yield Finding(path, str(problem), data, about=problem.keys, certain=True)
+            yield Finding(path, str(problem), data, about=problem.keys)
     inside = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
     for key, value in inside:
         yield from two_forms(_step(kind, key), value, (*path, key))
@@ -112,7 +110,7 @@ def _finding(error: dict[str, Any], model: type[BaseModel], data: Any) -> Findin
         cause = context.get("error")
         text = str(cause) if cause else error["msg"].removeprefix("Value error, ")
         if isinstance(cause, KeysProblem):
-            return Finding(path, text, given, about=cause.keys, certain=cause.certain)
+            return Finding(path, text, given, about=cause.keys)
         return Finding(path, text, given, at=(cause.line, cause.column) if isinstance(cause, SqlProblem) else None)
     if kind in ("greater_than", "greater_than_equal", "less_than", "less_than_equal"):
         than = {"greater_than": "more than", "greater_than_equal": "at least", "less_than": "less than"}

@@ -9,17 +9,11 @@ from pydantic import BaseModel, ConfigDict, Field, Strict, create_model
 
 
 class KeysProblem(ValueError):
-    """What keys of one mapping say together cannot be.
+    """What keys of one mapping say together cannot be; without `keys` the rest of it may well be in order."""
 
-    Attributes:
-        keys: those it is about; without them the rest of the mapping may well be in order.
-        certain: it only needs them to be there, whatever their values are.
-    """
-
-    def __init__(self, message: str, *keys: str, certain: bool = False) -> None:
+    def __init__(self, message: str, *keys: str) -> None:
         super().__init__(message)
         self.keys = keys
-        self.certain = certain
 
 
 class SpecModel(BaseModel):
@@ -88,7 +82,7 @@ def only_one(what: str, given: dict[str, object]) -> str:
 def too_many(what: str, chosen: Sequence[str], known: Iterable[str]) -> KeysProblem:
     """The problem of several keys where one may stand; the first is as good as any."""
     message = f"{what} has {' and '.join(chosen)}; it needs exactly one of: {', '.join(known)}"
-    return KeysProblem(message, *chosen[1:], certain=True)
+    return KeysProblem(message, *chosen[1:])
 
 
 def partial(

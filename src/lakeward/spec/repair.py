@@ -111,10 +111,10 @@ def _taken_out(data: Any, path: Path_) -> Path_:
 def _follows(finding: Finding, doubtful: Iterable[Path_]) -> bool:
     """Whether a finding of a later round is only there because something was taken out."""
     path = finding.path
-    if finding.about is None or any(path[: len(each)] == each for each in doubtful):
+    if finding.about is None:
         return concerns(finding, doubtful)
     unsure = {each[len(path)] for each in doubtful if len(each) > len(path) and each[: len(path)] == path}
-    return not finding.certain and not unsure.isdisjoint(finding.about)
+    return not unsure.isdisjoint(finding.about)
 
 
 def concerns(finding: Finding, doubtful: Iterable[Path_]) -> bool:

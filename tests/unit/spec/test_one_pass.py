@@ -45,7 +45,15 @@ def told(loaded) -> list[str]:
             ("source:\n", "reference: {r: {csv: c, parquet: p, refresh: 1}}\nsource:\n"),
             ["reference.r", "reference.r", "reference.r.csv", "reference.r.refresh"],
         ),
-        (("kafka: {", "kafka: 5 #"), ["source.kafka"]),
+        (
+            ("source:\n  kafka: {", "spark: {spark.wap.id: x}\nsource:\n  kafka: 5 #"),
+            ["spark[spark.wap.id]", "source.kafka"],
+        ),
+        (
+            ("source:\n", "transform: {sql: SELECT max(a) AS a FROM source}\nsource:\n  foo: 1\n"),
+            ["source", "source.foo"],
+        ),
+        (("iceberg: {table: n.t}", "kafka: {topic: a b}"), ["quarantine", "sink.kafka.topic"]),
         (("source:\n", "id: Nope\nrules: {r: 'zz > 1'}\nsource:\n"), ["id", "rules.r"]),
     ],
 )
@@ -84,13 +92,17 @@ def test_streams_with_mistakes_are_compared_too(project):
             "conf/streams/d.yaml": OWNED.replace("n.t", "n.d") + "quarantine: {table: n.t}\nfoo: 1\n",
             "conf/streams/e.yaml": OWNED.replace("n.t}", "5, partition_by: [b]}"),
             "conf/streams/f.yaml": OWNED.replace("n.t}", "6}"),
+            "conf/streams/g.yaml": OWNED.replace("n.t", "n.g") + "id: G\n",
+            "conf/streams/h.yaml": OWNED.replace("n.t", "n.h") + "id: H\n",
+            "conf/streams/i.yaml": OWNED.replace("n.t", "n.i") + "quarantine: 5\nresources: {driver: i, cores: 0}\n",
+            "conf/streams/j.yaml": OWNED.replace("n.t", "n.i_quarantine") + "resources: {driver: i, cores: 2}\n",
         }
     )
     assert told(loaded) == [
         "a:foo", "b:sink.iceberg.partition_by", "b:foo", "c:id", "d:quarantine.table", "d:foo",
-        "e:sink.iceberg.table", "f:sink.iceberg.table",
+        "e:sink.iceberg.table", "f:sink.iceberg.table", "g:id", "h:id", "i:quarantine", "i:resources.cores",
     ]  # fmt: skip
-    assert not loaded.streams
+    assert set(loaded.streams) == {"j"}
 
 
 def test_another_partitioning_is_told_as_it_is_written(project):
