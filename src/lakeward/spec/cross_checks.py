@@ -11,7 +11,6 @@ from lakeward.spec.document import Path_
 from lakeward.spec.settings import Settings
 from lakeward.spec.sinks import ConsoleSink, Sink
 from lakeward.spec.stream import Resources, StreamSpec
-from lakeward.spec.suite import Suite
 from lakeward.spec.tables import Tables, matches
 from lakeward.spec.types import DriverName
 
@@ -21,8 +20,8 @@ _OF_A_SINK = ("table", "topic", "connection", "mode", "partition_by")
 
 @dataclass(frozen=True)
 class CrossFinding:
-    """One thing wrong between files: `owner` names the file it is reported in: a stream's id, a suite's table,
-    or a file of settings by its name."""
+    """One thing wrong between files: `owner` names the file it is reported in: a stream's id, or a file of settings
+    by its name."""
 
     owner: str
     path: Path_
@@ -136,23 +135,3 @@ def unused_findings(streams: Sequence[StreamSpec], settings: Settings, tables: T
             if not any(matches(rule, table) for table in landed):
                 yield CrossFinding("tables.yaml", (section, index, "match"), "no stream here writes a table like this",
                                    str(rule.match), "warning")  # fmt: skip
-
-
-def suite_findings(suites: Sequence[Suite], streams: Sequence[StreamSpec]) -> Iterator[CrossFinding]:
-    """Suites nobody will ever run by themselves, and expectations that stand in a suite twice."""
-    landed = {table for spec in streams for table in spec.tables}
-    for suite in suites:
-        if landed and suite.table not in landed:
-            yield CrossFinding(
-                suite.table, ("table",), "no stream here writes this table", suite.table, severity="warning"
-            )
-        seen: dict[str, int] = {}
-        for index, expectation in enumerate(suite.expectations):
-            if expectation.id in seen:
-                yield CrossFinding(
-                    suite.table,
-                    ("expectations", index),
-                    f"the same as expectation {seen[expectation.id] + 1}: same type, same kwargs",
-                    expectation.type,
-                )
-            seen.setdefault(expectation.id, index)

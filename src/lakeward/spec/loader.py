@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from lakeward.runtime import Project
-from lakeward.spec import not_yet, spark_conf
-from lakeward.spec.cross_checks import CrossFinding, comparable, stream_findings, suite_findings, unused_findings
+from lakeward.spec.cross_checks import CrossFinding, comparable, stream_findings, unused_findings
 from lakeward.spec.document import Document, Path_
+from lakeward.spec.file_checks import settings_findings, suite_findings, tables_findings
 from lakeward.spec.files import Files
 from lakeward.spec.messages import Finding, findings, known_keys
 from lakeward.spec.problems import Problem
+from lakeward.spec.repair import concerns, repaired
 from lakeward.spec.settings import Settings
 from lakeward.spec.stream import StreamSpec
 from lakeward.spec.stream_file import Defaults, StreamReader
 from lakeward.spec.suite import Suite
-from lakeward.spec.tables import Tables, below_floors, larger_than_a_group
+from lakeward.spec.tables import Tables
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -70,62 +71,81 @@ def load_project(project: Project) -> Loaded:
     return _Loading(project).load()
 
 
+@dataclass(frozen=True)
+class _Read(Generic[_Model]):
+    """What one file says.
+
+    Attributes:
+        document: None where there is no such file, or it could not be read.
+        model: what is well formed of it; None where that is too little.
+        whole: the same where nothing is wrong with it: only then does anything go by it.
+        doubtful: paths nothing can be said about because something is wrong there.
+    """
+
+    document: Document | None
+    model: _Model | None
+    whole: _Model | None
+    doubtful: frozenset[Path_] = frozenset()
+
+
 class _Loading:
     """One pass over a project."""
 
     def __init__(self, project: Project) -> None:
         self.project = project
         self.files = Files(project.root)
-        self.documents: dict[str, tuple[Path, Document]] = {}  # stream id, table, lakeward.yaml -> its file
+        self.documents: dict[str, tuple[Path, Document]] = {}  # stream id, lakeward.yaml -> its file
         self.compared: list[StreamSpec] = []  # the streams of which enough can be read, also with other mistakes
         self.all_compared = True
 
     def load(self) -> Loaded:
-        settings, settings_document = self._settings()
-        tables = self._tables()
-        streams = self._streams(settings_document)
-        suites = self._suites()
-        drivers = _declared_drivers(self.project, settings_document)
+        settings = self._settings()
+        streams = self._streams(settings.document)
+        landed = {str(table) for spec in self.compared for table in spec.tables}
+        tables = self._tables(landed)
         # A file that could not be read may be the one that writes the table.
-        writers = self.compared if self.all_compared else []
-        for finding in (*stream_findings(self.compared, drivers), *suite_findings(list(suites.values()), writers)):
-            self._cross(finding, settings_document)
+        suites = self._suites(landed if self.all_compared else ())
+        for finding in stream_findings(self.compared, _declared_drivers(self.project, settings.document)):
+            self._cross(finding, settings.document)
         if not self.files.errors:
-            for finding in unused_findings(self.compared, settings, tables):
-                self._cross(finding, settings_document)
+            for finding in unused_findings(self.compared, settings.whole or Settings(), tables):
+                self._cross(finding, settings.document)
         order = sorted(self.files.problems, key=lambda p: (p.file, p.line, p.column, p.path))
-        return Loaded(streams, tables, settings, suites, tuple(dict.fromkeys(order)))
+        return Loaded(streams, tables, settings.whole or Settings(), suites, tuple(dict.fromkeys(order)))
 
-    def _model(self, file: Path, kind: type[_Model]) -> tuple[_Model | None, Document | None]:
+    def _read(self, file: Path, kind: type[_Model]) -> _Read[_Model]:
         document = self.files.document(file)
         if document is None:
-            return None, None
+            return _Read(None, None, None)
         self.documents[file.name] = (file, document)
         try:
-            return kind.model_validate(document.data, by_name=False), document
+            whole = kind.model_validate(document.data, by_name=False)
         except ValidationError as error:
-            for finding in findings(error, kind, document.data):
-                self.files.found(file, document, finding)
-        return None, document
+            found = findings(error, kind, document.data)
+        else:
+            return _Read(document, whole, whole)
+        rest = repaired(kind, document.data, found)
+        for finding in (*found, *rest.later):
+            self.files.found(file, document, finding)
+        return _Read(document, rest.spec, None, rest.doubtful)
 
-    def _settings(self) -> tuple[Settings, Document | None]:
-        file = self.project.settings_file
+    def _read_if_there(self, file: Path, kind: type[_Model]) -> _Read[_Model]:
         self.files.tell_misnamed(file)
         if not (file.exists() or file.is_symlink()):  # a link to nowhere is told when it is read
-            return Settings(), None
-        settings, document = self._model(file, Settings)
-        if settings is None or document is None:
-            return Settings(), document
-        for path, what in not_yet.of_settings(settings):
-            self.files.found(file, document, Finding(path, f"not yet: {what}"))
-        for key in getattr(settings.defaults, "spark", None) or ():
-            if refused := spark_conf.refusal(key):
-                self.files.found(file, document, Finding(("defaults", "spark", key), refused, key, key=True))
-        for name, driver in settings.drivers.items():
-            for key in driver.spark:
-                if refused := spark_conf.refusal(key, whole_driver=True):
-                    self.files.found(file, document, Finding(("drivers", name, "spark", key), refused, key, key=True))
-        return settings, document
+            return _Read(None, kind(), kind())
+        return self._read(file, kind)
+
+    def _follow(self, file: Path, read: _Read[_Model], findings: Iterable[Finding]) -> None:
+        """Report findings of a model, unless one may only follow from a part that was told already."""
+        for finding in findings:
+            if read.document is not None and not concerns(finding, read.doubtful):
+                self.files.found(file, read.document, finding)
+
+    def _settings(self) -> _Read[Settings]:
+        read = self._read_if_there(self.project.settings_file, Settings)
+        if read.model is not None:
+            self._follow(self.project.settings_file, read, settings_findings(read.model))
+        return read
 
     def _usable_defaults(self, document: Document | None) -> Defaults:
         """The defaults that have no problem of their own: a bad one is reported once, not once a stream."""
@@ -137,28 +157,12 @@ class _Loading:
         bad = {path.split(".")[1] for path in mine if path.startswith("defaults.")}
         return Defaults({key: value for key, value in written.items() if key not in bad}, frozenset(bad))
 
-    def _tables(self) -> Tables:
-        file = self.project.tables_file
-        self.files.tell_misnamed(file)
-        if not (file.exists() or file.is_symlink()):  # a link to nowhere is told when it is read
-            return Tables()
-        tables, document = self._model(file, Tables)
-        if tables is None or document is None:
-            return Tables()
-        for path, what in not_yet.of_tables(tables):
-            self.files.found(file, document, Finding(path, f"not yet: {what}"))
-        checked: list[tuple[Path_, Any]] = [(("defaults",), tables.defaults)]
-        checked += [(("policies", index), rule) for index, rule in enumerate(tables.policies)]
-        for at, rule in (*checked, *((("unsafe", index), rule) for index, rule in enumerate(tables.unsafe))):
-            if too_large := larger_than_a_group(rule):
-                self.files.found(file, document, Finding((*at, "compact", "target_size"), too_large))
-        for at, rule in checked:
-            for threshold, value, floor, cost in below_floors(rule):
-                message = (
-                    f"below the floor of {floor}: {cost}; to accept that, move the entry under unsafe: and say why"
-                )
-                self.files.found(file, document, Finding((*at, *threshold.split(".")), message, str(value)))
-        return tables
+    def _tables(self, landed: Collection[str]) -> Tables:
+        read = self._read_if_there(self.project.tables_file, Tables)
+        if read.model is not None:
+            found = tables_findings(read.model, landed, read.doubtful)
+            self._follow(self.project.tables_file, read, found)
+        return read.whole or Tables()
 
     def _streams(self, settings_document: Document | None) -> dict[str, LoadedStream]:
         folder = self.project.streams
@@ -192,7 +196,7 @@ class _Loading:
                 streams[spec.id] = LoadedStream(spec, self.files.name(file), found.sql_file, found.origins)
         return streams
 
-    def _suites(self) -> dict[str, Suite]:
+    def _suites(self, landed: Collection[str]) -> dict[str, Suite]:
         folder = self.project.expectations
         suites: dict[str, Suite] = {}
         for file in sorted(folder.iterdir()) if folder.is_dir() else ():
@@ -201,20 +205,11 @@ class _Loading:
             if file.suffix != ".yaml":
                 self.files.tell_ignored(file)
                 continue
-            suite, document = self._model(file, Suite)
-            if suite is None or document is None:
-                continue
-            if file.stem != suite.table:
-                finding = Finding(
-                    ("table",), f"a suite's file is named after its table: {suite.table}.yaml", suite.table
-                )
-                self.files.found(file, document, finding)
-                continue
-            for path, what in not_yet.of_suite(suite):
-                valid = ("record", "warn", "hold")
-                self.files.found(file, document, Finding(path, f"not yet: {what}", "quarantine", valid))
-            suites[suite.table] = suite
-            self.documents[suite.table] = (file, document)
+            read = self._read(file, Suite)
+            if read.model is not None:
+                self._follow(file, read, suite_findings(read.model, file.stem, landed))
+            if read.whole is not None and file.stem == read.whole.table:
+                suites[read.whole.table] = read.whole
         return suites
 
     def _cross(self, finding: CrossFinding, settings: Document | None) -> None:

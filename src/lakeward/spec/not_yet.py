@@ -11,7 +11,7 @@ from lakeward.spec.document import Path_
 from lakeward.spec.settings import Catalog, Reconcile, Settings
 from lakeward.spec.stream import StreamSpec
 from lakeward.spec.suite import Suite
-from lakeward.spec.tables import Tables
+from lakeward.spec.tables import Tables, entries
 
 SOURCES = {"kinesis", "files", "iceberg", "delta", "socket", "rate", "format"}
 REFERENCES = {"iceberg", "delta", "jdbc"}
@@ -77,10 +77,7 @@ def of_settings(settings: Settings) -> Found:
 
 def of_tables(tables: Tables) -> Found:
     """Path in `conf/tables.yaml`, and what is not done yet."""
-    rules: list[tuple[Path_, object]] = [(("defaults",), tables.defaults)]
-    rules += [(("policies", i), rule) for i, rule in enumerate(tables.policies)]
-    rules += [(("unsafe", i), rule) for i, rule in enumerate(tables.unsafe)]
-    for path, rule in rules:
+    for path, rule in entries(tables):
         if getattr(rule, "engine", None) == "submit":
             yield (*path, "engine"), "engine submit"
         if (orphans := getattr(rule, "orphans", None)) is not None:

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from lakeward.spec.document import Path_
 from lakeward.spec.messages import Finding, findings
-from lakeward.spec.stream import StreamSpec
 
+_Model = TypeVar("_Model", bound=BaseModel)
 _ROUNDS = 20  # each takes something out; a file needs one or two
 _REQUIRED: dict[str, Any] = {
     "id": "unknown",
@@ -25,12 +25,16 @@ _REQUIRED: dict[str, Any] = {
     "sink": {"iceberg": {"table": "unknown.unknown"}},
     "table": "unknown.unknown",
     "topic": "unknown",
+    "type": "expect_unknown",
+    "expectations": [{"type": "expect_unknown"}],
+    "match": "unknown.unknown",
+    "why": "unknown",
 }
 """Stand-ins for what must be there."""
 
 
 @dataclass(frozen=True)
-class Repaired:
+class Repaired(Generic[_Model]):
     """What is left of a spec.
 
     Attributes:
@@ -39,13 +43,13 @@ class Repaired:
         later: what showed only when the bad parts were out, and does not follow from their absence.
     """
 
-    spec: StreamSpec | None
+    spec: _Model | None
     doubtful: frozenset[Path_] = frozenset()
     later: tuple[Finding, ...] = ()
 
 
-def repaired(data: dict[str, Any], found: Iterable[Finding]) -> Repaired:
-    """A spec of what is well formed in the data, which has the problems `found`."""
+def repaired(kind: type[_Model], data: dict[str, Any], found: Iterable[Finding]) -> Repaired[_Model]:
+    """A model of what is well formed in the data, which has the problems `found`."""
     rest, doubtful, later = deepcopy(data), set[Path_](), list[Finding]()
     for _ in range(_ROUNDS):
         for finding in sorted(found, key=lambda each: [str(part).zfill(6) for part in each.path], reverse=True):
@@ -53,9 +57,9 @@ def repaired(data: dict[str, Any], found: Iterable[Finding]) -> Repaired:
                 return Repaired(None, later=tuple(later))
             doubtful |= _cured(rest, finding)
         try:
-            return Repaired(StreamSpec.model_validate(rest, by_name=False), frozenset(doubtful), tuple(later))
+            return Repaired(kind.model_validate(rest, by_name=False), frozenset(doubtful), tuple(later))
         except ValidationError as error:
-            found = findings(error, StreamSpec, rest)
+            found = findings(error, kind, rest)
         later += [finding for finding in found if not _follows(finding, doubtful)]
     return Repaired(None, later=tuple(later))
 

@@ -136,7 +136,7 @@ class StreamReader:
         except ValidationError as error:
             found = findings(error, StreamSpec, data)
         told = {(each.path, each.message): each for each in (*found, *two_forms(StreamSpec, data))}
-        rest = repaired(data, told.values())
+        rest = repaired(StreamSpec, data, told.values())
         for finding in (told | {(each.path, each.message): each for each in rest.later}).values():
             if not (finding.missing and finding.path[0] in self.defaults.unknown):
                 self._found(finding)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, cast
 
+from lakeward.spec.document import Path_
 from lakeward.spec.model import SpecModel, Text, partial
 from lakeward.spec.policy import CLASS_DEFAULTS, FLOORS, REASONS, Policy, TableClass
-from lakeward.spec.types import Glob
+from lakeward.spec.types import Glob, Size
+
+_CLASS = re.compile(r"\[(!?)(.)[^\]]*\]")
+_NAMED_BY_NONE = "-.-"  # no table has this name; a glob that stands for all tables matches it too
 
 PolicyOverride = partial(Policy, "PolicyOverride")
 """A policy of which any part may be given."""
@@ -105,14 +110,52 @@ def matches(rule: SpecModel, table: str) -> bool:
     return fnmatchcase(table, cast(Rule, rule).match)
 
 
-def larger_than_a_group(rule: SpecModel) -> str | None:
-    """What is wrong with an entry whose files could never be made: a rewrite takes one group at a time."""
-    compact: Any = getattr(rule, "compact", None)
-    target = getattr(compact, "target_size", None)
-    if target is None:
-        return None
-    group = compact.max_group_size or Policy().compact.max_group_size
-    return f"more than max_group_size ({group}): no file of this size can be made" if target > group else None
+def entries(tables: Tables) -> list[tuple[Path_, SpecModel]]:
+    """Every entry with its path, in the order in which the later wins over the earlier."""
+    found: list[tuple[Path_, SpecModel]] = [(("defaults",), tables.defaults)]
+    found += [(("policies", index), rule) for index, rule in enumerate(tables.policies)]
+    return found + [(("unsafe", index), rule) for index, rule in enumerate(tables.unsafe)]
+
+
+def larger_than_a_group(tables: Tables, landed: Iterable[str] = ()) -> Iterator[tuple[Path_, str]]:
+    """Where entries together ask for files that could never be made, and why: a rewrite takes one group at a time.
+
+    Looked at for every table of `landed`, for what each entry's glob stands for, and for tables no entry names.
+    """
+    examples = [_CLASS.sub(_one_of, rule.match) for rule in (*tables.policies, *tables.unsafe)]
+    told = set()
+    for table in (_NAMED_BY_NONE, *examples, *landed):
+        mine = [(at, rule) for at, rule in entries(tables) if at == ("defaults",) or matches(rule, table)]
+        target, group = _last(mine, "target_size"), _last(mine, "max_group_size")
+        limit = Policy().compact.max_group_size if group is None else group[2]
+        if target is None or target[2] <= limit:
+            continue
+        if group is None or group[0] <= target[0]:
+            where = "" if group is None or group[1] == target[1] else f" of {_words(group[1])}"
+            path, why = target[1], f"more than max_group_size ({limit}){where}: no file of this size can be made"
+            told.add(((*path, "compact", "target_size"), why))
+        else:
+            why = f"less than target_size ({target[2]}) of {_words(target[1])}: no file of that size can be made"
+            told.add(((*group[1], "compact", "max_group_size"), why))
+    yield from told
+
+
+def _last(rules: Sequence[tuple[Path_, SpecModel]], key: str) -> tuple[int, Path_, Size] | None:
+    """The entry that decides a threshold of compaction: its number, its path and the value; None if none does."""
+    for number, (at, rule) in reversed(list(enumerate(rules))):
+        value = getattr(getattr(rule, "compact", None), key, None)
+        if value is not None:
+            return number, at, value
+    return None
+
+
+def _words(at: Path_) -> str:
+    return "".join(f"[{part}]" if isinstance(part, int) else part for part in at)
+
+
+def _one_of(some: re.Match[str]) -> str:
+    """A letter that `[abc]` or `[!abc]` of a glob stands for."""
+    return "*" if some[1] else some[2]
 
 
 def below_floors(rule: SpecModel) -> list[tuple[str, Any, Any, str]]:

@@ -383,5 +383,6 @@ def test_a_suite_is_named_after_its_table(project, minimal):
     assert [(p.file, p.path, p.severity) for p in loaded.problems] == [
         ("expectations/nyc.flights.yaml", "expectations[1]", "error"),
         ("expectations/nyc.x.yaml", "table", "error"),
+        ("expectations/nyc.x.yaml", "expectations[1]", "error"),
         ("expectations/nyc.z.yaml", "table", "warning"),
     ]

@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 from problems import texts
 
+from lakeward.spec.settings import Settings
+from lakeward.spec.tables import Tables
+
 
 def test_a_bad_value_hides_no_check_of_the_rest(stream, minimal):
     text = (
@@ -46,6 +49,54 @@ def test_settings_of_the_defaults_are_told_without_a_stream(project):
     assert "defaults.spark[spark.wap.id]: spark.wap.id is not yours" in texts(
         project({"conf/lakeward.yaml": "defaults: {spark: {spark.wap.id: x}}"})
     )
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "paths"),
+    [
+        (
+            "conf/tables.yaml",
+            "defaults: {expire: {min_snapshots: x, older_than: 1m}}\n"
+            "policies: [{observe: 1s}, {match: 'n.*', engine: submit, compact: {cooldown: x, min_fragments: 1}}]\n",
+            {
+                "defaults.expire.min_snapshots", "defaults.expire.older_than", "policies[0].match", "policies[0].observe",
+                "policies[1].engine", "policies[1].compact.cooldown", "policies[1].compact.min_fragments",
+            },
+        ),
+        (
+            "conf/tables.yaml",
+            "defaults: {compact: {target_size: 20GB, cooldown: x}}\n",
+            {"defaults.compact.target_size", "defaults.compact.cooldown"},
+        ),
+        (
+            "conf/tables.yaml",
+            "defaults: {compact: {target_size: 20GB, max_group_size: 100GBB}, observe: 1s}\n",
+            {"defaults.compact.max_group_size", "defaults.observe"},  # how large a group may be is not known
+        ),
+        (
+            "conf/lakeward.yaml",
+            "drivers:\n  d: {cores: x, backend: yarn, spark: {spark.master: local}}\nreconcile: {every: 5m}\n"
+            "defaults: {trigger: 5, spark: {spark.wap.id: x}}\n",
+            {
+                "drivers.d.cores", "drivers.d.backend", "drivers.d.spark[spark.master]", "reconcile",
+                "defaults.trigger", "defaults.spark[spark.wap.id]",
+            },
+        ),
+        (
+            "expectations/n.t.yaml",
+            "table: n.other\nexpectations:\n  - {type: expect_a, severity: x, on_fail: quarantine}\n"
+            "  - {type: expect_b}\n  - {type: expect_b}\n",
+            {"owner", "table", "expectations[0].severity", "expectations[0].on_fail", "expectations[2]"},
+        ),
+        ("expectations/n.t.yaml", "table: t\nowner: x\nexpectations: []\n", {"table", "expectations"}),
+    ],
+)  # fmt: skip
+def test_so_it_is_with_the_other_files(project, file, text, paths):
+    loaded = project({file: text})
+    assert {problem.path for problem in loaded.problems} == paths
+    assert loaded.tables == Tables(), "nothing goes by half a file"
+    assert loaded.settings == Settings()
+    assert loaded.suites == {}
 
 
 def test_an_sql_file_may_begin_with_a_byte_order_mark(stream, minimal):

@@ -81,6 +81,37 @@ def test_thresholds_that_make_no_sense_are_refused(project, compact, words):
     assert words in said[0]
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("defaults: {compact: {max_group_size: 100GB}}\npolicies: [{match: n.*, compact: {target_size: 20GB}}]", None),
+        (
+            "defaults: {compact: {max_group_size: 1GB}}\npolicies: [{match: n.*, compact: {target_size: 2GB}}]",
+            ("policies[0].compact.target_size", "more than max_group_size (1GB) of defaults: no file of this size"),
+        ),
+        (
+            "defaults: {compact: {target_size: 2GB}}\npolicies: [{match: '[!a]*.x', compact: {max_group_size: 1GB}}]",
+            ("policies[0].compact.max_group_size", "less than target_size (2GB) of defaults: no file of that size"),
+        ),
+        ("defaults: {compact: {target_size: 20GB}}\npolicies: [{match: '*.*', compact: {max_group_size: 90GB}}]", None),
+        ("policies: [{match: a.*, compact: {target_size: 2GB}}, {match: b.*, compact: {max_group_size: 1GB}}]", None),
+        (
+            "policies: [{match: 'n.*', compact: {target_size: 2GB}}, {match: '*.t', compact: {max_group_size: 1GB}}]",
+            ("policies[1].compact.max_group_size", "less than target_size (2GB) of policies[0]"),  # by n.t alone
+        ),
+    ],
+)
+def test_sizes_are_compared_as_they_meet_in_a_table(project, minimal, text, told):
+    stream = minimal.replace("nyc.flights", "n.t")
+    errors = [
+        each
+        for each in project({"conf/streams/a.yaml": stream, "conf/tables.yaml": text}).problems
+        if each.severity == "error"
+    ]
+    assert [each.path for each in errors] == ([told[0]] if told else [])
+    assert not told or told[1] in errors[0].message
+
+
 def test_the_target_size_follows_the_table():
     compact = Compact()
     assert compact.target_for(0) == Size("128MB").bytes

@@ -1,0 +1,68 @@
+"""What settings, table policies and suites must be beyond the types of their values. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from lakeward.spec import not_yet, spark_conf
+from lakeward.spec.document import Path_
+from lakeward.spec.messages import Finding
+from lakeward.spec.settings import Settings
+from lakeward.spec.suite import Suite
+from lakeward.spec.tables import Tables, below_floors, entries, larger_than_a_group
+
+_DECIDE_SIZES = ("compact", "max_group_size", "match")
+
+
+def settings_findings(settings: Settings) -> Iterator[Finding]:
+    """What is wrong with `conf/lakeward.yaml`."""
+    for path, what in not_yet.of_settings(settings):
+        yield Finding(path, f"not yet: {what}")
+    for key in getattr(settings.defaults, "spark", None) or ():
+        if refused := spark_conf.refusal(key):
+            yield Finding(("defaults", "spark", key), refused, key, key=True)
+    for name, driver in settings.drivers.items():
+        for key in driver.spark:
+            if refused := spark_conf.refusal(key, whole_driver=True):
+                yield Finding(("drivers", name, "spark", key), refused, key, key=True)
+
+
+def tables_findings(tables: Tables, landed: Collection[str], doubtful: Collection[Path_]) -> Iterator[Finding]:
+    """What is wrong with `conf/tables.yaml`.
+
+    Args:
+        tables: what is well formed of it.
+        landed: the tables this project's streams write.
+        doubtful: paths that were taken out of it.
+    """
+    for path, what in not_yet.of_tables(tables):
+        yield Finding(path, f"not yet: {what}")
+    if not any(path[-1] in _DECIDE_SIZES or isinstance(path[-1], int) or len(path) == 1 for path in doubtful):
+        for path, why in larger_than_a_group(tables, landed):
+            yield Finding(path, why)
+    for at, rule in entries(tables):
+        for threshold, value, floor, cost in below_floors(rule) if at[0] != "unsafe" else ():
+            message = f"below the floor of {floor}: {cost}; to accept that, move the entry under unsafe: and say why"
+            yield Finding((*at, *threshold.split(".")), message, str(value))
+
+
+def suite_findings(suite: Suite, name: str, landed: Collection[str]) -> Iterator[Finding]:
+    """What is wrong with a suite, and whether nobody will ever run it by itself.
+
+    Args:
+        suite: what is well formed of it.
+        name: its file's, without the ending.
+        landed: the tables this project's streams write; none: nobody knows yet.
+    """
+    if name != suite.table:
+        yield Finding(("table",), f"a suite's file is named after its table: {suite.table}.yaml", suite.table)
+    elif landed and suite.table not in landed:
+        yield Finding(("table",), "no stream here writes this table", suite.table, warning=True)
+    for path, what in not_yet.of_suite(suite):
+        yield Finding(path, f"not yet: {what}", "quarantine", ("record", "warn", "hold"))
+    seen: dict[str, int] = {}
+    for index, expectation in enumerate(suite.expectations):
+        if expectation.id in seen:
+            message = f"the same as expectation {seen[expectation.id] + 1}: same type, same kwargs"
+            yield Finding(("expectations", index), message, expectation.type)
+        seen.setdefault(expectation.id, index)
