@@ -22,6 +22,22 @@ SUPERVISION_POOL = "LAKEWARD_SUPERVISION_POOL"
 _POSTGRES = re.compile(r"postgres(ql)?(\+\w+)?://\S+")
 
 
+def resolved(path: Path) -> Path:
+    """The absolute path without links; where links lead in a circle it stays as it is: whoever opens it says so."""
+    return Path(os.path.realpath(path))
+
+
+def absent(path: Path) -> bool:
+    """Whether nothing stands there, not even a link. Where one may not look: no, for whoever reads it says so."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
+
+
 @dataclass(frozen=True)
 class Project:
     """What a user writes: `conf/` and `expectations/` under one folder."""
@@ -51,7 +67,7 @@ class Project:
     @classmethod
     def locate(cls, given: Path | None = None) -> Project:
         """The project of this call: `--project`, `LAKEWARD_PROJECT`, or the current folder."""
-        return cls(Path(given or os.environ.get("LAKEWARD_PROJECT") or ".").resolve())
+        return cls(resolved(Path(given or os.environ.get("LAKEWARD_PROJECT") or ".")))
 
 
 @dataclass(frozen=True)
@@ -97,7 +113,7 @@ class Home:
         """The home of this call: `--home`, `LAKEWARD_HOME`, or `.lakeward` in the project."""
         chosen = given or os.environ.get("LAKEWARD_HOME")
         root = Path(chosen) if chosen else (project.root if project else Path()) / ".lakeward"
-        return cls(root.resolve())
+        return cls(resolved(root))
 
 
 class Lake(BaseModel):

@@ -12,6 +12,7 @@ import typer
 
 from lakeward.cli.context import state
 from lakeward.errors import Refused, SpecError
+from lakeward.runtime import resolved
 
 _PLACES: Final[dict[str, str]] = {"gitignore": ".gitignore", "ci/lakeward.yml": ".github/workflows/lakeward.yml"}
 """Templates that stand elsewhere in a project: package data under a leading dot is easily lost.
@@ -24,7 +25,7 @@ _SCHEMAS = Path("conf/.schemas")
 
 def init(directory: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that is new or empty.")]) -> None:
     """Make a new project: conf/, expectations/, the Dag loaders, a test and a CI file."""
-    target = directory.resolve()
+    target = resolved(directory)
     made = create(target)
     commands = [
         *([] if target == Path.cwd() else [f"cd {shlex.quote(str(directory))}"]),
@@ -47,16 +48,16 @@ def create(target: Path) -> list[str]:
     """
     from lakeward.spec import schema
 
-    if target.is_file() or (target.is_dir() and any(target.iterdir())):
-        what = "is a file" if target.is_file() else "is not empty"
-        raise Refused(
-            f"{target} {what}; nothing was touched",
-            why="init never writes over anything",
-            next="name a folder that is new: lakeward init mylake",
-        )
     contents = _templates(files("lakeward") / "templates")
     contents |= {str(_SCHEMAS / f"{name}.schema.json"): schema.text(name) for name in schema.FILES}
     try:
+        if target.is_file() or (target.is_dir() and any(target.iterdir())):
+            what = "is a file" if target.is_file() else "is not empty"
+            raise Refused(
+                f"{target} {what}; nothing was touched",
+                why="init never writes over anything",
+                next="name a folder that is new: lakeward init mylake",
+            )
         for name, text in contents.items():
             file = target / name
             file.parent.mkdir(parents=True, exist_ok=True)

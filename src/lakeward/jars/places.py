@@ -21,7 +21,7 @@ def folder() -> Path:
     """The folder with `spark/` and `kafka/`: `LAKEWARD_JARS`, or the cache folder of this list of jars."""
     chosen = os.environ.get("LAKEWARD_JARS")
     if chosen:
-        return Path(chosen).resolve()
+        return Path(os.path.realpath(chosen))
     digest = hashlib.sha256(check.LIST.read_bytes()).hexdigest()[:16]
     return cache() / "jars" / digest
 

@@ -21,7 +21,7 @@ import structlog
 
 from lakeward.errors import LakewardError, TimedOut
 from lakeward.quality.request import Request, Scope, raise_line
-from lakeward.runtime import Project, Runtime
+from lakeward.runtime import Project, Runtime, resolved
 
 log = structlog.get_logger(__name__)
 
@@ -67,10 +67,10 @@ def check(
     request = Request(
         runtime=runtime,
         registry_url=registry_url,
-        project=root.resolve(),
+        project=resolved(root),
         tables=None if tables is None else tuple(tables),
         scope=scope,
-        suite=suite.resolve() if suite else None,
+        suite=resolved(suite) if suite else None,
     )
     with CheckingProcess(runtime) as process:
         return process.ask(request, timeout_s=timeout_s, tell=tell or _log)

@@ -19,6 +19,7 @@ from lakeward.spec.files import Files
 from lakeward.spec.loader import load_project
 from lakeward.spec.messages import Finding
 from lakeward.spec.problems import Problem, nearest
+from lakeward.spec.reference_files import exists
 
 # Fields of GX's models that are not arguments of an expectation; those in `_BESIDE` are keys of our own grammar.
 _NOT_KWARGS = frozenset(
@@ -43,9 +44,9 @@ def lint(project: Project) -> list[Problem]:
     files = Files(project.root)
     known = load_project(project).problems
     formal = [each for each in known if each.file.startswith("expectations/")]
-    if not project.streams.is_dir():  # no project at all: a wrong path must not look like a clean one
+    if not exists(project.streams, Path.is_dir):  # no project at all: a wrong path must not look like a clean one
         formal += [each for each in known if each.file == "conf/streams"]
-    if project.expectations.is_dir():
+    if exists(project.expectations, Path.is_dir):
         for file in sorted(project.expectations.glob("[!.]*.yaml")):  # what begins with a dot is an editor's own
             lint_file(files, file)
     found = {**dict.fromkeys(formal), **dict.fromkeys(files.problems)}  # the loader tells faults of YAML too

@@ -11,6 +11,7 @@ from lakeward.spec.checks import secret_findings
 from lakeward.spec.document import Document, Path_, place_of, read_document
 from lakeward.spec.messages import Finding
 from lakeward.spec.problems import Problem, shown
+from lakeward.spec.reference_files import exists
 from lakeward.spec.secrets import hidden, hides_secret, looks_secret, masked
 from lakeward.telemetry.mask import MASK
 
@@ -31,7 +32,7 @@ class Files:
 
     def tell_misnamed(self, file: Path) -> None:
         """Say of what is called like this file of settings, with another ending, that it is not read."""
-        for other in sorted(file.parent.glob(f"{file.stem}.*")):
+        for other in sorted(file.parent.glob(f"{file.stem}.*")) if exists(file.parent, Path.is_dir) else ():
             if other.name != file.name:
                 self.tell_ignored(other)
 
@@ -39,11 +40,24 @@ class Files:
         """Say of what looks like a spec and stands where none is read that it is not read."""
         if file.suffix.lower() in _YAML:
             self.whole(file, f"this file is not read: its name must end in .yaml; rename it to {file.stem}.yaml")
-        elif file.is_dir() and not file.name.startswith("."):
+        elif exists(file, Path.is_dir) and not file.name.startswith("."):
             for inner in sorted(each for each in file.rglob("*") if each.suffix.lower() in _YAML):
                 self.whole(
                     inner, f"this file is not read: specs stand in {self.name(file.parent)} itself; move it there"
                 )
+
+    def listing(self, folder: Path) -> list[Path] | None:
+        """What stands in a folder, sorted; nothing and a problem where nobody may look; None where there is none.
+
+        What begins with a dot is an editor's own: its lock, its copy.
+        """
+        try:
+            return sorted(each for each in folder.iterdir() if not each.name.startswith("."))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            self.whole(folder, f"this folder cannot be read: {error.strerror or error}")
+            return []
 
     def text(self, file: Path) -> str | None:
         """The file's text, or None with a problem."""

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from lakeward.runtime import Project
+from lakeward.runtime import Project, absent
 from lakeward.spec.cross_checks import CrossFinding, comparable, stream_findings, unused_findings
 from lakeward.spec.document import Document, Path_
 from lakeward.spec.file_checks import settings_findings, suite_findings, tables_findings
@@ -131,7 +131,7 @@ class _Loading:
 
     def _read_if_there(self, file: Path, kind: type[_Model]) -> _Read[_Model]:
         self.files.tell_misnamed(file)
-        if not (file.exists() or file.is_symlink()):  # a link to nowhere is told when it is read
+        if absent(file):
             return _Read(None, kind(), kind())
         return self._read(file, kind)
 
@@ -166,16 +166,15 @@ class _Loading:
 
     def _streams(self, settings_document: Document | None) -> dict[str, LoadedStream]:
         folder = self.project.streams
-        if not folder.is_dir():
+        listed = self.files.listing(folder)
+        if listed is None:
             self.files.whole(
                 folder, "there is no such folder, so this is no Lakeward project; lakeward init DIR makes one"
             )
             return {}
         defaults = self._usable_defaults(settings_document)
         streams: dict[str, LoadedStream] = {}
-        for file in sorted(folder.iterdir()):
-            if file.name.startswith("."):  # an editor's own: its lock, its copy
-                continue
+        for file in listed:
             if file.suffix != ".yaml":
                 self.files.tell_ignored(file)
                 continue
@@ -197,11 +196,8 @@ class _Loading:
         return streams
 
     def _suites(self, landed: Collection[str]) -> dict[str, Suite]:
-        folder = self.project.expectations
         suites: dict[str, Suite] = {}
-        for file in sorted(folder.iterdir()) if folder.is_dir() else ():
-            if file.name.startswith("."):
-                continue
+        for file in self.files.listing(self.project.expectations) or ():
             if file.suffix != ".yaml":
                 self.files.tell_ignored(file)
                 continue
@@ -227,6 +223,6 @@ class _Loading:
 def _declared_drivers(project: Project, settings: Document | None) -> frozenset[str] | None:
     """The drivers conf/lakeward.yaml declares, well or badly; None where nobody can read which."""
     if settings is None:
-        return None if project.settings_file.exists() else frozenset()
+        return frozenset() if absent(project.settings_file) else None
     written = settings.data.get("drivers", {})
     return frozenset(map(str, written)) if isinstance(written, dict) else None

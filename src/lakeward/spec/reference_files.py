@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,6 +19,27 @@ def exists(file: Path, what: Callable[[Path], bool] = Path.exists) -> bool:
         return False
 
 
+def unreachable(file: Path) -> str | None:
+    """Why a file that may be there cannot be read; None where nothing stands in the way, or there is none."""
+    try:
+        file.stat()
+    except FileNotFoundError:
+        return "it is a link to nowhere" if file.is_symlink() else None
+    except OSError as error:
+        return error.strerror if error.errno in (errno.ELOOP, errno.EACCES) else None
+    except ValueError:
+        return None
+    return None
+
+
+def _beside(file: Path) -> list[Path]:
+    """The files of the same folder, as far as one may look."""
+    try:
+        return list(file.parent.iterdir())
+    except (OSError, ValueError):
+        return []
+
+
 def reference_findings(spec: StreamSpec, project: Path) -> Iterator[Finding]:
     """Files that are not there, or that no reference can be read from."""
     for name, reference in spec.reference.items():
@@ -31,9 +53,10 @@ def reference_findings(spec: StreamSpec, project: Path) -> Iterator[Finding]:
                 yield Finding(at, message, path)
             continue
         file = project / path
-        if not exists(file):
-            there = [str(Path(path).parent / each.name) for each in file.parent.iterdir()] if exists(
-                file.parent, Path.is_dir) else []  # fmt: skip
+        if why := unreachable(file):
+            yield Finding(at, f"{path} cannot be read: {why}", path)
+        elif not exists(file):
+            there = [str(Path(path).parent / each.name) for each in _beside(file)]
             yield Finding(at, f"there is no such file in the project: {path}", path,
                           tuple(sorted(there)[:10]), nearest(path, there))  # fmt: skip
         elif reference.csv and file.is_dir():

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from lakeward.runtime import Project
+from lakeward.runtime import Project, resolved
 from lakeward.spec import checks
 from lakeward.spec.analysis import SqlFacts, analyse
 from lakeward.spec.document import Document, Path_
@@ -18,7 +18,7 @@ from lakeward.spec.lineage import Lineage, decide
 from lakeward.spec.messages import Finding, findings, two_forms
 from lakeward.spec.problems import nearest
 from lakeward.spec.provenance import Origins
-from lakeward.spec.reference_files import exists
+from lakeward.spec.reference_files import exists, unreachable
 from lakeward.spec.repair import concerns, repaired
 from lakeward.spec.secrets import holds_token
 from lakeward.spec.sinks import Quarantine
@@ -162,9 +162,12 @@ class StreamReader:
         return data | {"transform": {"sql": text}}
 
     def _sql_file(self, name: str) -> str | None:
-        file = (self.file.parent / name).resolve()
+        file = resolved(self.file.parent / name)
         if not file.is_relative_to(self.project.root):
             self._found(Finding(("transform", "file"), "the SQL file must stand inside the project", name))
+            return None
+        if why := unreachable(file):
+            self._found(Finding(("transform", "file"), f"this SQL file cannot be read: {why}", name))
             return None
         if not exists(file, Path.is_file):
             there = sorted(each.name for each in self.file.parent.glob("*.sql"))
@@ -210,7 +213,7 @@ class StreamReader:
         for name, each in spec.reference.items():
             path = each.csv or each.parquet
             if path and "://" not in path:
-                each = each.model_copy(update={each.kind: str((self.project.root / path).resolve())})
+                each = each.model_copy(update={each.kind: str(resolved(self.project.root / path))})
             reference[name] = each
         return spec.model_copy(update=update | {"reference": reference})
 

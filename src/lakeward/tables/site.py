@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 from lakeward.connectors.iceberg.catalog import pyiceberg_properties
 from lakeward.errors import DependencyDown, SpecError
 from lakeward.registry.engine import connect
-from lakeward.runtime import CATALOG, Project, Runtime
+from lakeward.runtime import CATALOG, Project, Runtime, absent
 from lakeward.spec.loader import load_project
 from lakeward.spec.policy import Policy, TableClass
 from lakeward.spec.tables import Tables, resolve_policy
@@ -44,7 +44,7 @@ class Site:
         Raises:
             SpecError: `conf/tables.yaml` is wrong: without its policies nothing is maintained.
         """
-        if not project.tables_file.exists():
+        if absent(project.tables_file):
             return cls(runtime, project)
         loaded = load_project(project)
         file = project.tables_file.name

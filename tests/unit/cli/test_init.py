@@ -6,10 +6,11 @@ import subprocess
 import sys
 
 import pytest
+from rights import READS_ALL
 
 from lakeward.cli.app import main
 from lakeward.cli.init import create
-from lakeward.errors import Refused
+from lakeward.errors import Refused, SpecError
 
 
 def test_a_folder_with_something_in_it_is_left_alone(tmp_path):
@@ -49,3 +50,20 @@ def test_the_new_projects_own_test_passes(tmp_path):
     )
     assert done.returncode == 0, done.stdout
     assert "1 passed" in done.stdout
+
+
+def test_a_link_that_leads_in_a_circle_is_no_place_for_one(tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(SystemExit) as end:
+        main(["init", str(tmp_path / "loop"), "--project", str(tmp_path / "loop"), "--home", str(tmp_path / "loop")])
+    assert end.value.code == 2
+
+
+@pytest.mark.skipif(READS_ALL, reason="root writes everywhere")
+def test_below_a_folder_nobody_may_enter_there_is_no_place_either(tmp_path):
+    tmp_path.chmod(0o000)
+    try:
+        with pytest.raises(SpecError, match="cannot be written"):
+            create(tmp_path / "mylake")
+    finally:
+        tmp_path.chmod(0o700)

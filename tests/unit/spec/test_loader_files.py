@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from problems import texts
+from rights import READS_ALL
 
 
 def test_files_that_are_no_text(tmp_path, project, minimal):
@@ -97,3 +98,50 @@ def test_a_missing_project_folder_is_a_problem_not_a_crash():
     from lakeward.spec.loader import load_project
 
     assert not load_project(Project(Path("/nonexistent"))).ok
+
+
+@pytest.mark.parametrize("written", ["transform: {file: l.sql}", "reference: {r: {csv: conf/streams/l.sql}}",
+                                     "reference: {r: {parquet: conf/streams/l.sql}}"])  # fmt: skip
+def test_a_link_that_leads_in_a_circle_is_told_as_such(tmp_path, stream, minimal, written):
+    stream(minimal)
+    (tmp_path / "conf" / "streams" / "l.sql").symlink_to("l.sql")
+    said = texts(stream(minimal + written + "\n"))
+    assert "cannot be read: Too many levels of symbolic links" in said
+    assert "there is no such" not in said
+
+
+def test_a_link_to_nowhere_is_told_as_such(tmp_path, stream, minimal):
+    stream(minimal)
+    (tmp_path / "l.csv").symlink_to("nowhere.csv")
+    assert "l.csv cannot be read: it is a link to nowhere" in texts(stream(minimal + "reference: {r: {csv: l.csv}}\n"))
+
+
+@pytest.mark.parametrize("folder", ["conf", "conf/streams", "expectations"])
+def test_a_folder_that_leads_in_a_circle_is_no_empty_one(tmp_path, folder):
+    from lakeward.runtime import Project
+    from lakeward.spec.loader import load_project
+
+    (tmp_path / folder).parent.mkdir(exist_ok=True)
+    (tmp_path / folder).symlink_to(Path(folder).name)
+    assert "cannot be read: Too many levels of symbolic links" in texts(load_project(Project(tmp_path)))
+
+
+@pytest.mark.skipif(READS_ALL, reason="root reads everywhere")
+@pytest.mark.parametrize("mode", [0o000, 0o400, 0o100])
+@pytest.mark.parametrize("folder", ["conf", "conf/streams", "expectations", "data"])
+def test_a_folder_nobody_may_look_into_is_told(tmp_path, project, minimal, folder, mode):
+    from lakeward.runtime import Project
+    from lakeward.spec.loader import load_project
+
+    files = {
+        "conf/streams/a.yaml": minimal + "reference: {r: {csv: data/no.csv}}\n", "conf/tables.yaml": "policies: []",
+        "conf/lakeward.yaml": "drivers: {}", "expectations/n.t.yaml": "a: 1", "data/r.csv": "a,b",
+    }  # fmt: skip
+    project(files)
+    (tmp_path / folder).chmod(mode)
+    try:
+        said = texts(load_project(Project(tmp_path)))
+    finally:
+        (tmp_path / folder).chmod(0o700)
+    told = "Permission denied" in said
+    assert told or (folder, mode) in {("conf", 0o100), ("data", 0o400), ("data", 0o100)}, said
