@@ -10,6 +10,7 @@ import typer
 
 from lakeward.cli.context import state
 from lakeward.errors import Unhealthy
+from lakeward.runtime import absent
 
 if TYPE_CHECKING:
     from lakeward.stack.stack import Stack
@@ -52,9 +53,14 @@ def down(
     ] = False,
 ) -> None:
     """Stop streams at a batch boundary, then every part, and prove that no process is left."""
-    output = state().output
+    output, known = state().output, stack().known
     seconds = stack().down(None if keep_drivers else stop_drivers, output.note)
-    output.show({"stopped": True, "timings_s": seconds})
+    if seconds:
+        output.show({"stopped": True, "timings_s": seconds})
+        return
+    home = state().home.root
+    why = f"the stack in {home} does not run" if known else f"no stack is known in {home}; name another: --home DIR"
+    output.show({"stopped": False, "why": why, "timings_s": seconds})
 
 
 def stack() -> Stack:
@@ -72,7 +78,7 @@ def deploy() -> None:
     from lakeward.spec.loader import load_project
     from lakeward.spec.problems import raise_if_any
 
-    if not state().project.streams.is_dir():
+    if absent(state().project.streams):
         state().output.note(f"nothing to deploy: {state().project.streams} does not exist")
         return
     loaded = load_project(state().project)

@@ -18,7 +18,7 @@ _LONGEST_STOP_S = 90
 
 
 def down(home: Home, stop_drivers: Callable[[], None] | None, say: Callable[[str], None]) -> dict[str, float]:
-    """Stop the stack of `home`; nothing to do where none runs. Returns the seconds of each step.
+    """Stop the stack of `home`. Returns the seconds of each step; none where nothing was to be stopped.
 
     Args:
         home: whose stack.
@@ -31,10 +31,11 @@ def down(home: Home, stop_drivers: Callable[[], None] | None, say: Callable[[str
     """
     begin = time.monotonic()
     seconds: dict[str, float] = {}
-    state = StackState.load(home)
+    state, supervisor = StackState.load(home), Supervisor(home)
+    if not state.running:
+        state.supervisor = supervisor.find() or state.supervisor  # its memory may have been removed
     if state.supervisor is None:
         return seconds
-    supervisor = Supervisor(home)
     observed = _observed(state, supervisor)
 
     def step(name: str, act: Callable[[], object]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from lakeward import jars
-from lakeward.errors import Unhealthy
+from lakeward.errors import Refused, Unhealthy
 from lakeward.runtime import Home, Project
 from lakeward.stack import airflow_config, claims, down, groups, ports, requirements, status, up
 from lakeward.stack.site import DATABASES, REGISTRY_ROLE, Site
@@ -31,27 +31,34 @@ class Stack:
 
         Raises:
             Unhealthy: something this machine lacks, or a part that does not start.
-            Refused: a jar that is not the reviewed one; another `stack` command at work.
+            Refused: a jar that is not the reviewed one; another `stack` command at work; a supervisor that runs here
+                and that nobody remembers.
         """
         asked = groups.resolve(only)
         with exclusive(self.home):
+            state = StackState.load(self.home)
+            self._refuse_unknown(state)
             java = jars.find_java()
             requirements.check(self.home)
             jars.ensure(lambda name: say(f"fetching {name}"))
             jars.archive.ensure(say)
-            state = StackState.load(self.home)
             site = Site(self.project, self.home, self._ports(state), java)
             timings = up.Up(site, state, asked | self._running_groups(state), deploy, say).run()
         return describe(site, asked, timings)
 
     def down(self, stop_drivers: Callable[[], None] | None, say: Callable[[str], None]) -> dict[str, float]:
-        """Stop everything; see `down.down`."""
-        if not self.home.root.exists():
+        """Stop everything; see `down.down`. Where no stack is known, nothing is written either."""
+        if not self.known:
             return {}
         with exclusive(self.home):
             took = down.down(self.home, stop_drivers, say)
             claims.claim(self.home.root, lambda claimed: {})
             return took
+
+    @property
+    def known(self) -> bool:
+        """Whether a stack was ever started in this home."""
+        return StackState.load(self.home) != StackState() or Supervisor(self.home).find() is not None
 
     def status(self) -> list[status.PartStatus]:
         """Every part, running or not."""
@@ -66,6 +73,15 @@ class Stack:
         """The site as it was last started; nothing is chosen anew."""
         known = state or StackState.load(self.home)
         return Site(self.project, self.home, {**WANTED_PORTS, **known.ports}, jars.find_java())
+
+    def _refuse_unknown(self, state: StackState) -> None:
+        found = None if state.running else Supervisor(self.home).find()
+        if found is not None:
+            raise Refused(
+                "A stack runs here that its memory does not know",
+                why=f"supervisord is process {found.pid}; stack.json in {self.home.root} says nothing of it",
+                next="lakeward stack down, then lakeward stack up",
+            )
 
     def _running_groups(self, state: StackState) -> set[str]:
         # `up --only kafka` beside a running Airflow adds Kafka; it does not stop Airflow.

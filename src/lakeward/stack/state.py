@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -74,7 +75,9 @@ class StackState(BaseModel):
             raise _unusable(home, error) from None
         except ValueError as error:
             raise LakewardError(
-                "The stack's memory is damaged", why=f"{_file(home)}: {error}", next=f"rm {_file(home)}"
+                "The stack's memory is damaged",
+                why=f"{_file(home)}: {error}",
+                next=f"rm {shlex.quote(str(_file(home)))}, then: lakeward stack down   (it finds what still runs)",
             ) from None
 
     def save(self, home: Home) -> None:
@@ -102,9 +105,10 @@ def exclusive(home: Home) -> Iterator[None]:
     """
     try:
         home.root.mkdir(parents=True, exist_ok=True)
+        file = (home.root / "stack.lock").open("w")
     except OSError as error:
         raise _unusable(home, error) from None
-    with (home.root / "stack.lock").open("w") as lock:
+    with file as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

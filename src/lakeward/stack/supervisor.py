@@ -21,8 +21,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
+import psutil
+
 from lakeward.errors import LakewardError
-from lakeward.runtime import Home
+from lakeward.runtime import Home, absent
 from lakeward.stack import private, run
 from lakeward.stack.part import Part
 from lakeward.stack.program import Program
@@ -32,6 +34,7 @@ LONGEST_SOCKET_PATH = 100  # 108 on Linux, 104 on macOS, with supervisord's own 
 LOG_BYTES = 10 * 1024 * 1024
 LOGS_KEPT = 3
 STARTS_WITHIN_S = 60
+_PID = "supervisord.pid"
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,18 @@ class Supervisor:
             return near
         short = hashlib.sha256(str(near).encode()).hexdigest()[:12]
         return private.folder(Path(tempfile.gettempdir()) / f"lakeward-{os.geteuid()}-{short}") / "control"
+
+    def find(self) -> Process | None:
+        """The living supervisor of this home, whatever `stack.json` remembers; None when there is none."""
+        if absent(self.folder):
+            return None
+        with suppress(OSError, ValueError, psutil.Error):
+            process = psutil.Process(int((self.folder / _PID).read_text()))
+            if str(self.config) in process.cmdline():
+                return Process.of(process.pid)
+        with suppress(OSError, xmlrpc.client.Error, psutil.Error):
+            return Process.of(cast(int, self._call("getPID")))
+        return None
 
     def write(self, parts: Sequence[Part]) -> None:
         """Write the configuration of exactly these parts, and the program each becomes at its next start."""
@@ -154,7 +169,7 @@ class Supervisor:
             f"logfile={_escaped(self.log)}",
             f"logfile_maxbytes={LOG_BYTES}",
             f"logfile_backups={LOGS_KEPT}",
-            f"pidfile={_escaped(self.folder / 'supervisord.pid')}",
+            f"pidfile={_escaped(self.folder / _PID)}",
             f"childlogdir={_escaped(self.logs)}",
             "minfds=1024",
             *(["user=root"] if os.geteuid() == 0 else []),
