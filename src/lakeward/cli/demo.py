@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
-import shutil
+import shlex
 import signal
+import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lakeward.cli.context import state
-from lakeward.errors import Refused
+from lakeward.errors import SpecError
+
+if TYPE_CHECKING:
+    from lakeward.demo.report import Report
 
 
 def demo(
@@ -26,7 +30,8 @@ def demo(
     """Land a year of New York flights: start everything, produce until Ctrl-C, then stop everything.
 
     With --check: the same once, with the driver killed in the middle and bad rows planted; then every claim is proved
-    from the broker. Exit code 0 only if all of them hold, 3 otherwise. It uses a home of its own below --home.
+    from the broker. Exit code 0 only if all of them hold, 3 otherwise. It uses a home of its own, the folder check
+    below --home, and removes it when all of them held; what it did not write itself it never removes.
     """
     if check:
         _check(report, seed, records, rate, keep, patience)
@@ -44,22 +49,18 @@ def _end_well() -> None:
 
 
 def _check(report: Path | None, seed: int, records: int, rate: float | None, keep: bool, patience: float) -> None:
-    from lakeward.demo.check import Check, Wanted
+    from lakeward.demo import own_home
+    from lakeward.demo.check import ALERTS, FLIGHTS, HOURLY, Check, Wanted
     from lakeward.demo.stand import Stand
     from lakeward.runtime import Home
-    from lakeward.stack.state import StackState
 
     home = Home(state().home.root / "check")
-    if StackState.load(home).running:
-        raise Refused(
-            "A checked demo still runs here",
-            why=f"its stack stands in {home.root}",
-            next=f"lakeward stack down --home {home.root}",
-        )
-    if home.root.exists():
-        shutil.rmtree(home.root)
     output = state().output
     stand = Stand(state().project, home, output.note)
+    stand.require(FLIGHTS, HOURLY, ALERTS)
+    if report is not None:
+        _look_at_report(report)
+    own_home.begin(home)
     wanted = Wanted(seed, records, patience_s=patience)
     if rate is not None:
         wanted = Wanted(seed, records, rate, patience)
@@ -67,18 +68,52 @@ def _check(report: Path | None, seed: int, records: int, rate: float | None, kee
     done = None
     try:
         done = Check(stand, wanted, output.note).run()
+        written = _hand_over(done, report)  # before anything is stopped: what goes wrong then costs no report
     finally:
         if keep:
-            output.note(f"left running: lakeward stack status --home {home.root}")
+            output.note(f"left running: lakeward stack status --home {shlex.quote(str(home.root))}")
         else:
             stand.down()
-            if done is not None and done.ok:
-                shutil.rmtree(home.root)
-    document = done.document()
-    if report is not None:
-        report.write_text(json.dumps(document, indent=2) + "\n")
-    summary = "\n".join(["every claim holds" if done.ok else "NOT PROVED", *(f"  {each}" for each in done.problems)])
-    output.either(document, summary)
+            left = own_home.remove(home) if done is not None and done.ok else None
+            if left is not None:
+                output.note(f"{home.root} {left}: it is left as it is")
     if not done.ok:
         output.note(f"what is left for a look: {home.root}")
         raise typer.Exit(3)
+    if not written:
+        raise typer.Exit(1)
+
+
+def _look_at_report(file: Path) -> None:
+    """Refuse a report that could not be written at the end.
+
+    Raises:
+        SpecError: the file cannot be written.
+    """
+    try:
+        if file.exists():
+            file.open("a").close()
+        else:
+            tempfile.TemporaryFile(dir=file.parent).close()
+    except OSError as error:
+        raise SpecError(
+            "The report cannot be written",
+            why=f"{file}: {error.strerror}",
+            next="--report FILE in a folder you may write",
+        ) from None
+
+
+def _hand_over(done: Report, file: Path | None) -> bool:
+    """Write the report, and say how it ended. Where it cannot be written after all it is printed; then False."""
+    output, document = state().output, done.document()
+    summary = "\n".join(["every claim holds" if done.ok else "NOT PROVED", *(f"  {each}" for each in done.problems)])
+    text = json.dumps(document, indent=2)
+    try:
+        if file is not None:
+            file.write_text(text + "\n")
+    except OSError as error:
+        output.note(f"{file} cannot be written: {error.strerror}; the report stands here instead")
+        output.either(document, f"{text}\n{summary}")
+        return False
+    output.either(document, summary)
+    return True

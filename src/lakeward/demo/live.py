@@ -30,9 +30,10 @@ def live(
     """Run until Ctrl-C or until the producer fails; then stop everything.
 
     Raises:
-        LakewardError: a part did not start, or Kafka refused the flights.
+        LakewardError: a file of the project is wrong, a part did not start, or Kafka refused the flights.
     """
     stand = Stand(project, home, say)
+    stand.require()
     try:
         say("starting PostgreSQL, Kafka, a warm Spark and Airflow; Ctrl-C stops everything")
         stand.up()

@@ -18,7 +18,7 @@ from lakeward.backends.base import Job, Life
 from lakeward.backends.local import LocalBackend
 from lakeward.demo.airflow_api import Airflow
 from lakeward.demo.memory import tree_pss_bytes
-from lakeward.errors import DependencyDown, LakewardError
+from lakeward.errors import DependencyDown, LakewardError, SpecError
 from lakeward.registry import deploy, generations, streams
 from lakeward.registry.engine import connect
 from lakeward.runtime import Home, Project, Runtime, registry_url
@@ -86,6 +86,20 @@ class Stand:
         loaded = load_project(self.project)
         raise_if_any(loaded.problems, next="lakeward config validate")
         return {name: stream.spec for name, stream in loaded.streams.items()}
+
+    def require(self, *names: str) -> None:
+        """Refuse a project the demo cannot run, before anything starts.
+
+        Raises:
+            SpecError: a file of the project is wrong, or one of these streams is missing.
+        """
+        missing = sorted(set(names) - self.specs.keys())
+        if missing:
+            raise SpecError(
+                "This project is not the demo's",
+                why=f"{self.project.root} has no stream {', '.join(missing)}",
+                next="lakeward demo --project DIR   (a checkout of Lakeward)",
+            )
 
     @property
     def topics(self) -> list[str]:
