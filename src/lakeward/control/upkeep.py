@@ -93,14 +93,15 @@ def tidy(connect: Connect, runtime: Runtime, keep: Keep, backend: Backend, *, bo
 def launches(drivers: Path, alive: Iterable[Path], keep: timedelta) -> int:
     """Remove the folders of launches that ended longer ago than that, but the newest of each driver; returns how many.
 
-    Of those that stay, the dead ones lose Spark's scratch files, and of the living ones `stdout.log` is kept short.
+    Of those that stay, the dead ones lose Spark's scratch files, and of the living ones `stdout.log` is kept short. A
+    folder without `launch.json` is none that Lakeward made: nothing in it is touched.
     """
     living = set(alive)
     removed = 0
     if not drivers.is_dir():
         return 0
     for driver in sorted(item for item in drivers.iterdir() if item.is_dir()):
-        folders = sorted((item for item in driver.iterdir() if item.is_dir()), reverse=True)
+        folders = sorted((item.parent for item in driver.glob("*/launch.json")), reverse=True)
         for number, folder in enumerate(folders):
             if folder.resolve() in living:
                 _shorten(folder / "stdout.log")

@@ -54,6 +54,18 @@ def names(folder: Path) -> list[str]:
     return sorted(jar.relative_to(folder).as_posix() for jar in folder.glob("*/*.jar"))
 
 
+def other_than_jars(folder: Path) -> Path | None:
+    """Something in `folder` that is no jar of one of the sets; None where there is nothing, or no such folder."""
+    sets = {name.split("/")[0] for name in listed()}
+    for item in sorted(folder.iterdir()) if folder.exists() else ():
+        if item.name not in sets or not item.is_dir():
+            return item
+        inside = next((each for each in item.iterdir() if each.suffix != ".jar" or each.is_dir()), None)
+        if inside is not None:
+            return inside
+    return None
+
+
 def digest_of(file: Path) -> str:
     """SHA-256 of a file in hex."""
     with file.open("rb") as stream:

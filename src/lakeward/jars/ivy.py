@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from lakeward.errors import DependencyDown, LakewardError
+from lakeward.errors import DependencyDown, LakewardError, Refused
 from lakeward.jars import check, places
 from lakeward.jars.java import find_java
 
@@ -44,8 +44,9 @@ def fetch(target: Path, progress: Callable[[str], None] = lambda line: None) -> 
 
     Raises:
         DependencyDown: a repository could not be reached.
-        Refused: what came is not what was reviewed; nothing is put in place.
+        Refused: what came is not what was reviewed, or `target` holds other things than jars; nothing was touched.
     """
+    _refuse_other_folder(target)
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as name:
         fresh = Path(name) / "jars"
@@ -89,8 +90,20 @@ def put_in_place(fresh: Path, target: Path) -> None:
     if target.exists() and not check.missing(target):
         return
     if target.exists():
+        _refuse_other_folder(target)
         shutil.rmtree(target)
     fresh.replace(target)
+
+
+def _refuse_other_folder(target: Path) -> None:
+    """An incomplete folder is replaced as a whole: `LAKEWARD_JARS` may name one that holds more than jars."""
+    other = check.other_than_jars(target)
+    if other is not None:
+        raise Refused(
+            "The folder of the jars holds something else; nothing was touched",
+            why=f"{other} is no jar of Lakeward, and an incomplete folder is replaced as a whole",
+            next="name a folder that is new, or none: LAKEWARD_JARS=DIR python -m lakeward.jars",
+        )
 
 
 def _failure(output: str) -> LakewardError:

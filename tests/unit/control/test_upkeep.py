@@ -81,7 +81,7 @@ def test_figures_of_removed_streams_go_and_those_of_others_stay(connected, runti
 def launch(folder, days: float) -> None:
     (folder / "events").mkdir(parents=True)
     (folder / "tmp").mkdir()
-    for file in (folder / "driver.log", folder / "events" / "x", folder / "tmp" / "block"):
+    for file in (folder / "launch.json", folder / "driver.log", folder / "events" / "x", folder / "tmp" / "block"):
         file.write_text("x" * 100)
     moment = time.time() - days * 86_400
     for path in (*folder.rglob("*"), folder):
@@ -103,6 +103,16 @@ def test_old_launches_go_the_newest_and_the_living_stay(tmp_path) -> None:
     assert (living / "tmp").exists()
 
 
+def test_a_folder_that_is_no_launch_is_left_alone(tmp_path) -> None:
+    for day in (100, 200):
+        launch(tmp_path / "mine" / f"photos-{day}", day)
+        (tmp_path / "mine" / f"photos-{day}" / "launch.json").unlink()
+    for path in (*tmp_path.rglob("*"),):
+        os.utime(path, (0, 0))
+    assert upkeep.launches(tmp_path, [], timedelta(days=14)) == 0
+    assert all((tmp_path / "mine" / f"photos-{day}" / "tmp" / "block").exists() for day in (100, 200))
+
+
 def test_a_launch_that_just_begins_is_left_alone(tmp_path) -> None:
     launch(tmp_path / "nyc" / "20260101T000000-a", 0)
     assert upkeep.launches(tmp_path, [], timedelta(0)) == 0
@@ -113,6 +123,7 @@ def test_what_a_living_driver_prints_is_kept_short_while_it_goes_on_printing(tmp
     monkeypatch.setattr(upkeep, "STDOUT_BYTES", 1000)
     folder = tmp_path / "nyc" / "20260101T000000-a"
     folder.mkdir(parents=True)
+    (folder / "launch.json").touch()
     with (folder / "stdout.log").open("ab", buffering=0) as driver:
         driver.write(b"x" * 5000)
         upkeep.launches(tmp_path, [folder.resolve()], timedelta(days=1))

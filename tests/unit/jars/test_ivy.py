@@ -43,6 +43,18 @@ def test_an_incomplete_folder_is_replaced_whole(jars: Path, tmp_path: Path) -> N
     assert check.verify(target) == 3
 
 
+@pytest.mark.parametrize("other", ["mine.txt", "spark/notes.txt", "kafka/more.jar/x"])
+def test_a_folder_that_holds_something_else_is_never_replaced(jars: Path, tmp_path: Path, other: str) -> None:
+    target = tmp_path / "target"
+    (target / other).parent.mkdir(parents=True)
+    (target / other).write_text("precious")
+    with pytest.raises(Refused, match="holds something else"):
+        ivy.put_in_place(jars, target)
+    with pytest.raises(Refused, match="holds something else"):
+        ivy.fetch(target)
+    assert (target / other).read_text() == "precious"
+
+
 def test_a_folder_another_process_finished_is_kept(jars: Path, tmp_path: Path) -> None:
     target = Path(shutil.copytree(jars, tmp_path / "target"))
     before = target.stat().st_ino
