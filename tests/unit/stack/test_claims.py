@@ -67,6 +67,7 @@ def test_a_claim_ends_after_a_while_and_with_its_stack(tmp_path: Path) -> None:
         clock.shift(1)
         assert others("c") == {3}
         (tmp_path / "b").mkdir()
+        StackState(ports={"airflow": 3}).save(Home(tmp_path / "b"))
         Stack(Project(tmp_path), Home(tmp_path / "b")).down(None, print)
         assert others("c", 4) == set()
         clock.move_to("2026-03-01T01:00:00Z")
