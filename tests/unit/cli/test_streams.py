@@ -42,6 +42,7 @@ def running(site: Any, **observed: Any) -> None:
         drivers.started(connection, "demo", "t", handle=identity.of(os.getpid()), host=identity.host(), log=str(folder))
         drivers.beat(connection, "demo", "t", state="running")
         leases.take(connection, "stream", "flights", "t", "demo", timedelta(seconds=60))
+        streams.set_state(connection, "flights", "starting", "its driver was launched")
     with site.registry() as connection:  # what it landed is younger than its start
         observations.record(connection, "flights", **observed)
 
