@@ -13,6 +13,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
+from lakeward.quality.lint_text import text_findings
 from lakeward.runtime import Project
 from lakeward.spec.document import Path_
 from lakeward.spec.files import Files
@@ -36,7 +37,6 @@ _NOT_KWARGS = frozenset(
     )
 )
 _BESIDE = frozenset(("severity",))
-_SQL = "unexpected_rows_expectation"
 
 
 def lint(project: Project) -> list[Problem]:
@@ -112,10 +112,7 @@ def _of_kwargs(at: Path_, each: dict[str, Any]) -> Iterator[Finding]:
     low, high = known.get("min_value"), known.get("max_value")
     if isinstance(low, int | float) and isinstance(high, int | float) and low > high:
         yield Finding((*at, "kwargs", "min_value"), f"min_value is more than max_value ({high}): nothing can pass", low)
-    query = known.get("unexpected_rows_query")
-    if name == _SQL and isinstance(query, str) and "{batch}" not in query:
-        message = "the query does not read {batch}: it would look at other rows than the run does"
-        yield Finding((*at, "kwargs", "unexpected_rows_query"), message, query)
+    yield from text_findings(at, known)
 
 
 def _refused(at: Path_, model: Any, kwargs: dict[str, Any]) -> Iterator[Finding]:

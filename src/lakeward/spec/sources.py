@@ -21,14 +21,13 @@ from lakeward.spec.model import (
     not_left_empty,
     only_one,
 )
+from lakeward.spec.pattern import no_pattern
 from lakeward.spec.positions import position_columns
 from lakeward.spec.types import Duration, Name, Span, TableName, Topic
 
 KAFKA_CONNECTION = "lakeward_kafka"
 Offset = Annotated[Int, Field(ge=-2, le=2**63 - 1)]
 """An offset as Spark reads it: -2 is the earliest, -1 the latest."""
-_WRONG_IN_JAVA_TOO = ("missing )", "unbalanced parenthesis", "unterminated character set", "nothing to repeat",
-                      "bad character range")  # fmt: skip
 _PARTITION = re.compile(r"0|[1-9][0-9]{0,9}")
 
 
@@ -61,13 +60,8 @@ class KafkaSource(SpecModel):
     @field_validator("pattern")
     @classmethod
     def _regular_expression(cls, pattern: str | None) -> str | None:
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # Python may read [a-z&&[^b]] otherwise some day; Java does already
-                re.compile(pattern or "")
-        except re.error as error:
-            if error.msg.startswith(_WRONG_IN_JAVA_TOO):  # the rest may only be unknown to Python
-                raise ValueError(f"this is no regular expression: {error}") from None
+        if why := no_pattern(pattern or ""):
+            raise ValueError(why)
         return pattern
 
     def reads(self, topic: str) -> bool:

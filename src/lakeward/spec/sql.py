@@ -101,7 +101,7 @@ def spark_tokens(text: str) -> list[Token]:
     return tokens
 
 
-def parse_select(text: str) -> exp.Query:
+def parse_select(text: str, what: str = "a transform") -> exp.Query:
     """The one SELECT in `text` (a WITH or a UNION of SELECTs is one too).
 
     Raises:
@@ -109,7 +109,7 @@ def parse_select(text: str) -> exp.Query:
     """
     statement = parse(text)
     if not isinstance(statement, exp.Query):
-        raise SqlProblem(f"a transform is one SELECT, this is {statement.key.upper()}", 1, 1)
+        raise SqlProblem(f"{what} is one SELECT, this is {statement.key.upper()}", 1, 1)
     _raise_if(beyond_spark(statement, spark_tokens(text)))
     return statement
 

@@ -23,8 +23,26 @@ expectations:
     waive_until: 2025-01-01
   - {type: unexpected_rows_expectation, kwargs: {unexpected_rows_query: "SELECT 1"}, sevrity: info}
   - {type: expect_column_values_to_be_between, kwargs: {column: a}}
+  - {type: unexpected_rows_expectation, kwargs: {unexpected_rows_query: "SELEC * FROM {batch}"}}
+  - {type: unexpected_rows_expectation, kwargs: {unexpected_rows_query: "DELETE FROM {batch}"}}
+  - {type: unexpected_rows_expectation, kwargs: {unexpected_rows_query: "SELECT * FROM {batch}; DROP TABLE x"}}
+  - type: unexpected_rows_expectation
+    kwargs:
+      unexpected_rows_query: |
+        SELECT * FROM {batch}
+        WHERE a > {foo}
+  - {type: unexpected_rows_expectation, kwargs: {unexpected_rows_query: "SELECT * FROM {batch} WHERE a = '{{}}' AND"}}
+  - {type: expect_column_values_to_match_regex, kwargs: {column: a, regex: "("}}
+  - {type: expect_column_values_to_match_regex_list, kwargs: {column: a, regex_list: ["\\\\p{Alpha}+", "["]}}
 """
-GOOD = "table: ns.good\nowner: me\nexpectations:\n  - {type: expect_column_to_exist, kwargs: {column: id}}\n"
+GOOD = """\
+table: ns.good
+owner: me
+expectations:
+  - {type: expect_column_to_exist, kwargs: {column: id}}
+  - type: unexpected_rows_expectation
+    kwargs: {unexpected_rows_query: "WITH b AS (SELECT * FROM {batch}) SELECT * FROM b WHERE x RLIKE '[0-9]{{3}}';"}
+"""
 
 
 def lint(project: Path) -> subprocess.CompletedProcess[str]:
@@ -65,6 +83,13 @@ def problems(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, An
         ("expectations[3].kwargs.unexpected_rows_query", (11, 73), "{batch}"),
         ("expectations[3].sevrity", (11, 86), "unknown key 'sevrity'"),
         ("expectations[4].kwargs", (12, 5), "cannot both be None"),
+        ("expectations[5].kwargs.unexpected_rows_query", (13, 82), "missing before 'FROM'"),
+        ("expectations[6].kwargs.unexpected_rows_query", (14, 74), "one SELECT, this is DELETE"),
+        ("expectations[7].kwargs.unexpected_rows_query", (15, 73), "more than one statement"),
+        ("expectations[8].kwargs.unexpected_rows_query", (20, 19), "nothing fills in {foo}"),
+        ("expectations[9].kwargs.unexpected_rows_query", (21, 113), "missing before 'AND'"),
+        ("expectations[10].kwargs.regex", (22, 76), "no regular expression: missing )"),
+        ("expectations[11].kwargs.regex_list[1]", (23, 102), "unterminated character set"),
     ],
 )
 def test_every_problem_is_told_at_its_place(problems, path: str, place: tuple[int, int], words: str) -> None:
@@ -75,7 +100,7 @@ def test_every_problem_is_told_at_its_place(problems, path: str, place: tuple[in
 
 
 def test_no_other_problem_is_told(problems) -> None:
-    assert len(problems) == 12
+    assert len(problems) == 19
 
 
 def test_the_nearest_name_is_told(problems) -> None:
