@@ -27,8 +27,19 @@ def folder() -> Path:
 
 
 def cache() -> Path:
-    """Lakeward's cache: `${XDG_CACHE_HOME:-~/.cache}/lakeward`."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lakeward"
+    """Lakeward's cache: `${XDG_CACHE_HOME:-~/.cache}/lakeward`.
+
+    Raises:
+        LakewardError: this user has no home folder.
+    """
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lakeward"
+    except RuntimeError:  # a container may run under a user id that has no name
+        raise LakewardError(
+            "There is no place to keep the jars",
+            why=f"user {os.getuid()} has no home folder, and neither HOME nor XDG_CACHE_HOME is set",
+            next="export XDG_CACHE_HOME=DIR",
+        ) from None
 
 
 def spark_folder() -> Path:

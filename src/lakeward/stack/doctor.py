@@ -96,8 +96,8 @@ def disk(home: Home, free: Callable[[Path], int] = requirements.free_disk_bytes)
 
 def jar_files() -> Check:
     """Every jar is there and is the reviewed one."""
-    at = jars.folder()
     try:
+        at = jars.folder()
         count = jars.verify(at)
     except LakewardError as error:
         return Check("jars", False, error.why or error.what, "the jars of jars.sha256", error.next)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from pathlib import Path
 
@@ -74,3 +75,12 @@ def test_a_home_where_nothing_runs_is_told_how_to_start(tmp_path: Path) -> None:
     assert names["stack"].next == "lakeward stack up"
     assert {"python", "java", "memory", "disk", "jars", "port postgres", "driver survival"} <= set(names)
     assert not (tmp_path / "home").exists(), "looking changes nothing"
+
+
+def test_a_user_without_a_home_folder_is_told_where_to_say_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("LAKEWARD_JARS", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 654_321)  # as in a container; nobody's number here
+    check = doctor.jar_files()
+    assert not check.ok
+    assert check.next == "export XDG_CACHE_HOME=DIR"
