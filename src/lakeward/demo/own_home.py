@@ -7,7 +7,7 @@ import shutil
 
 from lakeward.errors import Refused
 from lakeward.runtime import Home, absent
-from lakeward.stack.state import StackState
+from lakeward.stack.state import LOCK, StackState, exclusive
 from lakeward.stack.supervisor import Supervisor
 
 MARK = "made-by-demo-check"
@@ -39,7 +39,10 @@ def begin(home: Home) -> None:
             next=f"name another home: lakeward demo --check --home DIR   (or, if nobody needs it: "
             f"rm -r {shlex.quote(str(home.root))})",
         )
-    if home.root.exists():
+    if not absent(home.root / LOCK):
+        with exclusive(home):  # not while another one starts
+            shutil.rmtree(home.root)
+    elif home.root.exists():
         shutil.rmtree(home.root)
     home.root.mkdir(parents=True)
     (home.root / MARK).touch()

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from lakeward.errors import LakewardError
 from lakeward.jars import places
 from lakeward.stack import private
 
@@ -27,11 +28,10 @@ def claim(home: Path, choose: Callable[[Collection[int]], Ports]) -> Ports:
     Args:
         choose: gives part -> port, none of those it is told. One that gives none ends the claims of `home`.
     """
-    folder = places.cache() / "stacks"
     try:
-        private.folder(folder)
+        folder = private.folder(places.cache() / "stacks")
         lock = (folder / "ports.lock").open("w")
-    except OSError:
+    except (OSError, LakewardError):
         return choose(())
     with lock:
         with suppress(OSError):  # a file system without locks

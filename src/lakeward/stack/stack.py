@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from contextlib import nullcontext
 from typing import Any
 
 from lakeward import jars
 from lakeward.errors import Refused, Unhealthy
-from lakeward.runtime import Home, Project
+from lakeward.runtime import Home, Project, absent
 from lakeward.stack import airflow_config, claims, down, groups, ports, requirements, status, up
 from lakeward.stack.site import DATABASES, REGISTRY_ROLE, Site
-from lakeward.stack.state import WANTED_PORTS, StackState, exclusive
+from lakeward.stack.state import LOCK, WANTED_PORTS, StackState, exclusive
 from lakeward.stack.supervisor import Supervisor
 
 
@@ -47,10 +48,9 @@ class Stack:
         return describe(site, asked, timings)
 
     def down(self, stop_drivers: Callable[[], None] | None, say: Callable[[str], None]) -> dict[str, float]:
-        """Stop everything; see `down.down`. Where no stack is known, nothing is written either."""
-        if not self.known:
-            return {}
-        with exclusive(self.home):
+        """Stop everything; see `down.down`. A folder where no stack is known stays as it is."""
+        begun = self.known or not absent(self.home.root / LOCK)
+        with exclusive(self.home) if begun else nullcontext():
             took = down.down(self.home, stop_drivers, say)
             claims.claim(self.home.root, lambda claimed: {})
             return took

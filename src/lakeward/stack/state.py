@@ -17,6 +17,8 @@ from lakeward.stack import private
 
 WANTED_PORTS = {"postgres": 15432, "kafka": 19092, "kafka-controller": 19093, "airflow": 8080, "connect": 15002}
 
+LOCK = "stack.lock"
+
 
 class Process(BaseModel):
     """A process that cannot be mistaken for another: pid, start time, boot."""
@@ -105,7 +107,7 @@ def exclusive(home: Home) -> Iterator[None]:
     """
     try:
         home.root.mkdir(parents=True, exist_ok=True)
-        file = (home.root / "stack.lock").open("w")
+        file = (home.root / LOCK).open("w")
     except OSError as error:
         raise _unusable(home, error) from None
     with file as lock:

@@ -9,6 +9,7 @@ import pytest
 from lakeward.demo import own_home
 from lakeward.errors import Refused
 from lakeward.runtime import Home
+from lakeward.stack.state import exclusive
 
 
 @pytest.fixture
@@ -24,6 +25,14 @@ def test_what_an_earlier_check_left_is_removed(home: Home) -> None:
     assert [item.name for item in home.root.iterdir()] == [own_home.MARK]
     assert own_home.remove(home) is None
     assert not home.root.exists()
+
+
+def test_one_that_just_starts_is_left_alone(home: Home) -> None:
+    own_home.begin(home)
+    with exclusive(home), pytest.raises(Refused, match="at work"):
+        own_home.begin(home)
+    assert (home.root / own_home.MARK).exists()
+    own_home.begin(home)
 
 
 def test_an_empty_folder_may_be_taken(home: Home) -> None:

@@ -14,7 +14,7 @@ from lakeward.errors import Refused
 from lakeward.runtime import Home, Project
 from lakeward.stack import session
 from lakeward.stack.stack import Stack
-from lakeward.stack.state import Process, StackState
+from lakeward.stack.state import Process, StackState, exclusive
 from lakeward.stack.supervisor import Supervisor
 
 
@@ -44,6 +44,12 @@ def test_a_home_without_a_stack_is_told_and_left_as_it_is(tmp_path: Path, capsys
     assert list(tmp_path.iterdir()) == []
     StackState(ports={"kafka": 1}).save(Home(tmp_path))
     assert "does not run" in str(down(tmp_path, capsys)["why"])
+
+
+def test_a_stack_that_just_starts_is_not_called_unknown(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    with exclusive(home), pytest.raises(Refused, match="at work"):
+        Stack(Project(tmp_path), home).down(None, print)
 
 
 @pytest.mark.parametrize("gone", [(), ("supervisord.pid",), ("control",)])
