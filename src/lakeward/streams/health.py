@@ -235,9 +235,12 @@ def _before_first_batch(sight: Sight, age: float) -> Verdict:
 
 def _wanted_since(sight: Sight) -> float:
     """For how long it has been wanted since it last was not, in seconds; for ever where that is long over."""
-    stream = sight.stream
+    stream, seen = sight.stream, sight.observation
+    since = (sight.now - stream.since).total_seconds()
     if stream.state == State.STARTING:
-        return (sight.now - stream.since).total_seconds()
+        return since
+    if stream.state in (State.STOPPED, State.BLOCKED) and seen is not None and seen.commit_age_s is not None:
+        return since if seen.commit_age_s < since else 0.0  # its next batch may have landed before any pass looked
     # The word of before: somebody wants it again, and no pass has looked since.
     return 0.0 if stream.state in (State.STOPPING, State.STOPPED, State.BLOCKED) else float("inf")
 

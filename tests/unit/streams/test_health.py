@@ -190,8 +190,11 @@ def test_a_start_in_a_driver_that_runs_is_not_judged_by_what_was_before(judge, m
 @pytest.mark.parametrize("word", ["stopped", "stopping", "blocked"])
 def test_what_is_wanted_again_starts_before_any_pass_has_looked(judge, make, word) -> None:
     since = {"state": word, "since": make.now - timedelta(hours=3)}
-    running = make.seen(commit_age_s=2 * 3600.0, lag_records=5000)
-    assert judge(stream=make.stream(**since), observation=running).state is State.STARTING
+    long_lived = make.driver(launched_s=86400.0)
+    running = make.seen(commit_age_s=4 * 3600.0, lag_records=5000)
+    assert judge(stream=make.stream(**since), observation=running, driver=long_lived).state is State.STARTING
+    landed = judge(stream=make.stream(**since), observation=make.seen(commit_age_s=5.0), driver=long_lived)
+    assert landed.state is (State.HEALTHY if word != "stopping" else State.STARTING), "the last one of before, perhaps"
 
 
 def test_a_query_that_fails_after_its_start_is_restarting(judge, make) -> None:
