@@ -19,7 +19,7 @@ from lakeward.connectors.exact.position import Position, key
 from lakeward.connectors.iceberg import publish
 from lakeward.connectors.iceberg.change import Append, Change, Upsert
 from lakeward.connectors.iceberg.writer import ExactWriter, Landed
-from lakeward.errors import DependencyDown, Fenced
+from lakeward.errors import DependencyDown, Fenced, Transient
 from lakeward.telemetry import failpoints
 
 if TYPE_CHECKING:
@@ -58,16 +58,21 @@ def test_two_writers_land_each_batch_once_while_the_table_is_maintained(rig: Any
     def pause() -> None:
         time.sleep(chance.uniform(0, 0.25))
 
+    def land(session: SparkSession, batch: int) -> str:
+        writer = Planned(session, "flights", rig.table, "none", stateful=False, change=change)
+        while True:
+            try:
+                return "already" if _land(session, rig.table, batch, writer).already else "landed"
+            except Fenced:
+                return "fenced"
+            except Transient:  # maintenance came in between every time, which it does without a pause here
+                continue
+
     def land_all(barrier: threading.Barrier) -> None:
         session = rig.spark.newSession()
         for batch in range(SEQS):
             barrier.wait(120)
-            try:
-                writer = Planned(session, "flights", rig.table, "none", stateful=False, change=change)
-                landed = _land(session, rig.table, batch, writer)
-                outcomes["already" if landed.already else "landed"] += 1
-            except Fenced:
-                outcomes["fenced"] += 1
+            outcomes[land(session, batch)] += 1
 
     def guarded(work: Callable[[], None]) -> Callable[[], None]:
         def run() -> None:
