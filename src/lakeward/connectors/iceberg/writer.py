@@ -302,7 +302,10 @@ class ExactWriter:
             applied = stage.write(rows, self.table, attempt, self.change)
         except Exception as error:
             trouble = java.trouble(error)
-            if trouble in (java.Trouble.CONFLICT, java.Trouble.COMMIT_FAILED):
+            stale = (
+                trouble is java.Trouble.REFUSED and self.change.depends
+            )  # what it read was compacted or expired since
+            if stale or trouble in (java.Trouble.CONFLICT, java.Trouble.COMMIT_FAILED):
                 raise _Redo(f"staging: {java.message(error)}") from error
             if trouble is java.Trouble.UNREACHABLE:
                 raise java.catalog_down(self.table, error) from None

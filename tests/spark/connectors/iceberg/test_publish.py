@@ -103,7 +103,7 @@ def test_two_writers_land_each_batch_once_while_the_table_is_maintained(rig: Any
         ended.set()
         keeper.join()
 
-    assert not failures, failures
+    assert not failures, "\n".join(str(failure) for failure in failures)
     assert rig.values() == list(range(ROWS * SEQS)), outcomes
     assert outcomes["landed"] == SEQS, "each seq is published by exactly one of the two"
     assert sum(outcomes.values()) == 2 * SEQS
