@@ -58,23 +58,23 @@ class Trials(Watched):
     def run(self, seed: int) -> dict[str, Any]:
         """One trial, begun while it says of batch after batch that it is landed."""
         dice = random.Random(f"{seed}/light")
-        self.when("batches land", lambda: self._landed_since(self._launched()))
+        self.when("batches land", self._landed)
         time.sleep(dice.uniform(0.0, 12.0))
         token, begun = self.token(), self.now()
         backend = LocalBackend(self.stand.home.drivers)
         [job] = [each for each in backend.find() if each.driver == self.driver and each.life is Life.ALIVE]
         backend.kill(job)
         told = f"SIGKILL to {self.driver} ({(job.handle or {}).get('pid')})"
-        return aftermath(self, begun, token, told, lambda: self._landed_since(self._launched()))
+        return aftermath(self, begun, token, told, self._landed)
 
-    def _launched(self) -> datetime:
+    def _landed(self) -> datetime | None:
+        """When the newest launch landed last; None before there is one, and before it did."""
         with self.stand.registry() as connection:
-            return drivers.all_drivers(connection)[self.driver].launched_at
-
-    def _landed_since(self, moment: datetime) -> datetime | None:
-        with self.stand.registry() as connection:
+            launch = drivers.find(connection, self.driver)
+            if launch is None:
+                return None
             newest = select(observations.c.committed_at).where(
-                observations.c.stream == self.driver, observations.c.committed_at > moment
+                observations.c.stream == self.driver, observations.c.committed_at > launch.launched_at
             )
             return connection.execute(newest).scalar_one_or_none()
 

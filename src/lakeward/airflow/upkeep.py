@@ -25,8 +25,11 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 EVERY_S = 24 * 3600.0
-TIMEOUT_S = 60.0
-"""A pass may wait meanwhile. What was removed by then stays removed."""
+TIMEOUT_S, STAND_IN_S = 240.0, 60.0
+"""How long cleaning Airflow's database may take; shorter for a pass that stands in, as supervision waits meanwhile.
+What was removed by then stays removed."""
+STAND_IN_AFTER = 2.0
+"""Who stands in begins when the work is overdue by as many times its interval."""
 TABLES = (
     "asset_event", "callback", "dag_run", "deadline", "import_error", "job", "log", "partitioned_asset_key_log",
     "revoked_token", "task_instance", "task_instance_history", "task_reschedule", "task_state_store", "xcom",
@@ -41,10 +44,10 @@ _HIDDEN = ("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", "AIRFLOW__CORE__SQL_ALCHEMY_CO
 """What a task's own environment says instead of the database: that there is none."""
 
 
-def tidy_if_due(runtime: Runtime, *, patience: float = 1.0) -> dict[str, int]:
+def tidy_if_due(runtime: Runtime, *, stand_in: bool = False) -> dict[str, int]:
     """Remove everything past its keep time: of the registry, of drivers, and of the embedded Airflow.
 
-    `patience` times the usual interval must have passed: more than 1 for who only steps in for somebody else.
+    `stand_in`: for whom this is not the own work, but somebody else's who may be paused.
     """
     from lakeward.airflow.connections import home
     from lakeward.airflow.project import settings
@@ -52,6 +55,7 @@ def tidy_if_due(runtime: Runtime, *, patience: float = 1.0) -> dict[str, int]:
     from lakeward.control.reconcile import registry_of
 
     keep = settings().keep
+    patience = STAND_IN_AFTER if stand_in else 1.0
     removed = upkeep.purge_if_due(runtime, keep, patience=patience)
     connect = registry_of(runtime)
     place = home()
@@ -59,7 +63,7 @@ def tidy_if_due(runtime: Runtime, *, patience: float = 1.0) -> dict[str, int]:
         removed["airflow_logs"] = logs(place, keep.runs.timedelta)
         # A run has a log: where none is past its time, Airflow need not be started to look for runs. And it is told
         # either way: another attempt in a minute would fail like this one, and keep supervision from its work.
-        whole = not removed["airflow_logs"] or clean(place, keep)
+        whole = not removed["airflow_logs"] or clean(place, keep, STAND_IN_S if stand_in else TIMEOUT_S)
         text = f"Removed runs older than {keep.runs} and their logs"
         upkeep.told(connect, "airflow", text if whole else f"{text}; some are left for the next day", {})
     return {name: number for name, number in removed.items() if number}
@@ -71,7 +75,7 @@ def embedded(home: Home) -> bool:
     return (own / "airflow.cfg").is_file() and Path(os.environ.get("AIRFLOW_HOME", "")).resolve() == own.resolve()
 
 
-def clean(home: Home, keep: Keep) -> bool:
+def clean(home: Home, keep: Keep, limit_s: float = TIMEOUT_S) -> bool:
     """Remove old runs from Airflow's database; whether it worked. What is left is the next day's."""
     before = datetime.now(UTC) - keep.runs.timedelta
     program = Path(sys.executable).with_name("airflow")
@@ -83,10 +87,10 @@ def clean(home: Home, keep: Keep) -> bool:
     environment["AIRFLOW_HOME"] = str(home.root / "airflow")
     try:
         done = subprocess.run(
-            command, env=environment, cwd="/", capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+            command, env=environment, cwd="/", capture_output=True, text=True, timeout=limit_s, check=False
         )
     except subprocess.TimeoutExpired:
-        log.warning("Old runs are not all removed yet: `airflow db clean` took too long", limit_s=TIMEOUT_S)
+        log.warning("Old runs are not all removed yet: `airflow db clean` took too long", limit_s=limit_s)
         return False
     if done.returncode != 0:
         last = (done.stderr or done.stdout).strip().splitlines()[-1:] or ["it said nothing"]

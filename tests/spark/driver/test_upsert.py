@@ -82,6 +82,18 @@ def test_a_batch_without_any_row_moves_the_position_all_the_same(lab: Any, how: 
     assert properties["value"] == how
 
 
+@pytest.mark.parametrize("how", ["merge-on-read", "copy-on-write"])
+def test_a_batch_that_changes_nothing_moves_the_position_all_the_same(lab: Any, how: str) -> None:
+    topic = lab.topic()
+    spec = upsert(lab, topic, order_by="at", delete_when="op = 'd'", write=how)
+    lab.produce(topic, [event(1, "a", 5)])
+    lab.run(spec, 1)
+    lab.produce(topic, [event(1, "late", 2), event(2, "never there", 1, "d"), event(1, "late", 3, "d")])
+    lab.run(spec, 3)
+    assert held(lab) == {1: "a"}
+    assert [each.outcome.seq for each in lab.done] == [1, 2]
+
+
 def test_groups_that_change_are_upserted_by_their_grouping_keys(lab: Any) -> None:
     topic = lab.topic()
     table = {"table": f"{lab.namespace}.t", "mode": "upsert", "keys": ["s"]}

@@ -84,35 +84,45 @@ class Upsert:
     depends = True
 
     def write(self, rows: DataFrame, table: str) -> int:
-        """One MERGE of the newest row of each key."""
-        kept = self.newest(rows).persist()  # MERGE reads its source more than once, and must read the same
+        """One MERGE of the newest row of each key.
+
+        Raises:
+            SpecError: a key has several rows, and nothing says which is newer.
+        """
+        order = self.order(rows.columns)
+        # MERGE reads its source more than once, and must read the same; a batch with state must run once only.
+        kept = (self.newest(rows, order) if order else rows).persist()
         try:
             count = kept.count()
             if count == 0:
                 Append().write(kept, table)  # a MERGE of nothing makes no snapshot, and the batch needs one
                 return 0
+            if not order:
+                self._one_each(kept)
             kept.createOrReplaceTempView(_BATCH)
             kept.sparkSession.sql(self.merge(table, kept.columns)).collect()
             return count
         finally:
             kept.unpersist()
 
-    def newest(self, rows: DataFrame) -> DataFrame:
-        """One row a key.
+    def order(self, columns: Sequence[str]) -> list[str]:
+        """The columns that say which of two rows is newer, the first that differs deciding; empty: none does."""
+        return [*([self.order_by] if self.order_by else []), *(name for name in _LATER if name in columns)]
 
-        Raises:
-            SpecError: a key has several, and nothing says which is newer.
-        """
+    def newest(self, rows: DataFrame, order: Sequence[str]) -> DataFrame:
+        """One row a key."""
         from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
         from pyspark.sql.window import Window
 
-        keys = [F.col(quote(name)) for name in self.keys]
-        first = [self.order_by] if self.order_by else []
-        order = [*first, *(name for name in _LATER if name in rows.columns)]
-        if order:
-            ranked = Window.partitionBy(*keys).orderBy(*(F.col(quote(name)).desc_nulls_last() for name in order))
-            return rows.withColumn(_RANK, F.row_number().over(ranked)).where(F.col(_RANK) == 1).drop(_RANK)
-        twice = rows.groupBy(*keys).count().where(F.col("count") > 1).first()
+        by_key = Window.partitionBy(*(F.col(quote(name)) for name in self.keys))
+        ranked = by_key.orderBy(*(F.col(quote(name)).desc_nulls_last() for name in order))
+        return rows.withColumn(_RANK, F.row_number().over(ranked)).where(F.col(_RANK) == 1).drop(_RANK)
+
+    def _one_each(self, rows: DataFrame) -> None:
+        """Refuse rows of which two have one key."""
+        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+
+        twice = rows.groupBy(*(F.col(quote(name)) for name in self.keys)).count().where(F.col("count") > 1).first()
         if twice is not None:
             key = ", ".join(f"{name}={twice[name]}" for name in self.keys)
             raise SpecError(
@@ -120,7 +130,6 @@ class Upsert:
                 why=f"{key} is there {twice['count']} times",
                 next="name the column that says it (order_by:) under the sink, or let the transform keep _kafka_offset",
             )
-        return rows
 
     def merge(self, table: str, columns: Sequence[str]) -> str:
         """The MERGE of `columns`, the batch's rows being a view."""

@@ -302,9 +302,8 @@ class ExactWriter:
             applied = stage.write(rows, self.table, attempt, self.change)
         except Exception as error:
             trouble = java.trouble(error)
-            stale = (
-                trouble is java.Trouble.REFUSED and self.change.depends
-            )  # what it read was compacted or expired since
+            # What it read was compacted, or expired, before it was done.
+            stale = trouble is java.Trouble.REFUSED and self.change.depends
             if stale or trouble in (java.Trouble.CONFLICT, java.Trouble.COMMIT_FAILED):
                 raise _Redo(f"staging: {java.message(error)}") from error
             if trouble is java.Trouble.UNREACHABLE:
