@@ -31,7 +31,7 @@ install: $(filter .tools/bin/uv,$(UV)) ## make the environment of uv.lock (.venv
 jars: install ## fetch and verify the jars named in ivy.xml
 	@$(RUN) python -m lakeward.jars
 test: install jars ## run every test (half an hour and more)
-	$(RUN) pytest --numprocesses 2 --no-loadscope-reorder
+	$(RUN) pytest --numprocesses 4 --no-loadscope-reorder
 lint: install ## style, types, import arrows, lock file, suppressions with reasons
 	$(UV) lock --check
 	$(RUN) ruff check .

@@ -125,17 +125,17 @@ def _wait(ready: Callable[[], None], log: Path) -> None:
         raise
 
 
-LONGEST_FIRST = ("faults", "airflow", "spark/connectors", "spark/driver", "spark")
+LONGEST_FIRST = ("airflow", "spark/driver", "spark/connectors", "faults/test_driver_fencing.py", "spark", "faults")
 
 
 def layer(nodeid: str) -> str:
-    """What stays in one process when two share a run (`make test`), so that the dear parts start once."""
+    """What stays in one process when several share a run (`make test`), so that the dear parts start once."""
     _, first, second, *_ = *nodeid.partition("::")[0].split("/"), ""
     if first == "dags" or second == "test_airflow_survival.py":
         return "airflow"
     if first == "spark" and second in ("connectors", "driver"):
         return f"spark/{second}"  # in parts of about the same length: a second session costs less than waiting for one
-    return f"unit/{second}" if first == "unit" else first
+    return f"{first}/{second}" if first in ("unit", "faults") else first  # each of the faults starts drivers of its own
 
 
 @pytest.hookimpl(trylast=True)
@@ -143,7 +143,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Layers keep their random order within; the longest begin, so that the short ones fill what is left."""
     if hasattr(config, "workerinput"):
         ranks = {name: rank for rank, name in enumerate(LONGEST_FIRST)}
-        items.sort(key=lambda item: ranks.get(layer(item.nodeid), len(ranks)))
+        items.sort(key=lambda item: _rank(ranks, layer(item.nodeid)))
+
+
+def _rank(ranks: dict[str, int], own: str) -> int:
+    return ranks.get(own, ranks.get(own.partition("/")[0], len(ranks)))
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:

@@ -75,6 +75,9 @@ def settings(site: Site) -> dict[str, dict[str, object]]:
             # A task dies with its scheduler. Until this has passed its run counts as running, and keeps the next pass
             # of streams_reconcile away: by default for five minutes. A living task shows itself every five seconds.
             "task_instance_heartbeat_timeout": 60,
+            # A task it had queued and not begun is given to the next scheduler at this interval: by default also five
+            # minutes, because at its start the dead one still counts as alive.
+            "orphaned_tasks_check_interval": 60,
         },
         "logging": {"base_log_folder": site.home.logs / "tasks"},
         "secrets": {
