@@ -14,10 +14,7 @@ import argparse
 import json
 import os
 import platform
-import shutil
-import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -25,46 +22,12 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import psutil
+from ground import Ground, cpu_seconds
 
-from lakeward import jars
-from lakeward.connectors.iceberg import catalog, table
+from lakeward.connectors.iceberg import table
 from lakeward.connectors.iceberg.writer import ExactWriter
-from lakeward.runtime import Lake
-from lakeward.stack import ports, private
-from lakeward.stack.postgres import Postgres, environment, pgpass
 
 WARM_UP = 5
-
-
-def cpu_seconds() -> float:
-    """User and system time of this process and everything below it (the JVM, and nothing of the catalog's server)."""
-    me = psutil.Process()
-    tree = [me, *(each for each in me.children(recursive=True) if "postgres" not in each.name())]
-    return sum(each.cpu_times().user + each.cpu_times().system for each in tree)
-
-
-def session(lake: Lake, scratch: Path) -> Any:
-    from pyspark.sql import SparkSession
-
-    builder = SparkSession.builder.master("local[2]").appName("landing")
-    for name, value in {
-        "spark.jars": ",".join(str(jar) for jar in jars.spark_classpath()),
-        "spark.driver.memory": "1g",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.local.dir": str(scratch / "local"),
-        "spark.sql.warehouse.dir": str(scratch / "spark"),
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.streaming.numRecentProgressUpdates": "100000",
-        **catalog.spark_conf(lake),
-    }.items():
-        builder = builder.config(name, value)
-    made = builder.getOrCreate()
-    made.sparkContext.setLogLevel("ERROR")
-    return made
 
 
 def run(spark: Any, scratch: Path, exact: bool, batches: int, rows: int) -> dict[str, Any]:
@@ -142,30 +105,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--commits", type=int, default=0)
     arguments = parser.parse_args()
-    jars.ensure()
-    scratch = Path(tempfile.mkdtemp(prefix="lakeward-bench-"))
-    scratch.chmod(0o755)  # the server runs as a user of its own
-    server = Postgres(scratch / "pg", ports.any_free(), {"fsync": "off"})
-    server.initialise("admin")
-    with (scratch / "log").open("ab") as log:
-        process = subprocess.Popen(server.command(bound=True), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                   start_new_session=True, env=environment(), cwd="/")  # fmt: skip
-    try:
-        server.wait("admin")
-        server.prepare("admin", {"lakeward": "bench"}, {"catalog": "lakeward"})
-        file = private.write(scratch / "pgpass", pgpass(server.port, {"lakeward": "bench"}))
-        os.environ["PGPASSFILE"] = str(file)
-        lake = Lake(port=server.port, warehouse=str(scratch / "warehouse"))
-        catalog.create_schema(lake, file)
-        spark = session(lake, scratch)
-        try:
-            print(json.dumps(measure(spark, scratch, arguments)))
-        finally:
-            spark.stop()
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.wait(30)
-        shutil.rmtree(scratch, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix="lakeward-bench-") as folder, Ground(Path(folder)) as ground:
+        print(json.dumps(measure(ground.spark(), ground.folder, arguments)))
 
 
 if __name__ == "__main__":

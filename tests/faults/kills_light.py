@@ -30,7 +30,7 @@ from campaign import ROOT, known, seeds
 from kills import aftermath, summary
 from sqlalchemy import select
 
-from lakeward.backends.base import Life
+from lakeward.backends.base import Job, Life
 from lakeward.backends.local import WRAPPER, LocalBackend
 from lakeward.demo.stand import Stand
 from lakeward.registry import drivers
@@ -58,14 +58,20 @@ class Trials(Watched):
     def run(self, seed: int) -> dict[str, Any]:
         """One trial, begun while it says of batch after batch that it is landed."""
         dice = random.Random(f"{seed}/light")
+        self.when("it runs", lambda: self._job() and self.now())
         self.when("batches land", self._landed)
         time.sleep(dice.uniform(0.0, 12.0))
         token, begun = self.token(), self.now()
-        backend = LocalBackend(self.stand.home.drivers)
-        [job] = [each for each in backend.find() if each.driver == self.driver and each.life is Life.ALIVE]
-        backend.kill(job)
+        job = self._job()
+        assert job is not None, f"{self.driver} ended by itself"
+        LocalBackend(self.stand.home.drivers).kill(job)
         told = f"SIGKILL to {self.driver} ({(job.handle or {}).get('pid')})"
         return aftermath(self, begun, token, told, self._landed)
+
+    def _job(self) -> Job | None:
+        """Its living process."""
+        found = LocalBackend(self.stand.home.drivers).find()
+        return next((each for each in found if each.driver == self.driver and each.life is Life.ALIVE), None)
 
     def _landed(self) -> datetime | None:
         """When the newest launch landed last; None before there is one, and before it did."""

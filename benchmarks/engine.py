@@ -1,0 +1,198 @@
+"""What a whole stream costs against the same stream written by hand: Kafka, the declared JSON, an Iceberg table.
+
+    python benchmarks/engine.py [--mode append|upsert] [--records 200000] [--pairs 9]
+
+Both read the same topic (flights) in the same batches with the same decode and the same columns, into fresh tables, in
+one JVM, in turns ABBA. By hand is what the guides show: `writeStream.toTable` for append, `foreachBatch` with a window
+and a MERGE for upsert; a broken record would be dropped there without a word. Counted are rows per CPU second of the
+process tree (Python and the JVM), from the end of the first batch to the end of the last. One JSON object: the median
+and the quartiles of the ratios of the pairs. Times depend on the machine; ratios less so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from confluent_kafka import Producer
+from ground import Ground, cpu_seconds
+
+from lakeward.connectors.decode.json import ERROR, RAW, REASON, JsonDecoder
+from lakeward.connectors.iceberg import table
+from lakeward.connectors.kafka import source
+from lakeward.demo import flights
+from lakeward.driver.starting import Starter
+from lakeward.driver.wanted import Wanted
+from lakeward.runtime import Runtime
+from lakeward.spec.positions import position_columns
+from lakeward.spec.sources import KafkaSource
+
+DDL = (
+    "year INT, month INT, day INT, dep_time INT, sched_dep_time INT, dep_delay DOUBLE, arr_time INT, "
+    "sched_arr_time INT, arr_delay DOUBLE, carrier STRING, flight INT, tailnum STRING, origin STRING, dest STRING, "
+    "air_time DOUBLE, distance DOUBLE, hour INT, minute INT, time_hour TIMESTAMP"
+)
+KEYS = ("carrier", "flight", "origin", "dest")
+PER_BATCH = 20_000
+MERGE_ON_READ = {f"write.{what}.mode": "merge-on-read" for what in ("merge", "update", "delete")}
+
+
+class Bench:
+    """Runs one side at a time, each into a table of its own."""
+
+    def __init__(self, ground: Ground, topic: str, records: int, mode: str) -> None:
+        self.ground, self.topic, self.records, self.mode = ground, topic, records, mode
+        self.spark = ground.spark()
+
+    def lakeward(self) -> float:
+        """Rows per CPU second of the declared stream."""
+        name = f"ours{uuid4().hex[:8]}"
+        done: list[Any] = []
+        sink: dict[str, Any] = {"table": f"bench.{name}", "mode": self.mode}
+        document = {
+            "id": name,
+            "owner": "bench",
+            "source": {"kafka": {"topics": [self.topic], "max_offsets_per_trigger": PER_BATCH}},
+            "decode": {"json": DDL},
+            "transform": {"sql": "SELECT * FROM source"},
+            "sink": {"iceberg": sink | ({"keys": list(KEYS)} if self.mode == "upsert" else {})},
+            "quarantine": {"table": f"bench.{name}_quarantine"},
+            "trigger": {"every": "100ms"},
+        }
+        runtime = Runtime(
+            registry_url_file=self.ground.folder / "none",
+            lake=self.ground.lake,
+            kafka={"lakeward_kafka": self.ground.bootstrap},
+            checkpoints=str(self.ground.folder / "checkpoints"),
+            drivers=self.ground.folder,
+        )
+        starter = Starter(self.spark, runtime, lambda stream: None, done.append, lambda wanted: _listener())
+        running = starter.start(Wanted(name, 1, document, f"{self.ground.folder}/checkpoints/{name}"))
+        try:
+            return self._measure(lambda: sum(each.consumed for each in done), running.failure)
+        finally:
+            running.stop(60)
+
+    def by_hand(self) -> float:
+        """Rows per CPU second of the same, written by hand."""
+        name = f"hand{uuid4().hex[:8]}"
+        spec = KafkaSource(topics=(self.topic,), max_offsets_per_trigger=PER_BATCH)
+        raw = source.read(self.spark, spec, self.ground.bootstrap, fresh=True)
+        decoded = JsonDecoder(DDL).apply(raw, list(position_columns("kafka")))
+        rows = decoded.where(f"{REASON} IS NULL").drop(REASON, ERROR, RAW)
+        properties = MERGE_ON_READ if self.mode == "upsert" else {}
+        table.create(self.spark, f"bench.{name}", rows.schema, (), properties)
+        target = f"lake.bench.{name}"
+        self.spark.sql(f"ALTER TABLE {target} UNSET TBLPROPERTIES ('write.wap.enabled')")
+        writer = rows.writeStream.option("checkpointLocation", f"{self.ground.folder}/checkpoints/{name}")
+        writer = writer.trigger(processingTime="100 milliseconds")
+        if self.mode == "upsert":
+            query = writer.foreachBatch(lambda frame, _: _merge(frame, target)).start()
+        else:
+            query = writer.toTable(target)
+        try:
+            return self._measure(
+                lambda: sum(each["numInputRows"] for each in query.recentProgress),
+                lambda: query.exception(),
+            )
+        finally:
+            query.stop()
+
+    def _measure(self, consumed: Callable[[], int], failed: Callable[[], object]) -> float:
+        def reach(count: int) -> int:
+            while (now := consumed()) < count:
+                if failure := failed():
+                    raise RuntimeError(str(failure))
+                time.sleep(0.02)
+            return now
+
+        first = reach(1)
+        begun = cpu_seconds()
+        last = reach(self.records)
+        return (last - first) / (cpu_seconds() - begun)
+
+
+def _merge(frame: Any, target: str) -> None:
+    """As the guides show it: the newest row of a key, merged."""
+    session = frame.sparkSession
+    names = ", ".join(KEYS)
+    frame.persist()
+    frame.createOrReplaceTempView("batch")
+    ranked = f"SELECT *, row_number() OVER (PARTITION BY {names} ORDER BY _kafka_offset DESC) AS rank FROM batch"
+    session.sql(f"SELECT * FROM ({ranked}) WHERE rank = 1").drop("rank").createOrReplaceTempView("newest")
+    same = " AND ".join(f"t.{name} <=> s.{name}" for name in KEYS)
+    merge = f"MERGE INTO {target} t USING newest s ON {same}"
+    session.sql(f"{merge} WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *").collect()
+    frame.unpersist()
+
+
+def _listener() -> Any:
+    from pyspark.sql.streaming.listener import StreamingQueryListener
+
+    class Nothing(StreamingQueryListener):
+        def onQueryStarted(self, event: Any) -> None: ...  # noqa: N802  # Spark's name
+        def onQueryProgress(self, event: Any) -> None: ...  # noqa: N802  # Spark's name
+        def onQueryIdle(self, event: Any) -> None: ...  # noqa: N802  # Spark's name
+        def onQueryTerminated(self, event: Any) -> None: ...  # noqa: N802  # Spark's name
+
+    return Nothing()
+
+
+def _fill(bootstrap: str, topic: str, records: int) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 50, "enable.idempotence": True})
+    replay = flights.replay(flights.load(), seed=1, broken=0.0, late=0.0, laps=None)
+    for _, record in zip(range(records), replay, strict=False):
+        producer.produce(topic, record.value, record.key)
+        producer.poll(0)
+    producer.flush()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--mode", choices=("append", "upsert"), default="append")
+    parser.add_argument("--records", type=int, default=200_000)
+    parser.add_argument("--pairs", type=int, default=9)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="lakeward-bench-") as folder, Ground(Path(folder)) as ground:
+        topic = ground.topic("flights", partitions=2)
+        _fill(ground.bootstrap, topic, arguments.records)
+        bench = Bench(ground, topic, arguments.records, arguments.mode)
+        bench.by_hand(), bench.lakeward()  # the JVM compiles what both use
+        ratios = []
+        for pair in range(arguments.pairs):
+            if pair % 2:
+                ours, hand = bench.lakeward(), bench.by_hand()
+            else:
+                hand, ours = bench.by_hand(), bench.lakeward()
+            ratios.append(ours / hand)
+            print(f"{ours:8.0f} against {hand:8.0f} rows per CPU-s: {ratios[-1]:.2f}", file=sys.stderr, flush=True)
+    quartiles = statistics.quantiles(ratios, n=4)
+    print(
+        json.dumps(
+            {
+                "machine": f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
+                "mode": arguments.mode,
+                "records": arguments.records,
+                "pairs": len(ratios),
+                "rows_per_cpu_second_ratio": {
+                    "lower_quartile": round(quartiles[0], 2),
+                    "median": round(quartiles[1], 2),
+                    "upper_quartile": round(quartiles[2], 2),
+                },
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()

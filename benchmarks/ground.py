@@ -1,0 +1,127 @@
+"""What benchmarks of landing stand on: a catalog on a PostgreSQL of their own, a broker, a Spark session."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+import psutil
+
+from lakeward import jars
+from lakeward.connectors.iceberg import catalog
+from lakeward.runtime import Lake
+from lakeward.stack import ports, private, service_user
+from lakeward.stack.kafka import Kafka, create_topic
+from lakeward.stack.postgres import Postgres, environment, pgpass
+
+
+def cpu_seconds() -> float:
+    """User and system time of this process and its JVM; nothing of the servers."""
+    me = psutil.Process()
+    tree = [me, *(each for each in me.children(recursive=True) if _counts(each))]
+    return sum(each.cpu_times().user + each.cpu_times().system for each in tree)
+
+
+def _counts(process: psutil.Process) -> bool:
+    return "postgres" not in process.name() and not any("kafka.Kafka" in part for part in process.cmdline())
+
+
+class Ground:
+    """Ends all it started. `folder` is removed by whoever made it.
+
+    Attributes:
+        folder, lake: scratch space; the catalog and its warehouse.
+        bootstrap: the broker's address, once `topic` was called.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.bootstrap = ""
+        self._held = ExitStack()
+
+    def __enter__(self) -> Self:
+        jars.ensure()
+        self.folder.chmod(0o755)  # the server runs as a user of its own
+        try:
+            self.lake = self._catalog()
+        except BaseException:
+            self._held.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._held.close()
+
+    def topic(self, name: str, partitions: int) -> str:
+        """A new topic of a broker that runs from now on."""
+        if not self.bootstrap:
+            java, broker = jars.find_java(), Kafka(self.folder / "kafka", ports.any_free(), ports.any_free())
+            (self.folder / "kafka").mkdir()
+            broker.initialise(java)
+            command = service_user.bound(broker.command(java))
+            self._held.enter_context(_running(command, self.folder / "kafka.log", signal.SIGTERM, dict(os.environ)))
+            broker.wait()
+            self.bootstrap = broker.bootstrap
+        create_topic(self.bootstrap, name, partitions)
+        return name
+
+    def spark(self) -> Any:
+        """A session on two cores, as a driver has it."""
+        from pyspark.sql import SparkSession
+
+        builder = SparkSession.builder.master("local[2]").appName("benchmark")
+        for name, value in {
+            "spark.driver.extraClassPath": os.pathsep.join(str(jar) for jar in jars.spark_classpath()),
+            "spark.driver.memory": "1g",
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.local.dir": str(self.folder / "local"),
+            "spark.sql.warehouse.dir": str(self.folder / "spark"),
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.sql.shuffle.partitions": "2",
+            "spark.sql.session.timeZone": "UTC",
+            "spark.sql.streaming.numRecentProgressUpdates": "100000",
+            **catalog.spark_conf(self.lake),
+        }.items():
+            builder = builder.config(name, value)
+        made = builder.getOrCreate()
+        made.sparkContext.setLogLevel("ERROR")
+        made.sql("CREATE NAMESPACE IF NOT EXISTS lake.bench")
+        self._held.callback(made.stop)
+        return made
+
+    def _catalog(self) -> Lake:
+        server = Postgres(self.folder / "pg", ports.any_free(), {"fsync": "off"})
+        server.initialise("admin")
+        command = server.command(bound=True)
+        self._held.enter_context(_running(command, self.folder / "pg.log", signal.SIGINT, environment()))
+        server.wait("admin")
+        server.prepare("admin", {"lakeward": "bench"}, {"catalog": "lakeward"})
+        file = private.write(self.folder / "pgpass", pgpass(server.port, {"lakeward": "bench"}))
+        os.environ["PGPASSFILE"] = str(file)
+        lake = Lake(port=server.port, warehouse=str(self.folder / "warehouse"))
+        catalog.create_schema(lake, file)
+        return lake
+
+
+@contextmanager
+def _running(command: list[str], log: Path, stop: signal.Signals, env: dict[str, str]) -> Iterator[None]:
+    with log.open("ab") as sink:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink, start_new_session=True, env=env, cwd="/"
+        )
+    try:
+        yield
+    finally:
+        process.send_signal(stop)
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
