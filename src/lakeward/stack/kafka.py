@@ -54,8 +54,8 @@ class Kafka:
         if (data / "meta.properties").exists():
             return
         cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        command = [*self._java(java, heap="64m"), "kafka.tools.StorageTool", "format", "--cluster-id", cluster]
-        command += ["--config", str(self.config), "--ignore-formatted"]
+        command = [*self._java(java, heap="64m"), "kafka.tools.StorageTool", "format"]
+        command += [f"--cluster-id={cluster}", "--config", str(self.config), "--ignore-formatted"]  # may begin with -
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise LakewardError("Kafka's log folder could not be formatted", why=(done.stderr or done.stdout).strip())
