@@ -5,7 +5,7 @@ Spark says so only when the query starts, or never: a LIMIT over a stream just s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -16,7 +16,8 @@ from lakeward.spec.dialect import Place, keyword
 from lakeward.spec.reads import Reading, before
 from lakeward.spec.sql import spark_tokens
 
-_WINDOWS = ("window", "session_window")
+_SESSION = "session_window"
+_WINDOWS = ("window", _SESSION)
 _WHOLE = {
     "limit": (TokenType.LIMIT, "LIMIT counts over the stream's whole life: after that many rows nothing lands any "
               "more; select with WHERE instead"),
@@ -48,6 +49,7 @@ def obstacles(facts: SqlFacts, watermarks: Mapping[str, str | None], mode: str) 
     """
     reading, tokens = Reading(watermarks), spark_tokens(facts.text)
     yield from _joins(facts, reading, watermarks, tokens)
+    yield from _filtered_sessions(facts, tokens)
     for query in facts.statement.find_all(exp.Query):
         if not reading.times(query):
             continue
@@ -81,6 +83,23 @@ def _joins(
             why = _of_one_stream(join, reading, left) if left or right else None
         if why:
             yield Obstacle(why, keyword(tokens, TokenType.JOIN, before=join.this))
+
+
+def _filtered_sessions(facts: SqlFacts, tokens: list[Token]) -> Iterator[Obstacle]:
+    """Conditions on where a session begins or ends: Spark 4.1 asks them of each record, before sessions are merged."""
+    names = _called(facts, {_SESSION}, _carries_session)
+    for select in facts.statement.find_all(exp.Select):
+        group = select.args.get("group")
+        groups_sessions = group is not None and any(_carries_session(key, names) for key in group.expressions)
+        for key, kind in (("where", TokenType.WHERE), ("having", TokenType.HAVING)):
+            condition = select.args.get(key)
+            if condition is None or (key == "where" and groups_sessions):  # that asks the records, and may
+                continue
+            if any(_carries_time(column, names) for column in condition.find_all(exp.Column)):
+                why = ("Spark moves a condition on a session's begin or end below the merging of sessions, and gives "
+                       "sessions that never were; ask an aggregate instead, such as max(<time>), or filter where the "
+                       "table is read")  # fmt: skip
+                yield Obstacle(why, keyword(tokens, kind, before=condition.this))
 
 
 def _of_two_streams(join: exp.Join, facts: SqlFacts, watermarks: Mapping[str, str | None]) -> str | None:
@@ -123,10 +142,16 @@ def _written(join: exp.Join) -> str:
 
 def _timed(facts: SqlFacts, watermarks: Mapping[str, str | None]) -> frozenset[str]:
     """Names that carry event time: the watermarks' columns, windows of them, and what they are called further on."""
-    names = {column.lower() for column in watermarks.values() if column} | set(_WINDOWS)
+    return _called(facts, {column.lower() for column in watermarks.values() if column} | set(_WINDOWS), _carries_time)
+
+
+def _called(
+    facts: SqlFacts, names: set[str], carries: Callable[[exp.Expr, frozenset[str] | set[str]], bool]
+) -> frozenset[str]:
+    """The names, and what is made of them is called further on."""
     while True:
         found = {alias.alias.lower() for alias in facts.statement.find_all(exp.Alias)
-                 if _carries_time(alias.this, names)} - names  # fmt: skip
+                 if carries(alias.this, names)} - names  # fmt: skip
         if not found:
             return frozenset(names)
         names |= found
@@ -142,6 +167,11 @@ def _carries_time(node: exp.Expr, names: frozenset[str] | set[str]) -> bool:
         first = node.expressions[0] if node.expressions else None
         return called == "window_time" or (called in _WINDOWS and first is not None and _carries_time(first, names))
     return False
+
+
+def _carries_session(node: exp.Expr, names: frozenset[str] | set[str]) -> bool:
+    made = isinstance(node, exp.Anonymous) and str(node.this).lower() == _SESSION
+    return made or _carries_time(node, names)
 
 
 def _is_timed(select: exp.Select, names: frozenset[str]) -> bool:

@@ -139,3 +139,34 @@ def test_an_outer_join_of_two_streams_knows_when_no_match_will_come(join):
 def test_spark_has_no_anti_join_of_two_streams():
     sql = "SELECT * FROM x LEFT ANTI JOIN y ON x.a = y.a AND y.t > x.t"
     assert "Spark has no LEFT ANTI JOIN of two streams" in of_joins(sql, "t", "t")
+
+
+SESSIONS = "SELECT k, session_window.end AS f, max(t) AS last FROM s GROUP BY session_window(t, '2 hours'), k"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"{SESSIONS} HAVING session_window.end < now()",
+        f"{SESSIONS} HAVING f < now()",
+        f"SELECT * FROM ({SESSIONS}) WHERE f < now()",
+        f"WITH w AS ({SESSIONS}) SELECT k FROM w WHERE hour(f) = 1",
+        "SELECT w.start FROM (SELECT session_window(t, '2 hours') AS w FROM s) GROUP BY w HAVING w.end < now()",
+    ],
+)
+def test_a_condition_on_a_sessions_bounds_would_make_sessions_that_never_were(sql):
+    assert "sessions that never were" in found(sql)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        SESSIONS,
+        f"{SESSIONS} HAVING max(t) < now() AND k <> 'x'",
+        f"SELECT * FROM ({SESSIONS}) WHERE last < now()",
+        "SELECT k, session_window.end AS f FROM s WHERE f < 3 GROUP BY session_window(t, '2 hours'), k",
+        "SELECT window.end AS f, count(*) FROM s GROUP BY window(t, '2 hours') HAVING window.end < now()",
+    ],
+)
+def test_a_condition_on_an_aggregate_of_a_session_or_on_its_records_is_well(sql):
+    assert "sessions that never were" not in found(sql)
