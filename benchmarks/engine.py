@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
@@ -31,6 +32,7 @@ from lakeward.connectors.decode.json import ERROR, RAW, REASON, JsonDecoder
 from lakeward.connectors.iceberg import table
 from lakeward.connectors.kafka import source
 from lakeward.demo import flights
+from lakeward.driver.listener import listener_of
 from lakeward.driver.starting import Starter
 from lakeward.driver.wanted import Wanted
 from lakeward.runtime import Runtime
@@ -76,7 +78,8 @@ class Bench:
             checkpoints=str(self.ground.folder / "checkpoints"),
             drivers=self.ground.folder,
         )
-        starter = Starter(self.spark, runtime, lambda stream: None, done.append, lambda wanted: _listener())
+        listener = listener_of(name, _deaf())
+        starter = Starter(self.spark, runtime, lambda stream: None, done.append, lambda wanted: listener)
         running = starter.start(Wanted(name, 1, document, f"{self.ground.folder}/checkpoints/{name}"))
         try:
             return self._measure(lambda: sum(each.consumed for each in done), running.failure)
@@ -113,7 +116,7 @@ class Bench:
             while (now := consumed()) < count:
                 if failure := failed():
                     raise RuntimeError(str(failure))
-                time.sleep(0.02)
+                time.sleep(0.02)  # a batch takes a second: its end is seen within a fiftieth of it
             return now
 
         first = reach(1)
@@ -136,16 +139,9 @@ def _merge(frame: Any, target: str) -> None:
     frame.unpersist()
 
 
-def _listener() -> Any:
-    from pyspark.sql.streaming.listener import StreamingQueryListener
-
-    class Nothing(StreamingQueryListener):
-        def onQueryStarted(self, event: Any) -> None: ...  # noqa: N802  # Spark's name
-        def onQueryProgress(self, event: Any) -> None: ...  # noqa: N802  # Spark's name
-        def onQueryIdle(self, event: Any) -> None: ...  # noqa: N802  # Spark's name
-        def onQueryTerminated(self, event: Any) -> None: ...  # noqa: N802  # Spark's name
-
-    return Nothing()
+def _deaf() -> Any:
+    """What the listener reports to: nobody."""
+    return SimpleNamespace(note=lambda *_, **__: None, note_progress=lambda *_: None)
 
 
 def _fill(bootstrap: str, topic: str, records: int) -> None:
@@ -167,7 +163,8 @@ def main() -> None:
         topic = ground.topic("flights", partitions=2)
         _fill(ground.bootstrap, topic, arguments.records)
         bench = Bench(ground, topic, arguments.records, arguments.mode)
-        bench.by_hand(), bench.lakeward()  # the JVM compiles what both use
+        for side in (bench.by_hand, bench.lakeward):
+            side()  # the JVM compiles what both use
         ratios = []
         for pair in range(arguments.pairs):
             if pair % 2:

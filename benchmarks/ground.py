@@ -64,7 +64,7 @@ class Ground:
             (self.folder / "kafka").mkdir()
             broker.initialise(java)
             command = service_user.bound(broker.command(java))
-            self._held.enter_context(_running(command, self.folder / "kafka.log", signal.SIGTERM, dict(os.environ)))
+            self._held.enter_context(running(command, self.folder / "kafka.log", signal.SIGTERM, dict(os.environ)))
             broker.wait()
             self.bootstrap = broker.bootstrap
         create_topic(self.bootstrap, name, partitions)
@@ -100,7 +100,7 @@ class Ground:
         server = Postgres(self.folder / "pg", ports.any_free(), {"fsync": "off"})
         server.initialise("admin")
         command = server.command(bound=True)
-        self._held.enter_context(_running(command, self.folder / "pg.log", signal.SIGINT, environment()))
+        self._held.enter_context(running(command, self.folder / "pg.log", signal.SIGINT, environment()))
         server.wait("admin")
         server.prepare("admin", {"lakeward": "bench"}, {"catalog": "lakeward"})
         file = private.write(self.folder / "pgpass", pgpass(server.port, {"lakeward": "bench"}))
@@ -111,7 +111,8 @@ class Ground:
 
 
 @contextmanager
-def _running(command: list[str], log: Path, stop: signal.Signals, env: dict[str, str]) -> Iterator[None]:
+def running(command: list[str], log: Path, stop: signal.Signals, env: dict[str, str]) -> Iterator[None]:
+    """A server in a process group of its own, ended whatever happens."""
     with log.open("ab") as sink:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink, start_new_session=True, env=env, cwd="/"

@@ -21,13 +21,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import psutil
+from ground import running
 from sqlalchemy import func, select
 
 from lakeward import jars
@@ -41,22 +41,6 @@ from lakeward.stack.postgres import Postgres, environment, pgpass
 
 NAME = "shared"
 WARM_BATCHES = 3
-
-
-@contextmanager
-def running(command: list[str], log: Path, stop: signal.Signals, env: dict[str, str] | None = None) -> Iterator[None]:
-    with log.open("ab") as sink:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink, start_new_session=True,
-                                   env=env, cwd="/")  # fmt: skip
-    try:
-        yield
-    finally:
-        process.send_signal(stop)
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
 
 
 def tree(pid: int) -> list[psutil.Process]:

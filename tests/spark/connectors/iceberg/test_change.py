@@ -1,0 +1,28 @@
+"""How a batch is written: what it reads, it reads once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lakeward.connectors.iceberg import table
+from lakeward.connectors.iceberg.change import Upsert
+
+
+@pytest.mark.parametrize("order_by", [None, "at"])
+def test_an_upsert_computes_its_rows_once(spark: Any, namespace: str, order_by: str | None) -> None:
+    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+
+    computed = spark.sparkContext.accumulator(0)
+
+    def count(value: int) -> int:
+        computed.add(1)
+        return value
+
+    rows = spark.range(5).select(F.udf(count, "bigint", useArrow=False)("id").alias("id"), F.col("id").alias("at"))
+    table.create(spark, f"{namespace}.t", rows.schema, (), {})
+    spark.sql(f"ALTER TABLE lake.{namespace}.t UNSET TBLPROPERTIES ('write.wap.enabled')")
+    assert Upsert(["id"], order_by).write(rows, f"{namespace}.t") == 5
+    assert computed.value == 5
+    assert spark.table(f"lake.{namespace}.t").count() == 5
