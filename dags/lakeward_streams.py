@@ -1,8 +1,10 @@
-"""Dags of the streams: `streams_reconcile`, and `stream__<id>` for every file in conf/streams."""
+"""Dags of the streams: `streams_reconcile`, `stream__<id>` for every file in conf/streams, and for a file with a
+schedule `schedule__<id>`.
+"""
 
 from airflow.sdk import get_parsing_context
 
-from lakeward.airflow.names import RECONCILE, STREAM_PREFIX
+from lakeward.airflow.names import RECONCILE, SCHEDULE_PREFIX, STREAM_PREFIX
 
 # A task parses this file anew. It builds its own Dag and no other, and for that it reads no stream file.
 only = get_parsing_context().dag_id
@@ -20,4 +22,13 @@ if only is None or only.startswith(STREAM_PREFIX):
     streams = declared(Project.locate()) if only is None else [named(only.removeprefix(STREAM_PREFIX))]
     for stream in streams:
         dag = build_stream(stream)
+        globals()[dag.dag_id] = dag
+
+if only is None or only.startswith(SCHEDULE_PREFIX):
+    from lakeward.airflow.project import named, scheduled
+    from lakeward.airflow.schedule_dags import build as build_schedule
+
+    of_schedule = scheduled(streams) if only is None else [named(only.removeprefix(SCHEDULE_PREFIX))]
+    for stream in of_schedule:
+        dag = build_schedule(stream)
         globals()[dag.dag_id] = dag

@@ -39,6 +39,8 @@ for file in sorted(Path(sys.argv[1]).glob("*.py")):
                 "bytes": hashlib.sha256(json.dumps(DagSerialization.to_dict(dag), sort_keys=True).encode()).hexdigest(),
                 "deadline": dag.deadline is not None,
                 "runs": dag.max_active_runs,
+                "schedule": dag.schedule if isinstance(dag.schedule, str) else None,
+                "catchup": dag.catchup,
                 "access": {k: {r: sorted(p) for r, p in v.items()} for k, v in (dag.access_control or {}).items()},
             }
 heavy = {name for name in ("pyspark", "great_expectations", "pandas", "pyarrow", "pyiceberg") if name in sys.modules}
@@ -66,7 +68,7 @@ def parse(project: Path, tmp_path: Path, **environment: str) -> dict:
 def twice(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict, dict]:
     """A project with a good stream, one of a team, and two that are wrong, parsed two times."""
     root = tmp_path_factory.mktemp("parse")
-    with airflow_service.project(root / "project", "flights", "alerts") as project:
+    with airflow_service.project(root / "project", "flights", "alerts", "hourly") as project:
         (project.streams / "broken.yaml").write_text("owner: [unclosed\n")
         (project.streams / "typo.yaml").write_text(airflow_service.stream_file("typo").replace("trigger", "triger"))
         (project.streams / "alerts.yaml").write_text(
@@ -89,9 +91,11 @@ def again(twice: tuple[dict, dict]) -> dict:
 def test_every_dag_is_there_and_arrives_unpaused(parsed: dict) -> None:
     assert sorted(parsed["dags"]) == [
         "quality_check",
+        "schedule__hourly",
         "stream__alerts",
         "stream__broken",
         "stream__flights",
+        "stream__hourly",
         "stream__typo",
         "streams_reconcile",
         "tables_maintain",
@@ -137,6 +141,13 @@ def test_parameters_are_typed(parsed: dict) -> None:
 def test_operations_have_a_deadline(parsed: dict) -> None:
     late = {name for name, dag in parsed["dags"].items() if dag["deadline"]}
     assert late == {name for name in parsed["dags"] if name.startswith("stream__")}
+
+
+def test_a_schedule_is_a_dag_of_its_own_that_does_not_catch_up(parsed: dict) -> None:
+    dag = parsed["dags"]["schedule__hourly"]
+    assert (dag["schedule"], dag["catchup"], dag["runs"]) == (airflow_service.SCHEDULE, False, 1)
+    assert "0 0 29 2 *" in dag["doc"]
+    assert parsed["dags"]["stream__hourly"]["schedule"] is None
 
 
 def test_the_owning_team_gets_access(parsed: dict) -> None:

@@ -271,3 +271,20 @@ def test_reports_of_a_paused_dag_are_not_queued_for_ever(airflow: AirflowService
     for _ in range(2):
         assert airflow.finished("streams_reconcile", airflow.trigger("streams_reconcile")) == "success"
     assert airflow.runs("stream__muted") == []
+
+
+def test_a_run_of_a_schedule_waits_until_all_has_landed_and_is_red_when_it_cannot(airflow: AirflowService) -> None:
+    with airflow.registry() as connection:
+        airflow_service.deploy(connection, "hourly", desired="stopped")
+    run = airflow.trigger("schedule__hourly")
+    assert airflow.finished("schedule__hourly", run, 400) == "success"
+    told = airflow.log("schedule__hourly", run, "run")
+    assert "Stream hourly: completed: 1 batch, 3 rows" in told
+    assert "hourly is COMPLETED" in told
+    assert airflow.stream("hourly").desired == "stopped"
+    airflow.eventually(lambda: not airflow.running("hourly"), 400, "the driver to end")
+    with airflow.registry() as connection:
+        streams.block(connection, "hourly", {"reason": "gap", "what": "a hole", "why": "", "next": "look"})
+    red = airflow.trigger("schedule__hourly")
+    assert airflow.finished("schedule__hourly", red, 400) == "failed"
+    assert "a hole" in airflow.log("schedule__hourly", red, "run")

@@ -44,6 +44,7 @@ PARTS = (
     airflow_parts.Triggerer,
 )
 
+SCHEDULE = "0 0 29 2 *"
 STREAM = """
 owner: ops
 source:
@@ -236,8 +237,11 @@ class AirflowService:
 
 
 def stream_file(name: str) -> str:
-    """A small valid stream."""
-    return STREAM.replace("ID", name).replace("DRIVER", STREAMS.get(name, name))
+    """A small valid stream; `hourly` has a schedule, by which it is not to run while tests do."""
+    text = STREAM.replace("ID", name).replace("DRIVER", STREAMS.get(name, name))
+    if name == "hourly":
+        text = text.replace("{every: 10s}", f"{{available_now: true, schedule: {SCHEDULE!r}}}")
+    return text
 
 
 @contextmanager
@@ -273,6 +277,7 @@ def deploy(connection: Connection, *names: str, desired: str = "running") -> Non
                 "owner": "ops",
                 "source": {"kafka": {"topics": ["flights"], "max_offsets_per_trigger": 1000}},
                 "sink": {"iceberg": {"table": f"nyc.{name}"}},
+                **({"trigger": {"available_now": True, "schedule": SCHEDULE}} if name == "hourly" else {}),
             }
         )
         streams.accept(connection, name, generation=1, driver=STREAMS[name], desired=desired)
@@ -293,7 +298,7 @@ def deploy(connection: Connection, *names: str, desired: str = "running") -> Non
 STREAMS = {
     "flights": "nyc",
     "alerts": "nyc",
-    **{name: name for name in ("operated", "survivor", "marked", "contested", "moved", "muted", "awaited")},
+    **{name: name for name in ("operated", "survivor", "marked", "contested", "moved", "muted", "awaited", "hourly")},
 }
 """Stream -> driver: each test file has streams of its own, so that the files may run in any order."""
 

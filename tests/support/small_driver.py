@@ -3,6 +3,7 @@
 The last argument is the launch file. `<drivers>/mode` may hold `config`, `crash`, `quiet` (no batches) or `poison`: it
 begins a batch of each of its streams, lands those of the streams not named like it, and dies. `killed` is the same, by
 a signal. `stuck` answers, has records to land, and lands nothing. `calm` turns as seldom as a real driver.
+A stream with a schedule lands one batch and completes.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sqlalchemy import func
+from sqlalchemy import func, select
 
-from lakeward.registry import drivers, leases, observations, streams
+from lakeward.driver import completed
+from lakeward.registry import drivers, generations, leases, observations, streams
 from lakeward.registry.engine import connect
 from lakeward.runtime import Launch
 
@@ -54,7 +56,8 @@ def main(launch: Launch) -> int:
             for name in (wanted or []) if mode == "stuck" else []:
                 observations.record(connection, name, query_state="running", lag_records=9)
             for name in ran - set(wanted if wanted is not None else ran):
-                observations.record(connection, name, query_state="stopped", error=None)
+                if observations.latest(connection)[name].query_state != "completed":
+                    observations.record(connection, name, query_state="stopped", error=None)
             ran = set(wanted or [])
         if wanted is None:
             return 75
@@ -96,11 +99,22 @@ def live(connection, launch: Launch, batch: int, mode: str) -> list[str] | None:
                 lag_records=0,
                 lag_s=0.0,
             )
+    wanted = [name for name in wanted if mode == "quiet" or not complete(connection, name, token)]
     leases.release(connection, "stream", [item.id for item in mine if item.id not in wanted], token)
     if not wanted:
         drivers.exited(connection, me, token, exit_code=0, error=None)
         leases.release(connection, "driver", [me], token)
     return wanted
+
+
+def complete(connection, name: str, token: str) -> bool:
+    """End the run of a stream that has a schedule."""
+    found = generations.get(connection, name, streams.get(connection, name).generation)
+    if found is None or "schedule" not in (found.spec.get("trigger") or {}):
+        return False
+    now = connection.execute(select(func.now())).scalar_one()
+    completed.record(token, name, now, 1, 3)(connection)
+    return True
 
 
 if __name__ == "__main__":

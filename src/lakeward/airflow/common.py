@@ -26,6 +26,13 @@ def options(*, owner: str, tags: list[str], doc: str, **more: Any) -> dict[str, 
     }
 
 
+def access(team: str | None) -> dict[str, Any]:
+    """Of a team's Dag, who may see and trigger it; an argument of the Dag."""
+    if team is None:
+        return {}
+    return {"access_control": {team: {"DAGs": {"can_read", "can_edit"}, "DAG Runs": {"can_read", "can_create"}}}}
+
+
 def quiet_libraries() -> None:
     """Keep a task's log to its own sentences: PyIceberg tells of every file system it opens."""
     for name in ("pyiceberg", "py4j", "urllib3"):

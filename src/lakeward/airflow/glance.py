@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lakeward.airflow.project import Declared
     from lakeward.runtime import Project
     from lakeward.spec.stream import StreamSpec
+    from lakeward.spec.trigger import Trigger
 
 FILE = "streams.json"
 
@@ -36,6 +37,7 @@ class Glance:
         sources: (name, connector).
         every: how often a batch begins, in words.
         stall: after how long without a batch it is stalled.
+        schedule: its cron fields, where it has a schedule.
     """
 
     owner: str
@@ -48,6 +50,7 @@ class Glance:
     every: str
     driver: str
     stall: str
+    schedule: str | None = None
 
     @classmethod
     def of(cls, spec: StreamSpec) -> Glance:
@@ -60,10 +63,17 @@ class Glance:
             sink=spec.sink.label,
             sink_connector=spec.sink.connector,
             sink_mode=str(spec.sink.mode),
-            every=f"every {spec.trigger.interval}" if spec.trigger.interval else spec.trigger.kind,
+            every=_every(spec.trigger),
             driver=str(spec.driver),
             stall=str(spec.limits.stall),
+            schedule=None if spec.trigger.schedule is None else str(spec.trigger.schedule),
         )
+
+
+def _every(trigger: Trigger) -> str:
+    if trigger.schedule is not None:
+        return f"while there is something, at {trigger.schedule} (UTC, cron)"
+    return f"every {trigger.interval}" if trigger.interval else trigger.kind
 
 
 def key(project: Project) -> str:

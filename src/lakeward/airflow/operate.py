@@ -47,8 +47,8 @@ class Operate(ApprovalOperator):
         """
         params: dict[str, Any] = dict(context["params"])
         if params["op"] == "report":
-            return _told(lambda: report(self.stream, params.get("found")))
-        return _told(lambda: self._do_or_ask(context, params))
+            return told(lambda: report(self.stream, params.get("found")))
+        return told(lambda: self._do_or_ask(context, params))
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         """Somebody answered."""
@@ -60,7 +60,7 @@ class Operate(ApprovalOperator):
         if answer["chosen_options"] != [self.APPROVE]:
             raise AirflowFailException(f"{who} rejected the operation; nothing was changed")
         key = str(context["ti"].xcom_pull(task_ids=self.task_id, key=_PLAN))
-        return _told(lambda: self._do_approved(context, who, key))
+        return told(lambda: self._do_approved(context, who, key))
 
     def _do_or_ask(self, context: Context, params: dict[str, Any]) -> None:
         operator, request = operator_of(self.stream, context), request_of(self.stream, params)
@@ -175,7 +175,7 @@ def report(stream: str, found: str | None) -> None:
         log.info(f"Stream {stream} is on its way: {told.verdict.why}")
 
 
-def _told(work: Any) -> None:
+def told(work: Any) -> None:
     """Do it; a foreseen error is three lines and a red run, without a stack trace."""
     try:
         work()

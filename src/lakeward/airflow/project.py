@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from lakeward.airflow.glance import Glance
     from lakeward.runtime import Project
     from lakeward.spec.settings import Settings
@@ -62,6 +64,11 @@ def _read(project: Project) -> list[Declared]:
 def named(stream: str) -> Declared:
     """A stream by its id alone: all a task needs to build its own Dag."""
     return Declared(stream, f"conf/streams/{stream}.yaml", None, ())
+
+
+def scheduled(streams: Iterable[Declared]) -> list[Declared]:
+    """Those of the streams that run by a schedule."""
+    return [each for each in streams if each.spec is not None and each.spec.schedule is not None]
 
 
 def _id(stem: str) -> str | None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow.sdk import DAG, Param
 from airflow.sdk.definitions.param import ParamsDict
 
 from lakeward.airflow import deadlines
-from lakeward.airflow.common import options
+from lakeward.airflow.common import access, options
 from lakeward.airflow.names import stream_dag_id
 from lakeward.airflow.operate import Operate
 from lakeward.airflow.project import Declared
@@ -49,9 +49,6 @@ def build(stream: Declared) -> DAG:
 def _build(stream: Declared) -> DAG:
     spec = stream.spec
     tags = ["stream", *(spec.tags if spec is not None else ()), *(["file has problems"] if stream.problems else [])]
-    more: dict[str, Any] = {}
-    if spec is not None and spec.team is not None:
-        more["access_control"] = {spec.team: {"DAGs": {"can_read", "can_edit"}, "DAG Runs": {"can_read", "can_create"}}}
     with DAG(
         stream_dag_id(stream.id),
         dag_display_name=f"stream: {stream.id}",
@@ -64,7 +61,7 @@ def _build(stream: Declared) -> DAG:
             tags=list(tags),
             doc=_doc(stream),
             max_active_runs=RUNS,
-            **more,
+            **access(None if spec is None else spec.team),
         ),
     ) as dag:
         Operate(

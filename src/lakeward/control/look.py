@@ -108,6 +108,12 @@ class Facts:
         every = None if generation is None else (generation.spec.get("trigger") or {}).get("every")
         return None if every is None else Duration(every)
 
+    def schedule(self, stream: str) -> str | None:
+        """The schedule of the generation a stream runs; None where it has none."""
+        generation = self.generations.get(stream)
+        found = None if generation is None else (generation.spec.get("trigger") or {}).get("schedule")
+        return None if found is None else str(found)
+
     def failure(self, stream: Stream) -> Restart | None:
         """The newest failure of a stream or of its whole driver."""
         found = [self.failures.get((stream.driver, stream.id)), self.failures.get((stream.driver, None))]
@@ -202,6 +208,7 @@ def _sight(facts: Facts, jobs: Jobs, stream: Stream) -> Sight:
         unasked=unasked,
         thrash=facts.thrash,
         every=facts.every(stream.id),
+        schedule=facts.schedule(stream.id),
     )
 
 

@@ -57,6 +57,7 @@ def trials(connection: Connection, facts: Facts) -> list[Trial]:
             last_stable=stable.get(item.id),
             now=facts.now,
             excused=facts.down.get(item.id) or facts.thrash,
+            scheduled=facts.schedule(item.id) is not None,
         )
         for item in open_ones
     ]

@@ -87,6 +87,8 @@ class BatchFunction:
     """When the first batch of this start landed (monotonic): `reset_after` of the restart policy counts from it."""
     failed_batch: RunningBatch | None = field(default=None, init=False)
     """The batch that failed, with its offsets, if it got that far."""
+    landed: tuple[int, int] = field(default=(0, 0), init=False)
+    """Batches and rows of this start, without those that were there already."""
     _thread: int | None = field(default=None, init=False)
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
@@ -105,6 +107,8 @@ class BatchFunction:
         finally:
             self._thread = None
         self.first_commit = self.first_commit or time.monotonic()
+        if not done.outcome.already:
+            self.landed = (self.landed[0] + 1, self.landed[1] + done.outcome.landed)
         self.report(done)
 
     def interrupt(self) -> None:

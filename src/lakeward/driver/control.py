@@ -7,13 +7,14 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
 import structlog
 from pydantic import ValidationError
 
 from lakeward.connectors.kafka import position
-from lakeward.driver import causes, checkpoint, dumps, watchdog
+from lakeward.driver import causes, checkpoint, completed, dumps, watchdog
 from lakeward.driver import decide as deciding
 from lakeward.driver.decide import Bury, Drain, Exit, Finish, Seen, Start
 from lakeward.driver.failing import Failure, Failures, Offsets
@@ -79,6 +80,8 @@ class Control:
     _at: dict[str, dict[str, str]] = field(default_factory=dict)
     _waiting: dict[str, int] = field(default_factory=dict)
     _watchdog: Watchdog = field(default_factory=Watchdog)
+    _begun: dict[str, datetime] = field(default_factory=dict)
+    """Database time when a stream was last started, or shortly before."""
 
     def loop(self) -> End:
         """Run until there is nothing left to do, or the driver is fenced."""
@@ -124,6 +127,8 @@ class Control:
                     elif not self.tasks.streams or self._ending_for() > ENDING_DRAIN_S:
                         self._end = End(code, why)
                 case Start(each):
+                    assert picture is not None  # who starts was told by it
+                    self._begun[each.stream] = picture.now
                     self._start(each)
                 case Drain(stream, why):
                     self._drain(stream, why)
@@ -314,6 +319,9 @@ class Control:
     def _bury(self, stream: str) -> None:
         """The query ended by itself. A batch turned away by our own stop ends it too; that is no failure."""
         running = self._running[stream]
+        if running.completed:
+            self._completed(stream)
+            return
         failure = running.failure()
         if failure is None:
             self._draining.setdefault(stream, time.monotonic())
@@ -330,6 +338,21 @@ class Control:
             running.wanted,
             Failure(error, text, batch, 0.0 if first is None else time.monotonic() - first, begun),
         )
+
+    def _completed(self, stream: str) -> None:
+        """All that was available has landed: the stream is done until somebody, or its schedule, wants it again."""
+        running = self._running.pop(stream)
+        self._draining.pop(stream, None)
+        self._at.pop(stream, None)
+        self._watchdog.forget(stream)
+        running.release()
+        batches, rows = running.function.landed
+        _log.info("stream completed", stream=stream, batches=batches, rows=rows)
+        # Twice: what the recorder still has of the query is older than this, and would be written over it.
+        self.recorder.note(stream, query_state=completed.COMPLETED, error=None)
+        told = completed.record(self.link.token, stream, self._begun[stream], batches, rows)
+        with suppress(DependencyDown):
+            self.failures.after(stream, told)
 
     def _failed(self, wanted: Wanted, failure: Failure) -> None:
         kind = failure.judgement.failure_class

@@ -147,6 +147,10 @@ class Failures:
             same=known["same"],
         )
 
+    def after(self, stream: str, write: Write) -> None:
+        """Keep a stream from being started until the registry has taken `write` and was looked at anew."""
+        self._park(stream, None, write)
+
     def waiting(self, taken: float) -> frozenset[str]:
         """The streams that may not be started now, whatever the picture says.
 

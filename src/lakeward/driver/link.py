@@ -63,6 +63,11 @@ class Link:
         """Streams whose query was started and not stopped yet; their leases are kept whatever the registry says."""
 
     @property
+    def token(self) -> str:
+        """Of this launch."""
+        return self._launch.token
+
+    @property
     def pgpass(self) -> Path | None:
         return self._launch.runtime.pgpass
 

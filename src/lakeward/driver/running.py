@@ -59,6 +59,16 @@ class Running:
         """Whether the query still runs."""
         return bool(self.query.isActive)
 
+    @property
+    def completed(self) -> bool:
+        """Whether all that was available when it started has landed, and its query ended for that."""
+        return self._ends and not self.active and not self.gate.closed and self.failure() is None
+
+    @property
+    def _ends(self) -> bool:
+        """Whether it ends by itself when all is well."""
+        return self.wanted.spec.trigger.kind == "available_now"
+
     def tasks(self) -> object:
         """How far Spark is with the jobs of the running batch; only good to be compared."""
         tracker = self.session.sparkContext.statusTracker()
@@ -131,7 +141,7 @@ class Running:
         if isinstance(raised, Draining):
             return None
         text = _causes(self.query)
-        if raised is None and not text and self.gate.closed:
+        if raised is None and not text and (self.gate.closed or self._ends):
             return None
         if raised is not None:
             return raised, text

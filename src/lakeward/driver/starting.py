@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -120,7 +120,7 @@ class Starter:
             .foreachBatch(function)
             .outputMode(landing.output_mode)
             .option("checkpointLocation", wanted.checkpoint)
-            .trigger(processingTime=_interval(spec))
+            .trigger(**_trigger(spec))
             .start()
         )
         _log.info(
@@ -228,8 +228,11 @@ def _goes_on(position: Position | None) -> dict[str, str]:
     return {source: end for source, end in position.end.items() if end != NO_DATA}
 
 
-def _interval(spec: StreamSpec) -> str:
+def _trigger(spec: StreamSpec) -> dict[str, Any]:
+    """What Spark's `trigger` takes."""
+    if spec.trigger.available_now:
+        return {"availableNow": True}
     every = spec.trigger.every
     if every is None:
         raise SpecError(f"Stream {spec.id} cannot be run yet", why=f"trigger {spec.trigger.kind} is not built")
-    return str(every.spark)
+    return {"processingTime": str(every.spark)}

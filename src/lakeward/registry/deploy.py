@@ -68,9 +68,9 @@ def deploy(
 ) -> list[Change]:
     """Make the project's specs known, in one transaction.
 
-    A new stream is accepted and, if enabled, wanted running; a changed one that does not run is accepted; a changed
-    one that runs is not touched, its new generation waits. A stream whose file is gone goes on until it is in
-    `retire`: then it is wanted stopped and left out of lists, its history stays, and it may come back.
+    A new stream is accepted and, if enabled and without a schedule, wanted running; a changed one that does not run is
+    accepted; a changed one that runs is not touched, its new generation waits. A stream whose file is gone goes on
+    until it is in `retire`: then it is wanted stopped and left out of lists, its history stays, and it may come back.
     """
     connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
     planned = preview(connection, specs, retire)
@@ -93,7 +93,8 @@ def _act(connection: Connection, change: Change, spec: StreamSpec, author: str) 
         _tell(connection, change, author, change.why)
         return
     if change.act in ("accept", "adopt"):
-        wanted = ("running" if spec.enabled else "stopped") if change.change == "new" else None
+        at_once = spec.enabled and spec.trigger.schedule is None  # one with a schedule waits for it
+        wanted = ("running" if at_once else "stopped") if change.change == "new" else None
         streams.accept(connection, name, generation=number, driver=spec.driver, desired=wanted)
     if change.act != "adopt":
         _add(connection, name, number, spec, author)

@@ -36,12 +36,13 @@ def newest(connection: Connection, scope: str, name: str, limit: int = 50) -> li
     return [dict(row._mapping) for row in rows][::-1]
 
 
-def newest_of_kind(connection: Connection, scope: str, kind: str) -> dict[str, dict[str, Any]]:
-    """The newest event of one kind for every name of a scope."""
-    rows = connection.execute(
+def newest_of_kind(connection: Connection, scope: str, kind: str, name: str | None = None) -> dict[str, dict[str, Any]]:
+    """The newest event of one kind for every name of a scope, or for one."""
+    statement = (
         select(events)
         .ext(distinct_on(events.c.name))
         .where(events.c.scope == scope, events.c.kind == kind)
         .order_by(events.c.name, events.c.id.desc())
     )
+    rows = connection.execute(statement if name is None else statement.where(events.c.name == name))
     return {row.name: dict(row._mapping) for row in rows}

@@ -145,7 +145,7 @@ observations = Table(
     Column("lag_records", BigInteger),
     Column("lag_s", Float),
     Column("complete_through", DateTime(timezone=True)),
-    Column("query_state", String),  # running | idle | failed | stopped, as the driver sees its query
+    Column("query_state", String),  # running | idle | failed | stopped | completed, by its driver
     Column("error", JSONB),  # {class, error, batch_id, offsets} of the last failure
     Column("watch", JSONB),  # what only the driver can see: {partitions, retention_s, oldest, phases, state}
 )

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, String, case, cast, column, func, null, select, update
+from sqlalchemy import Connection, Row, String, case, cast, column, exists, func, null, select, update
 from sqlalchemy.dialects.postgresql import JSONB, insert
 
 from lakeward.errors import SpecError
-from lakeward.registry.schema import streams
+from lakeward.registry.operations import STARTS
+from lakeward.registry.schema import drivers, operations, streams
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,32 @@ def set_desired(connection: Connection, names: Sequence[str], desired: str, *, k
     if desired == "running" and not keep_block:
         values |= {"blocked": None, "run_after": None}
     connection.execute(update(streams).where(streams.c.id.in_(names)).values(**values))
+
+
+def complete(connection: Connection, stream: str, *, token: str, begun: datetime) -> bool:
+    """Want a stream stopped because all that was available has landed.
+
+    Args:
+        token: of the launch that says so; an older one says nothing.
+        begun: database time before its query looked at what is available. Whoever asked for it since then is owed
+            another query.
+
+    Returns:
+        Whether it is not wanted any more by this.
+    """
+    newest_launch = exists().where(drivers.c.name == streams.c.driver, drivers.c.token == token)
+    asked = exists().where(
+        operations.c.stream == streams.c.id,
+        operations.c.operation.in_(STARTS),
+        operations.c.requested_at > begun,
+        operations.c.result.is_distinct_from("refused"),
+    )
+    changed = connection.execute(
+        update(streams)
+        .where(streams.c.id == stream, streams.c.desired == "running", newest_launch, ~asked)
+        .values(desired="stopped", updated_at=func.now())
+    )
+    return changed.rowcount == 1
 
 
 def set_state(connection: Connection, stream: str, state: str, why: str) -> bool:

@@ -18,7 +18,7 @@ REFERENCES = {"iceberg", "delta", "jdbc"}
 SINKS = {"delta", "postgres", "files", "python", "console", "memory", "format"}
 MODES: dict[str, set[str]] = {"kafka": {"update"}}
 """Sink -> modes."""
-TRIGGERS = {"available_now", "real_time", "continuous"}
+TRIGGERS = {"real_time", "continuous"}
 BACKENDS = {"standalone", "yarn", "kubernetes"}
 
 Found = Iterator[tuple[Path_, str]]

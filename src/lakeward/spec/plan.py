@@ -93,7 +93,12 @@ def _change(name: str, known: Accepted | None, spec: StreamSpec | None) -> Chang
     if spec is None:
         return _removed(name, known)
     if known is None:
-        why = "it will be started" if spec.enabled else "enabled: false, so it is not started"
+        by = (
+            "it will be started"
+            if spec.trigger.schedule is None
+            else f"its schedule starts it: {spec.trigger.schedule}"
+        )
+        why = by if spec.enabled else "enabled: false, so it is not started"
         return Change(name, "new", None, why, 1, "accept")
     hint = _stop_hint(name, known, spec)
     wanted = digest(spec)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import model_validator
 
@@ -20,11 +20,19 @@ class Trigger(SpecModel):
     available_now: Literal[True] | None = None
     """Land what is there, then complete."""
     schedule: Cron | None = None
-    """With `available_now`: when to run."""
+    """With `available_now`: when to run, as five cron fields in UTC."""
     real_time: Span | None = None
     """Spark's real-time mode; the duration is the checkpoint interval. Stateless Kafka to Kafka or console only."""
     continuous: Span | None = None
     """Spark's continuous processing; the duration is the checkpoint interval. Stateless Kafka to Kafka only."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _not_once(cls, data: Any) -> Any:
+        if isinstance(data, dict) and "once" in data:
+            message = "once takes all that is there in one batch, however much it is; use available_now: true with a "
+            raise ValueError(message + 'schedule: it keeps the caps, for example schedule: "0 * * * *"')
+        return data
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:

@@ -19,6 +19,7 @@ from lakeward.registry.restarts import Restart
 from lakeward.registry.streams import Stream
 from lakeward.spec.stream import Limits, silence_s
 from lakeward.spec.types import Duration
+from lakeward.streams.schedule import last_due
 from lakeward.streams.words import count, span
 
 
@@ -65,6 +66,7 @@ class Sight:
         down: a dependency of it that does not answer, in words.
         unasked: which part could not be asked, when `process` is unknown.
         thrash: why automatic restarts have stopped.
+        schedule: its trigger's cron fields, of a stream that lands what is there and completes.
     """
 
     stream: Stream
@@ -79,6 +81,7 @@ class Sight:
     unasked: str = ""
     thrash: str | None = None
     every: Duration | None = None
+    schedule: str | None = None
 
     @property
     def patience_s(self) -> float:
@@ -125,14 +128,12 @@ def _verdict(sight: Sight) -> Verdict:
         )
     holds = lease is not None and lease.live
     if stream.desired != "running":
+        if sight.observation is not None and sight.observation.query_state == "completed":
+            return _completed(sight, sight.observation)
         if sight.process is not Life.GONE and lease is not None and _same_launch(sight):
             asked = holds or sight.process is not Life.UNKNOWN
             return Verdict(State.STOPPING, "waits for the running batch to end" if asked else _unasked(sight))
         return Verdict(State.STOPPED, _stopped(sight))
-    if sight.observation is not None and sight.observation.query_state == "completed":
-        return Verdict(
-            State.COMPLETED, f"all that was available has landed, {span(sight.observation.commit_age_s)} ago"
-        )
     if sight.driver is None:
         return Verdict(State.STARTING, "waits for its driver to be launched")
     if sight.process is Life.UNKNOWN and not holds:
@@ -140,6 +141,17 @@ def _verdict(sight: Sight) -> Verdict:
     if sight.process is Life.GONE or sight.driver.ended:
         return _without_process(sight)
     return _with_process(sight, holds=holds)
+
+
+def _completed(sight: Sight, seen: Observation) -> Verdict:
+    """It landed what there was. How fresh it is its schedule decides: what came since waits for the next run."""
+    if sight.schedule is not None:
+        due = last_due(sight.schedule, sight.now)
+        late = (sight.now - due).total_seconds()
+        if seen.at < due and late > sight.limits.freshness.seconds:
+            why = f"its run of {due:%Y-%m-%d %H:%M} UTC did not begin, due {span(late)} ago"
+            return Verdict(State.LAGGING, f"{why}: is the Dag schedule__{sight.stream.id} paused?")
+    return Verdict(State.COMPLETED, f"all that was available has landed, {span(seen.age_s)} ago")
 
 
 def _without_process(sight: Sight) -> Verdict:
@@ -175,7 +187,7 @@ def _with_process(sight: Sight, *, holds: bool) -> Verdict:
             return Verdict(State.RESTARTING, f"{text}; next attempt in {span(wait)}")
         return Verdict(State.RESTARTING, f"{text}; the next attempt is due")
     age = min(driver.launched_s, _failed_since(sight), asked)
-    if seen is not None and seen.query_state == "stopped":
+    if seen is not None and seen.query_state in ("stopped", "completed"):
         return _before_first_batch(sight, min(age, seen.age_s))
     if seen is None or seen.commit_age_s is None or seen.commit_age_s > age:
         return _before_first_batch(sight, age)
@@ -194,6 +206,11 @@ def _by_progress(sight: Sight) -> Verdict:
     nothing = idle(seen)
     if not nothing and quiet > sight.patience_s:
         return Verdict(State.STALLED, f"no batch for {span(quiet)} while {_wait(waiting)}")
+    batch = "the last batch" if seen.batch_id is None else f"batch {seen.batch_id:,}"
+    tail = "nothing waits" if nothing else _wait(waiting)
+    landed = Verdict(State.HEALTHY, f"{batch} landed {span(seen.commit_age_s)} ago; {tail}")
+    if sight.schedule is not None:
+        return landed  # what it lands is as old as its schedule made it
     if limits.lag_records is not None and waiting is not None and waiting > limits.lag_records:
         return Verdict(State.LAGGING, f"{_wait(waiting)}, more than the limit of {limits.lag_records:,}")
     if not nothing and seen.lag_s is not None and seen.lag_s > limits.freshness.seconds:
@@ -202,9 +219,7 @@ def _by_progress(sight: Sight) -> Verdict:
             f"the newest landed record is {span(seen.lag_s)} behind its source, the limit is {limits.freshness};"
             f" {_wait(waiting)}",
         )
-    batch = "the last batch" if seen.batch_id is None else f"batch {seen.batch_id:,}"
-    tail = "nothing waits" if nothing else _wait(waiting)
-    return Verdict(State.HEALTHY, f"{batch} landed {span(seen.commit_age_s)} ago; {tail}")
+    return landed
 
 
 def _before_first_batch(sight: Sight, age: float) -> Verdict:
@@ -239,10 +254,11 @@ def _wanted_since(sight: Sight) -> float:
     since = (sight.now - stream.since).total_seconds()
     if stream.state == State.STARTING:
         return since
-    if stream.state in (State.STOPPED, State.BLOCKED) and seen is not None and seen.commit_age_s is not None:
+    ended = (State.STOPPED, State.COMPLETED, State.BLOCKED)
+    if stream.state in ended and seen is not None and seen.commit_age_s is not None:
         return since if seen.commit_age_s < since else 0.0  # its next batch may have landed before any pass looked
     # The word of before: somebody wants it again, and no pass has looked since.
-    return 0.0 if stream.state in (State.STOPPING, State.STOPPED, State.BLOCKED) else float("inf")
+    return 0.0 if stream.state in (State.STOPPING, *ended) else float("inf")
 
 
 def _failed_since(sight: Sight) -> float:
@@ -278,6 +294,8 @@ def _same_launch(sight: Sight) -> bool:
 
 def _stopped(sight: Sight) -> str:
     seen = sight.observation
+    if seen is None and sight.schedule is not None:
+        return f"waits for its schedule, {sight.schedule} (UTC); it has not landed anything yet"
     if seen is None or seen.committed_at is None:
         return "as asked; it has not landed anything yet"
     batch = "its last batch" if seen.batch_id is None else f"batch {seen.batch_id:,}"

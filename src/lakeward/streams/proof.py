@@ -110,6 +110,8 @@ class Trial:
         landed: batches it landed, counted up to what is needed.
         last_stable: the newest generation before it that proved itself and shares its checkpoint; None if none does.
         excused: why it cannot land just now that is not its fault, e.g. its broker is away.
+        scheduled: it lands what is there and completes: how old that is its schedule decides, and how many batches it
+            makes of it, too.
     """
 
     stream: Stream
@@ -120,6 +122,7 @@ class Trial:
     last_stable: int | None
     now: datetime
     excused: str | None = None
+    scheduled: bool = False
 
 
 def judge(trial: Trial) -> Stable | Wait | TakeBack | None:
@@ -137,6 +140,8 @@ def judge(trial: Trial) -> Stable | Wait | TakeBack | None:
         return None
     late = _late(trial)
     needed = proving.batches if proving is not None else BATCHES
+    if proving is not None and trial.landed and _ran_through(trial, proving):
+        return Stable(f"{_batches(trial.landed)} landed, all that was available")
     if stream.blocked is None and trial.landed >= needed and late is None:
         return Stable(f"{_batches(trial.landed)} landed, lag under the limit")
     if proving is None:
@@ -152,6 +157,13 @@ def judge(trial: Trial) -> Stable | Wait | TakeBack | None:
     if back is None:
         return Wait(f"{why} in {took}, and there is no generation to go back to", proving)
     return TakeBack(back, f"in {took}: {why}")
+
+
+def _ran_through(trial: Trial, proving: Proving) -> bool:
+    """Whether it completed a run since it has to prove itself."""
+    seen = trial.observation
+    done = trial.scheduled and seen is not None and seen.query_state == "completed" and seen.at > proving.since
+    return done and trial.stream.desired != "running"
 
 
 def _lost(trial: Trial, proving: Proving, late: str | None) -> str | None:
@@ -196,7 +208,7 @@ def _proving(trial: Trial) -> Proving | None:
 def _late(trial: Trial) -> str | None:
     """Why its lag is over a limit, or None."""
     seen, limits = trial.observation, trial.limits
-    if seen is None:
+    if seen is None or trial.scheduled:
         return None
     if limits.lag_records is not None and seen.lag_records is not None and seen.lag_records > limits.lag_records:
         return f"{seen.lag_records:,} records wait, the limit is {limits.lag_records:,}"

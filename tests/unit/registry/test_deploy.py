@@ -122,3 +122,9 @@ def test_only_what_is_gone_can_be_retired(registry):
         preview(registry, specs(), ["a"])
     with pytest.raises(SpecError, match="no stream 'b' to retire"):
         preview(registry, specs(), ["b"])
+
+
+def test_a_new_stream_with_a_schedule_waits_for_it(registry):
+    trigger = {"available_now": True, "schedule": "0 * * * *"}
+    assert put(registry, specs(trigger=trigger)).why == "its schedule starts it: 0 * * * *"
+    assert streams.get(registry, "a").desired == "stopped"

@@ -30,7 +30,6 @@ GRAMMAR = [
     (HEAD + "sink: {kafka: {topic: u, mode: update}}\n", "mode update"),
     (HEAD + "sink: {iceberg: {table: n.t, commit: native}}\n", "commit native"),
     (HEAD + SINK + "schema: {evolution: additive}\n", "additive schema evolution"),
-    (HEAD + SINK + 'trigger: {available_now: true, schedule: "0 * * * *"}\n', "trigger available_now"),
     (HEAD + SINK + "trigger: {real_time: 5m}\n", "trigger real_time"),
     (HEAD + SINK + "trigger: {continuous: 1s}\n", "trigger continuous"),
     (HEAD + SINK + "state: {provider: hdfs}\n", "a state provider other than rocksdb"),

@@ -228,3 +228,45 @@ def test_an_end_from_before_the_start_is_no_failure_of_it(judge, make) -> None:
         assert found.state is State.STARTING
         assert found.why == "its driver ended while nothing of it was to run; the next launch is due"
     assert judge(**start, failure=make.failure(age_s=1.0)).state is State.RESTARTING
+
+
+HOURLY = "0 * * * *"
+
+
+def completed(make, ago_s: float = 60.0):
+    moment = make.now - timedelta(seconds=ago_s)
+    return make.seen(query_state="completed", at=moment, age_s=ago_s, commit_age_s=ago_s, lag_records=None)
+
+
+def test_what_has_landed_all_there_was_is_completed_whatever_came_since(judge, make) -> None:
+    rests = make.stream(desired="stopped")
+    found = judge(stream=rests, observation=completed(make), process=Life.GONE, lease=None, schedule=HOURLY)
+    assert (found.state, found.why) == (State.COMPLETED, "all that was available has landed, 60 s ago")
+
+
+def test_a_run_that_did_not_begin_is_late_by_its_schedule(judge, make) -> None:
+    """It is 03:00; the run of 03:00 has the limit of freshness before anybody misses it."""
+    rests, seen = make.stream(desired="stopped"), completed(make, 2 * 3600.0)
+    assert judge(stream=rests, observation=seen, lease=None, schedule=HOURLY).state is State.COMPLETED
+    late = judge(stream=rests, observation=seen, lease=None, schedule=HOURLY, now=make.now + timedelta(minutes=10))
+    assert late.state is State.LAGGING
+    assert late.why.startswith("its run of 2026-03-01 03:00 UTC did not begin, due 10 min ago")
+
+
+def test_an_old_end_says_nothing_of_a_run_that_was_asked_for_since(judge, make) -> None:
+    started = make.stream(state="starting", since=make.now - timedelta(seconds=5))
+    assert judge(stream=started, observation=completed(make), schedule=HOURLY).state is State.STARTING
+    assert judge(stream=make.stream(state="completed"), observation=completed(make)).state is State.STARTING
+
+
+def test_a_run_lands_old_records_without_lagging(judge, make) -> None:
+    old = make.seen(lag_records=5000, lag_s=80_000.0)
+    assert judge(observation=old).state is State.LAGGING
+    assert judge(observation=old, schedule=HOURLY).state is State.HEALTHY
+
+
+def test_a_stream_that_waits_for_its_first_run_says_for_what(judge, make) -> None:
+    found = judge(stream=make.stream(desired="stopped"), observation=None, driver=None, process=Life.GONE, lease=None,
+                  schedule=HOURLY)  # fmt: skip
+    assert found.state is State.STOPPED
+    assert found.why == "waits for its schedule, 0 * * * * (UTC); it has not landed anything yet"

@@ -168,3 +168,19 @@ def test_a_proof_of_another_generation_takes_nothing_back(trial, make) -> None:
     one = trial(landed=0, observation=make.seen(lag_records=9), now=late(make), last_stable=None)
     other = replace(one.stream, proving={**one.stream.proving, "generation": 7})
     assert isinstance(judge(replace(one, stream=other)), Wait)
+
+
+def test_a_run_that_landed_all_there_was_proves_a_generation_with_a_schedule(trial, make) -> None:
+    done = make.seen(query_state="completed", at=make.now - timedelta(minutes=1), lag_s=80_000.0, lag_records=9)
+    rests = {"desired": "stopped"}
+    ran = trial(landed=1, observation=done, scheduled=True, stream=rests)
+    assert judge(ran) == Stable("1 batch landed, all that was available")
+    assert isinstance(judge(replace(ran, landed=0)), Wait), "it had nothing to land"
+    before = replace(done, at=make.now - timedelta(minutes=6))
+    assert isinstance(judge(replace(ran, observation=before)), Wait), "that was the generation before"
+
+
+def test_old_records_are_no_lag_of_a_generation_with_a_schedule(trial, make) -> None:
+    behind = make.seen(lag_records=9, lag_s=80_000.0)
+    assert isinstance(judge(trial(landed=3, observation=behind)), Wait)
+    assert isinstance(judge(trial(landed=3, observation=behind, scheduled=True)), Stable)

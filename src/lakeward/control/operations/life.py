@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import structlog
+from sqlalchemy import Connection
 
 from lakeward.control.operations.abandoned import RESUME
 from lakeward.control.operations.act import Act
 from lakeward.control.operations.request import Operation, Plan
 from lakeward.control.operations.waiting import Waiting
-from lakeward.registry import operations, streams
+from lakeward.registry import generations, observations, operations, streams
+from lakeward.registry.streams import Stream
 
 log = structlog.get_logger(__name__)
 
@@ -45,10 +47,18 @@ class Stop(Act[Plan]):
         with self.site.connect() as connection:
             row = streams.get(connection, self.stream)
             self.want(connection, row, "stopped")
+            self._not_by_schedule(connection, row)
             self.changed(connection, {"desired": row.desired, "state": row.state}, {"desired": "stopped"})
         if not self.request.wait:
             return "asked to stop at the end of its running batch"
         return waiting.stopped(kill=self.request.kill)
+
+    def _not_by_schedule(self, connection: Connection, row: Stream) -> None:
+        """One that rests until its schedule starts it rests by a person's word from now on."""
+        found = generations.get(connection, row.id, row.generation)
+        trigger = {} if found is None else found.spec.get("trigger") or {}
+        if row.desired != "running" and trigger.get("schedule") is not None:
+            observations.record(connection, row.id, query_state="stopped")
 
 
 class Restart(Act[Plan]):

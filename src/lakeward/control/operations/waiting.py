@@ -146,4 +146,6 @@ class Waiting:
 
 def _stopped(seen: Seen) -> bool:
     """Its query has ended: it gave its lease back, or its process is gone."""
+    if seen.row.desired != "running" and seen.verdict.state in (State.COMPLETED, State.LAGGING):
+        return True  # there was nothing to stop
     return seen.verdict.state is State.STOPPED or (seen.verdict.state is State.BLOCKED and seen.quiet)

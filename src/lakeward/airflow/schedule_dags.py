@@ -1,0 +1,137 @@
+"""`schedule__<id>`: starts a stream by its schedule, and waits until it has landed all that was available."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import structlog
+from airflow.sdk import DAG, BaseOperator
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from lakeward.airflow.common import access, options
+from lakeward.airflow.completion import CompletionTrigger
+from lakeward.airflow.names import schedule_dag_id, stream_dag_id
+from lakeward.airflow.operate import block, told
+from lakeward.airflow.project import Declared
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+log = structlog.get_logger(__name__)
+
+LONGEST = timedelta(hours=24)
+"""A run that takes longer ends red; the stream itself goes on."""
+
+
+class RunToEnd(BaseOperator):
+    """Starts a stream and waits, without a worker, until it is completed."""
+
+    template_fields = ()
+
+    def __init__(self, *, stream: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.stream = stream
+
+    def execute(self, context: Context) -> None:
+        """Start it.
+
+        Raises:
+            AirflowSkipException: it is not to be started just now.
+            AirflowFailException: it waits for a person, or somebody operates on it.
+        """
+        told(lambda: self._begin(context))
+
+    def completed(self, context: Context, event: dict[str, Any]) -> None:
+        """It is over.
+
+        Raises:
+            AirflowFailException: not all that was available has landed.
+        """
+        told(lambda: [log.info(line) for line in block(self.stream)])
+        text = f"Stream {self.stream}: {event['text']}"
+        if not event["well"]:
+            raise AirflowFailException(text)
+        log.info(text)
+
+    def _begin(self, context: Context) -> None:
+        from lakeward.airflow.connections import runtime
+        from lakeward.airflow.project import settings
+        from lakeward.control import scheduled
+        from lakeward.control.operations.operator import Operator
+        from lakeward.control.reconcile import registry_of
+
+        addresses = runtime()
+        run = context["dag_run"].run_id
+        operator = Operator(
+            registry_of(addresses), addresses, author="schedule",
+            holder=f"run {run} of {schedule_dag_id(self.stream)}", settings=settings,
+        )  # fmt: skip
+        begun = scheduled.begin(operator, self.stream)
+        if begun.why_not is not None:
+            raise AirflowSkipException(f"Nothing was started: {begun.why_not}")
+        self.defer(trigger=CompletionTrigger(self.stream, begun.since.isoformat()), method_name="completed")
+
+
+def build(stream: Declared) -> DAG:
+    """The Dag of one stream's schedule; without one in sight (a task builds it by its name alone) it has none.
+
+    What Airflow refuses in one spec must not take the other Dags of the file away.
+    """
+    try:
+        return _build(stream)
+    except Exception as error:  # noqa: BLE001  # the boundary between a stream's values and the Dags of all the others
+        text = f"{stream.file}: Airflow refuses this stream's values: {error}"
+        return _build(replace(stream, spec=None, problems=(*stream.problems, text)))
+
+
+def _build(stream: Declared) -> DAG:
+    spec = stream.spec
+    problems = "".join(f"* `{text}`\n" for text in stream.problems[:20])
+    doc = (f"### The file of this stream has problems\n{problems}\n" if problems else "") + _DOC
+    for name, value in (
+        ("STREAM", stream.id),
+        ("OPERATIONS", stream_dag_id(stream.id)),
+        ("SCHEDULE", (spec.schedule if spec is not None else None) or "that of its file"),
+    ):
+        doc = doc.replace(name, value)
+    with DAG(
+        schedule_dag_id(stream.id),
+        dag_display_name=f"schedule: {stream.id}",
+        description=f"Lands what is there, at {spec.schedule}." if spec is not None else "See the Dag's docs.",
+        schedule=None if spec is None else spec.schedule,
+        dagrun_timeout=LONGEST,
+        **options(
+            owner=spec.owner if spec is not None else "lakeward",
+            tags=["schedule", *(spec.tags if spec is not None else ()), *(["file has problems"] if problems else [])],
+            doc=doc,
+            **access(None if spec is None else spec.team),
+        ),
+    ) as dag:
+        RunToEnd(
+            task_id="run",
+            stream=stream.id,
+            doc_md="Starts the stream and waits until it has landed all that was available.",
+        )
+    return dag
+
+
+_DOC = """
+### What a run is
+At `SCHEDULE` (cron, UTC) it starts the stream `STREAM`, which lands what is there **now**, batch by batch under its
+caps, and then rests as `completed`. The run waits for that without a worker. One run at a time, and none is caught up:
+what a missed run would have landed, the next one lands.
+
+* **green**: all that was available when it began has landed, or there was nothing.
+* **skipped**: nothing was started, because somebody stopped or held the stream, or it is not enabled; the log says so.
+* **red**: it waits for a person, was stopped half way, or took more than 24 h. A query that fails is tried again by
+  itself meanwhile; `OPERATIONS` has the reports about that.
+
+### What you may do
+* Trigger it: one run, now. `lakeward streams start STREAM` does the same from a shell.
+* Pause it: no more runs. The stream is then said to be `lagging` when a run is overdue.
+* `lakeward streams stop STREAM`: it rests until somebody starts it; runs in between are skipped.
+
+The schedule is the one of the file as it is now; everything else is the deployed generation's.
+"""
