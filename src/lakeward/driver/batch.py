@@ -221,7 +221,12 @@ class BatchFunction:
             all_rows, bad_rows = _count(decoded)
             consumed += all_rows
             bad.append((rows.undecoded(decoded, inlet.name), bad_rows))
-        good, broken, _ = self._judge(result, held)
+        joined = self.flow.lineage == "rows" and self.flow.joins
+        if joined and not self.flow.spec.rules:
+            result = self._keep(result, held)  # the plan must run once: it changes the state
+        good, broken, came_out = self._judge(result, held)
+        if joined:
+            self._one_to_one(good, consumed, came_out)
         return good, consumed, bad + broken, self._watermark()
 
     def _judge(self, result: DataFrame, held: ExitStack) -> tuple[DataFrame, list[tuple[DataFrame, int]], int | None]:

@@ -180,10 +180,10 @@ def build(
     )
     kept = all(set(i.identity) <= set(transformed.columns) for i in sources)
     lineage = spec.lineage or ("rows" if kept and not why_state and "Generate" not in kinds(transformed) else "none")
-    if why_state:
-        return Flow(spec, sources, transformed, True, transformed.schema, lineage)
-    raw = _raw(session, sources, start)
     joined = "Join" in kinds(transformed)
+    if why_state:
+        return Flow(spec, sources, transformed, True, transformed.schema, lineage, joined)
+    raw = _raw(session, sources, start)
     return Flow(spec, sources, raw, False, transformed.schema, lineage, joined, keeps_all(transformed, len(sources)))
 
 

@@ -60,6 +60,7 @@ def spec_findings(spec: StreamSpec, facts: SqlFacts | None, lineage: Lineage, pr
         yield Finding(("lineage",) if spec.lineage else ("transform", "sql"), lineage.problem, needs=needs)
     yield from _names(spec)
     yield from column_findings(spec, facts)
+    yield from _deduplicated(spec)
     times: list[Path_] = [("sources", name, "watermark", "column") for name in spec.sources]
     yield from (replace(each, needs=(mode, *times)) for each in _windows(spec, facts))
     yield from _sink(spec)
@@ -80,6 +81,29 @@ def _names(spec: StreamSpec) -> Iterator[Finding]:
             elif known[1] != name:
                 yield Finding(at, f"{known[1]!r} and {name!r} are one name to SQL, which does not tell upper from "
                               "lower case", name, key=True)  # fmt: skip
+
+
+def _deduplicated(spec: StreamSpec) -> Iterator[Finding]:
+    """Keys that are remembered: until when, or for ever."""
+    for name, source in spec.sources.items():
+        unique, mark = source.deduplicate, source.watermark
+        if unique is None:
+            continue
+        at: Path_ = ("sources", name, "deduplicate")
+        if unique.within_watermark and mark is None:
+            yield Finding(
+                at,
+                "a key is forgotten when the watermark has passed it, and there is none: add watermark: {column: .., "
+                "delay: ..} to the source, or say within_watermark: false, which remembers every key for ever",
+            )
+        timed = mark is not None and mark.column.lower() in {key.lower() for key in unique.keys}
+        if not unique.within_watermark and not timed:
+            yield Finding(
+                (*at, "within_watermark"),
+                "every key is remembered for ever: the state grows without end; with a watermark and "
+                "within_watermark: true it does not",
+                warning=True,
+            )
 
 
 def _windows(spec: StreamSpec, facts: SqlFacts | None) -> Iterator[Finding]:

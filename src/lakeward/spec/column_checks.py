@@ -60,8 +60,13 @@ def _declared(name: str, source: Source, columns: Mapping[str, str]) -> Iterator
         if column.lower() not in known:
             yield Finding(("sources", name, *path), f"{column!r} is not a column of this source", column,
                           (*columns, *source.position_columns), nearest(column, known))  # fmt: skip
+    kinds = {column.lower(): kind for column, kind in columns.items()}
+    for index, key in enumerate(source.deduplicate.keys if source.deduplicate else ()):
+        if "MAP<" in kinds.get(key.lower(), "").upper():
+            yield Finding(("sources", name, "deduplicate", "keys", index),
+                          f"a map cannot be compared, and {key} is {kinds[key.lower()]}", str(key))  # fmt: skip
     if source.watermark:
-        kind = {c.lower(): t for c, t in columns.items()}.get(source.watermark.column.lower(), "TIMESTAMP")
+        kind = kinds.get(source.watermark.column.lower(), "TIMESTAMP")
         if not kind.upper().startswith("TIMESTAMP"):
             yield Finding(("sources", name, "watermark", "column"),
                           f"a watermark needs a TIMESTAMP column, {source.watermark.column} is {kind}",

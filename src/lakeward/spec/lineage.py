@@ -34,6 +34,8 @@ def decide(spec: StreamSpec, facts: SqlFacts | None) -> Lineage:
         asked = spec.lineage == "rows"
         return Lineage("none", f"derived: {text}", f"{text}; write lineage: none" if asked else None)
     why = "written in the file" if spec.lineage else "default: every record can be accounted for, by its position"
+    if any(source.deduplicate for source in spec.sources.values()):
+        why += "; a duplicate that is dropped counts as filtered"
     missing = _dropped(spec, facts)
     problem = None
     if missing:

@@ -34,8 +34,6 @@ def of_stream(spec: StreamSpec) -> Found:
             yield (*at, "decode", "avro"), "Avro records"
         if source.decode and source.decode.columns == "all":
             yield (*at, "decode", "columns"), "the record's key and headers as columns"
-        if source.deduplicate:
-            yield (*at, "deduplicate"), "deduplication"
     for name, reference in spec.reference.items():
         if reference.kind in REFERENCES:
             yield ("reference", name, reference.kind), f"{reference.kind} as a reference"

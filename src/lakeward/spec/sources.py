@@ -152,12 +152,12 @@ class Watermark(SpecModel):
 
 
 class Deduplicate(SpecModel):
-    """Drop records already seen, by key."""
+    """Drop records already seen, by key. One that is dropped counts as filtered."""
 
     keys: Annotated[tuple[Name, ...], Field(min_length=1)]
     """Columns that identify a record."""
     within_watermark: Bool = True
-    """Forget a key once the watermark has passed it."""
+    """Forget a key once the watermark has passed it; needs `watermark`. `false`: remember every key for ever."""
 
 
 SOURCE_CONNECTORS = ("kafka", "kinesis", "files", "iceberg", "delta", "socket", "rate", "format")

@@ -112,11 +112,14 @@ def _table(site: Site, spec: StreamSpec, what: str) -> str:
             why=f"the position does not say where to go on in {', '.join(other)}: only Kafka's offsets say that",
             next="put the checkpoint back from a copy",
         )
-    if spec.lineage != "rows":
+    remembers = [str(name) for name, source in spec.sources.items() if source.deduplicate]
+    if spec.lineage != "rows" or remembers:
+        state = "its transform keeps state (windows, aggregates) or makes other rows than it reads"
+        if remembers:
+            state = f"it remembers the keys of {', '.join(remembers)}: without them a duplicate would land"
         raise Refused(
             f"Stream {spec.id} cannot be {what}",
-            why="its transform keeps state (windows, aggregates) or makes other rows than it reads, and state belongs "
-            f"to its checkpoint. {_cost(site, spec)}",
+            why=f"{state}, and state belongs to its checkpoint. {_cost(site, spec)}",
             next="put the checkpoint back from a copy, or land into a new table under a new id",
         )
     return str(sink.table)
