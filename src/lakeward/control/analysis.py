@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING
 
 from lakeward.errors import LakewardError
 from lakeward.spec.files import dotted
-from lakeward.spec.positions import POSITION_TYPES
+from lakeward.spec.positions import OWN_COLUMNS, RECORD_COLUMNS
 from lakeward.spec.sources import Reference, Source
 from lakeward.spec.sql import quote
 from lakeward.spec.stream import StreamSpec
@@ -26,7 +26,7 @@ from lakeward.spec.stream import StreamSpec
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_RAW = "key BINARY, value BINARY"
+_RAW = ", ".join(f"{name} {kind}" for name, kind in {**RECORD_COLUMNS["kafka"], "_kafka_value": "BINARY"}.items())
 _PLACE = re.compile(r";? ?line (\d+),? pos (\d+)")
 _SETTINGS = {
     "spark.ui.enabled": "false",
@@ -207,7 +207,7 @@ def _declared_columns(source: Source) -> str:
 
 def _columns_of(source: Source) -> str:
     return ", ".join(
-        [_declared_columns(source), *(f"{column} {POSITION_TYPES[column]}" for column in source.position_columns)]
+        [_declared_columns(source), *(f"{column} {OWN_COLUMNS[column]}" for column in source.kept_columns)]
     )
 
 

@@ -69,9 +69,7 @@ class Inlet:
     @property
     def kept(self) -> list[str]:
         """Columns that go along unchanged."""
-        keep = list(self.spec.position_columns)
-        decode = self.spec.decode
-        return [source.KEY, source.HEADERS, *keep] if decode is not None and decode.columns == "all" else keep
+        return list(self.spec.kept_columns)
 
     @property
     def identity(self) -> tuple[str, ...]:
@@ -98,7 +96,8 @@ class Inlet:
         if decoder is not None:
             return decoder.apply(raw, self.kept)
         nothing = [F.lit(None).cast(kind).alias(name) for name, kind in ((REASON, "string"), (ERROR, "string"))]
-        columns = [source.KEY, source.VALUE, source.HEADERS, *self.spec.position_columns]
+        value = F.col(source.VALUE).alias("_kafka_value")
+        columns = [F.col(source.KEY), F.col(source.HEADERS), value, *map(F.col, self.spec.position_columns)]
         return raw.select(*columns, *nothing, F.lit(None).cast("binary").alias(RAW))
 
 

@@ -11,7 +11,7 @@ from lakeward.spec.analysis import SqlFacts, generator
 from lakeward.spec.ddl import ddl_columns
 from lakeward.spec.document import Path_
 from lakeward.spec.messages import Finding
-from lakeward.spec.positions import INGESTED_AT, POSITION_TYPES
+from lakeward.spec.positions import OWN_COLUMNS, RECORD_COLUMNS
 from lakeward.spec.problems import nearest
 from lakeward.spec.sources import Source
 from lakeward.spec.sql import parse_expression
@@ -38,6 +38,10 @@ _WORDS = {"current_user", "session_user", "user", "current_catalog", "current_da
 def column_findings(spec: StreamSpec, facts: SqlFacts | None) -> Iterator[Finding]:
     """Columns that are reserved, that nobody declared, or whose type does not fit."""
     for name, source in spec.sources.items():
+        if source.decode and source.decode.columns == "all" and source.connector not in RECORD_COLUMNS:
+            yield Finding(("sources", name, "decode", "columns"),
+                          f"a record of {source.connector} has nothing beside its value; say columns: value", "all",
+                          ("value",))  # fmt: skip
         if source.decode and source.decode.json_:
             yield from _declared(name, source, ddl_columns(source.decode.json_))
     columns = _landed(spec, facts)
@@ -48,18 +52,18 @@ def column_findings(spec: StreamSpec, facts: SqlFacts | None) -> Iterator[Findin
 def _declared(name: str, source: Source, columns: Mapping[str, str]) -> Iterator[Finding]:
     at: Path_ = ("sources", name, "decode", "json")
     for column, kind in columns.items():
-        if column.lower() in {*POSITION_TYPES, INGESTED_AT}:
-            yield Finding(at, f"{column} is a position column; Lakeward adds it by itself", column)
+        if column.lower() in OWN_COLUMNS:
+            yield Finding(at, f"{column} is a column of the record; Lakeward adds it by itself", column)
         elif column.lower() in _ICEBERGS_OWN:
             yield Finding(at, f"{column} is a name Iceberg keeps for itself", column)
         if "TINYINT" in kind:
             yield Finding(at, f"column {column} cannot be TINYINT: 128 to 255 in JSON would become negative numbers "
                           "without a word; declare it SMALLINT or INT", kind)  # fmt: skip
-    known = {column.lower() for column in columns} | set(source.position_columns)
+    known = {column.lower() for column in columns} | set(source.kept_columns)
     for path, column in _named_columns(source.watermark, source.deduplicate):
         if column.lower() not in known:
             yield Finding(("sources", name, *path), f"{column!r} is not a column of this source", column,
-                          (*columns, *source.position_columns), nearest(column, known))  # fmt: skip
+                          (*columns, *source.kept_columns), nearest(column, known))  # fmt: skip
     kinds = {column.lower(): kind for column, kind in columns.items()}
     for index, key in enumerate(source.deduplicate.keys if source.deduplicate else ()):
         if "MAP<" in kinds.get(key.lower(), "").upper():
@@ -95,7 +99,7 @@ def _landed(spec: StreamSpec, facts: SqlFacts | None) -> dict[str, str] | None:
     if not isinstance(star, exp.Star) or any(star.args.values()) or not from_ or not isinstance(from_.this, exp.Table):
         return None
     declared = {name.lower(): kind for name, kind in ddl_columns(source.decode.json_).items()}
-    return declared | {name: POSITION_TYPES[name] for name in source.position_columns}
+    return declared | {name: OWN_COLUMNS[name] for name in source.kept_columns}
 
 
 def _partitions(spec: StreamSpec, columns: Mapping[str, str] | None) -> Iterator[Finding]:

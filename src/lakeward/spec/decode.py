@@ -29,7 +29,7 @@ class Decode(SpecModel):
     """Columns of the JSON object in the record's value, as Spark DDL: `carrier STRING, dep_delay DOUBLE`."""
     avro: Avro | None = None
     columns: Literal["value", "all"] = "value"
-    """`value`: the decoded columns and the position columns; `all`: the record's key and headers too."""
+    """`value`: the decoded columns and the position columns; `all`: `_kafka_key` and `_kafka_headers` too."""
 
     @model_validator(mode="after")
     def _one_form(self) -> Self:

@@ -32,8 +32,6 @@ def of_stream(spec: StreamSpec) -> Found:
             yield (*at, source.connector), f"{source.connector} as a source"
         if source.decode and source.decode.avro:
             yield (*at, "decode", "avro"), "Avro records"
-        if source.decode and source.decode.columns == "all":
-            yield (*at, "decode", "columns"), "the record's key and headers as columns"
     for name, reference in spec.reference.items():
         if reference.kind in REFERENCES:
             yield ("reference", name, reference.kind), f"{reference.kind} as a reference"

@@ -41,6 +41,15 @@ POSITION_TYPES: dict[str, str] = {
 """Position column -> its Spark SQL type."""
 
 
+RECORD_COLUMNS: dict[str, dict[str, str]] = {
+    "kafka": {"_kafka_key": "BINARY", "_kafka_headers": "ARRAY<STRUCT<key: STRING, value: BINARY>>"},
+}
+"""Connector -> what its records have beside their value, with Spark SQL types: columns on demand (`columns: all`)."""
+
+OWN_COLUMNS = {**POSITION_TYPES, **{name: kind for each in RECORD_COLUMNS.values() for name, kind in each.items()}}
+"""Every column Lakeward adds by itself -> its type: no source may declare one of that name."""
+
+
 def position_columns(connector: str) -> tuple[str, ...]:
     """All columns a connector adds to what it reads, in order, `_ingested_at` last."""
     return (*POSITION_COLUMNS[connector], INGESTED_AT)

@@ -22,7 +22,7 @@ from lakeward.spec.model import (
     only_one,
 )
 from lakeward.spec.pattern import no_pattern
-from lakeward.spec.positions import position_columns
+from lakeward.spec.positions import RECORD_COLUMNS, position_columns
 from lakeward.spec.types import Duration, Name, Span, TableName, Topic
 
 KAFKA_CONNECTION = "lakeward_kafka"
@@ -208,6 +208,14 @@ class Source(SpecModel):
     def position_columns(self) -> tuple[str, ...]:
         """The columns this source adds to every row, `_ingested_at` last."""
         return position_columns(self.connector)
+
+    @property
+    def kept_columns(self) -> tuple[str, ...]:
+        """The columns beside the decoded ones: with `columns: all` what the record has beside its value, and the
+        position columns.
+        """
+        everything = self.decode is not None and self.decode.columns == "all"
+        return (*(RECORD_COLUMNS.get(self.connector, ()) if everything else ()), *self.position_columns)
 
 
 REFERENCE_FORMS = ("csv", "parquet", "iceberg", "delta", "jdbc")

@@ -160,6 +160,24 @@ def test_alerts_reach_kafka_with_key_and_position(lab: Any) -> None:
     assert (lab.done[0].consumed, lab.done[0].outcome.landed, lab.done[0].outcome.filtered) == (10, 3, 7)
 
 
+def test_key_and_headers_are_columns_as_the_producer_sent_them(lab: Any) -> None:
+    from confluent_kafka import Producer
+
+    topic, producer = lab.topic(), Producer({"bootstrap.servers": lab.kafka.bootstrap})
+    headers = [("trace", b"\x00\xff"), ("trace", None)]
+    producer.produce(topic, b'{"n": 1}', key=b"k\xff", headers=headers, partition=0)
+    producer.produce(topic, b'{"n": 2}', partition=0)
+    producer.produce(topic, b"junk", key=b"k", partition=0)
+    assert producer.flush(60) == 0
+    document = lab.spec(topic, decode={"json": "n INT", "columns": "all"})
+    lab.run(document, 3)
+    first, second = sorted(lab.rows(), key=lambda row: row["n"])
+    assert (bytes(first["_kafka_key"]), second["_kafka_key"], second["_kafka_headers"]) == (b"k\xff", None, None)
+    sent = [(each["key"], None if each["value"] is None else bytes(each["value"])) for each in first["_kafka_headers"]]
+    assert sent == headers
+    assert [row["_kafka_offset"] for row in lab.rows("q")] == [2]
+
+
 def _position(lab: Any, document: dict[str, Any]) -> str:
     rows = lab.spark.sql(f"SHOW TBLPROPERTIES lake.{lab.namespace}.t").collect()
     return str(next(row["value"] for row in rows if row["key"] == f"lakeward.stream.{document['id']}.position"))

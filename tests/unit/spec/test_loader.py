@@ -137,7 +137,7 @@ WRONG = [
     (("source:\n", "reference: {r: {csv: x.csv}}\nsource:\n"), "a.yaml:2:22", "no such file in the project: x.csv"),
     (("source:\n", "reference: {r: {csv: x, parquet: y}}\nsource:\n"), "a.yaml:2:16", "reference has csv and parquet"),
     (("source:\n", "quarantine: {table: nyc.flights}\nsource:\n"), "a.yaml:2:21", "quarantine and sink are the same"),
-    (("year INT", "_kafka_offset INT"), "a.yaml:4:16", "_kafka_offset is a position column"),
+    (("year INT", "_kafka_offset INT"), "a.yaml:4:16", "_kafka_offset is a column of the record"),
     (("year INT", "_partition INT"), "a.yaml:4:16", "_partition is a name Iceberg keeps for itself"),
     (("iceberg: {", "iceberg: {properties: {write.wap.enabled: 'no'}, "), "a.yaml:6:26", "it stages every batch"),
     (("iceberg: {", "iceberg: {properties: {lakeward.x: 'no'}, "), "a.yaml:6:26", "it is Lakeward's record"),

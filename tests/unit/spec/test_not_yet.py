@@ -15,7 +15,6 @@ GRAMMAR = [
     ("owner: x\nsource: {rate: {rows_per_second: 1}}\n" + SINK, "rate as a source"),
     ("owner: x\nsource: {format: {name: f, options: {a: b}}}\n" + SINK, "format as a source"),
     (HEAD + SINK + "decode: {avro: {registry: r, subject: s}}\n", "Avro records"),
-    (HEAD + SINK + 'decode: {json: "a INT", columns: all}\n', "key and headers"),
     (HEAD + SINK + "reference: {r: {iceberg: a.b}}\n", "iceberg as a reference"),
     (HEAD + SINK + "reference: {r: {jdbc: {connection: c, table: t}}}\n", "jdbc as a reference"),
     (HEAD + SINK + "transform: {python: 'a.b:c'}\n", "a transform in Python"),

@@ -13,8 +13,8 @@ from lakeward.spec.sources import KafkaSource
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-KEY, VALUE, HEADERS = "_key", "_value", "_headers"
-"""What a record holds besides its position, before it is decoded."""
+KEY, VALUE, HEADERS = "_kafka_key", "_value", "_kafka_headers"
+"""What a record holds besides its position, before it is decoded; key and headers keep their names in rows."""
 
 
 def options(source: KafkaSource, bootstrap: str, *, fresh: bool, begin: str | None = None) -> dict[str, str]:
@@ -45,7 +45,7 @@ def options(source: KafkaSource, bootstrap: str, *, fresh: bool, begin: str | No
 def read(
     session: SparkSession, source: KafkaSource, bootstrap: str, *, fresh: bool, begin: str | None = None
 ) -> DataFrame:
-    """The topics as a stream of raw records: `_key _value _headers` and the position columns."""
+    """The topics as a stream of raw records: `_kafka_key _value _kafka_headers` and the position columns."""
     chosen = options(source, bootstrap, fresh=fresh, begin=begin)
     return _shape(session.readStream.format("kafka").options(**chosen).load())
 
