@@ -251,6 +251,9 @@ def test_a_run_that_did_not_begin_is_late_by_its_schedule(judge, make) -> None:
     late = judge(stream=rests, observation=seen, lease=None, schedule=HOURLY, now=make.now + timedelta(minutes=10))
     assert late.state is State.LAGGING
     assert late.why.startswith("its run of 2026-03-01 03:00 UTC did not begin, due 10 min ago")
+    ran = judge(stream=rests, observation=completed(make, -60.0), lease=None, schedule=HOURLY,
+                now=make.now + timedelta(minutes=10))  # fmt: skip
+    assert ran.state is State.COMPLETED
 
 
 def test_an_old_end_says_nothing_of_a_run_that_was_asked_for_since(judge, make) -> None:

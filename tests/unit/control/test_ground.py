@@ -1,0 +1,23 @@
+"""What a position may not be moved over."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakeward.control.operations import ground
+from lakeward.control.operations.operator import Operator
+from lakeward.errors import Refused
+from lakeward.spec.stream import StreamSpec
+
+
+def test_the_keys_a_stream_remembers_cannot_be_made_anew(connected, runtime, backend) -> None:
+    site = Operator(connected, runtime, author="ada", holder="test", backend=backend)
+    spec = StreamSpec.model_validate({
+        "id": "flights", "owner": "ops", "lineage": "rows",
+        "source": {"kafka": {"topics": ["t"], "max_offsets_per_trigger": 5}},
+        "decode": {"json": "id INT, at TIMESTAMP"}, "watermark": {"column": "at", "delay": "1h"},
+        "deduplicate": {"keys": ["id"]}, "sink": {"iceberg": {"table": "n.t"}},
+    })  # fmt: skip
+    with pytest.raises(Refused, match="cannot be recovered") as refused:
+        ground.of(site, spec, "recovered")
+    assert "it remembers the keys of source: without them a duplicate would land" in refused.value.why
