@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any, Literal
 
 from lakeward.spec.document import Path_
@@ -47,6 +48,7 @@ def stream_findings(streams: Sequence[StreamSpec], drivers: Collection[str] | No
     """Streams that disturb each other. `drivers`: those declared in conf/lakeward.yaml; None when that is unknown."""
     yield from _writers(streams)
     yield from _topics(streams)
+    yield from _folders(streams)
     if drivers is not None:
         yield from _drivers(streams, drivers)
 
@@ -102,6 +104,19 @@ def _topics(streams: Sequence[StreamSpec]) -> Iterator[CrossFinding]:
             message = f"stream {writers[topic]} writes this topic too; readers cannot tell the two apart"
             yield CrossFinding(spec.id, ("sink", "kafka", "topic"), message, topic[1], severity="warning")
         writers.setdefault(topic, spec.id)
+
+
+def _folders(streams: Sequence[StreamSpec]) -> Iterator[CrossFinding]:
+    writers: dict[PurePosixPath, str] = {}
+    for spec in streams:
+        if not spec.sink.files:
+            continue
+        path = PurePosixPath(spec.sink.files.path)
+        for other, name in writers.items():
+            if path.is_relative_to(other) or other.is_relative_to(path):
+                message = f"stream {name} writes {other}: a folder has one stream, and none has another's inside it"
+                yield CrossFinding(spec.id, ("sink", "files", "path"), message, str(path))
+        writers[path] = str(spec.id)
 
 
 def _drivers(streams: Sequence[StreamSpec], drivers: Collection[str]) -> Iterator[CrossFinding]:

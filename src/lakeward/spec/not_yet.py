@@ -15,7 +15,8 @@ from lakeward.spec.tables import Tables, entries
 
 SOURCES = {"kinesis", "files", "iceberg", "delta", "socket", "rate", "format"}
 REFERENCES = {"iceberg", "delta", "jdbc"}
-SINKS = {"delta", "postgres", "files", "python", "console", "memory", "format"}
+SINKS = {"delta", "postgres", "python", "format"}
+FILES = {"orc", "avro", "text"}
 MODES: dict[str, set[str]] = {"kafka": {"update"}}
 """Sink -> modes."""
 TRIGGERS = {"real_time", "continuous"}
@@ -42,6 +43,10 @@ def of_stream(spec: StreamSpec) -> Found:
         yield sink, f"{spec.sink.connector} as a sink"
     elif spec.sink.mode in MODES.get(spec.sink.connector, set()):
         yield (*sink, "mode"), f"mode {spec.sink.mode}"
+    if spec.sink.memory:
+        yield sink, "memory as a sink: its rows would stand in a driver that nobody can ask; console logs some of them"
+    if spec.sink.files and spec.sink.files.format in FILES:
+        yield (*sink, "format"), f"files of {spec.sink.files.format}; parquet, json and csv are"
     if spec.sink.iceberg and spec.sink.iceberg.commit == "native":
         yield (*sink, "commit"), "commit native"
     if spec.schema_.evolution == "additive":

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from lakeward.spec.model import KeysProblem, SpecModel, Text, not_left_empty, only_one
+from lakeward.spec.model import KeysProblem, PositiveInt, SpecModel, Text, not_left_empty, only_one
 from lakeward.spec.partition import PartitionField
 from lakeward.spec.sources import KAFKA_CONNECTION
 from lakeward.spec.sql import Expression
@@ -87,15 +88,30 @@ class PostgresSink(SpecModel):
 
 
 class FilesSink(SpecModel):
-    """Files in a folder, by the file sink's own log."""
+    """Files in a folder of this machine, exactly once: each batch is a folder `seq=..` that appears whole."""
 
     path: Text
+    """The folder, absolute; the stream's own."""
     format: Literal["json", "csv", "parquet", "orc", "avro", "text"]
     partition_by: tuple[Name, ...] = ()
+    """Columns that become folders below each batch's, e.g. `day=2026-03-01`."""
+
+    @field_validator("path")
+    @classmethod
+    def _of_this_machine(cls, path: str) -> str:
+        if "://" in path:
+            message = "a folder of this machine, as a plain path: elsewhere no rename lets just one of two writers win"
+            raise ValueError(f"{message}; write objects through a table of the lake")
+        if not PurePosixPath(path).is_absolute():
+            raise ValueError("an absolute path: a driver does not run in the project's folder")
+        return path
 
 
 class ConsoleSink(SpecModel):
-    """The driver's log: for experiments."""
+    """The driver's log, for looking; at least once."""
+
+    rows: PositiveInt = 20
+    """Most rows of a batch that are logged; how many are not is logged too."""
 
 
 class MemorySink(SpecModel):

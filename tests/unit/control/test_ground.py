@@ -10,6 +10,17 @@ from lakeward.errors import Refused
 from lakeward.spec.stream import StreamSpec
 
 
+def test_the_position_of_a_folder_stays_where_its_batches_left_it(connected, runtime, backend) -> None:
+    site = Operator(connected, runtime, author="ada", holder="test", backend=backend)
+    spec = StreamSpec.model_validate({
+        "id": "flights", "owner": "ops", "source": {"kafka": {"topics": ["t"], "max_offsets_per_trigger": 5}},
+        "sink": {"files": {"path": "/out", "format": "json"}},
+    })  # fmt: skip
+    with pytest.raises(Refused) as refused:
+        ground.of(site, spec, "recovered")
+    assert refused.value.why == "the position in its folder is moved by its batches alone"
+
+
 def test_the_keys_a_stream_remembers_cannot_be_made_anew(connected, runtime, backend) -> None:
     site = Operator(connected, runtime, author="ada", holder="test", backend=backend)
     spec = StreamSpec.model_validate({

@@ -101,7 +101,9 @@ def _table(site: Site, spec: StreamSpec, what: str) -> str:
     if sink is None or sink.commit != "exact":
         raise Refused(
             f"Stream {spec.id} cannot be {what}",
-            why=f"its sink ({spec.sink.connector}) keeps no position: only the checkpoint knows how far it is",
+            why="the position in its folder is moved by its batches alone"
+            if spec.sink.files is not None
+            else f"its sink ({spec.sink.connector}) keeps no position: only the checkpoint knows how far it is",
             next="put a lost checkpoint back from a copy; a record that cannot be worked on is for the transform: "
             f"change it, lakeward deploy, lakeward streams upgrade {spec.id}",
         )

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors.exact.position import NO_DATA, Position, key, parse
+from lakeward.connectors.folder import store
 from lakeward.control.report.lag import Lag, of_kafka, together
 from lakeward.errors import LakewardError
 from lakeward.runtime import CATALOG, Runtime
@@ -80,9 +81,11 @@ def ask(
     lag: Lag | None = None
     missing = False
     try:
+        if spec.sink.files is not None:
+            position, answered = store.newest(Path(spec.sink.files.path), str(spec.id)), True
         table = _table(runtime, spec)
         missing = spec.sink.iceberg is not None and table is None
-        answered = None if spec.sink.iceberg is None else True
+        answered = answered if spec.sink.iceberg is None else True
         if table is not None:
             position, others = _position(table, spec), _others(table, since)
     except LakewardError as error:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from lakeward.connectors import console
 from lakeward.connectors.iceberg.change import Append, Change, Replace, Upsert
 from lakeward.connectors.iceberg.writer import ExactWriter
 from lakeward.connectors.kafka import broker
 from lakeward.connectors.kafka import sink as kafka_sink
 from lakeward.driver.landing.at_least_once import AtLeastOnce
 from lakeward.driver.landing.base import Landing
+from lakeward.driver.landing.files import FilesLanding
 from lakeward.driver.landing.iceberg import IcebergLanding
 from lakeward.driver.wanted import Wanted
 from lakeward.errors import SpecError
@@ -57,6 +59,10 @@ def choose(
     if (topic := spec.sink.kafka) is not None:
         broker.bootstrap_of(topic.connection, runtime.kafka)
         return AtLeastOnce(own, stream, sources, held, lambda rows, _: kafka_sink.write(rows, topic, runtime.kafka))
+    if (files := spec.sink.files) is not None:
+        return FilesLanding(own, stream, wanted.generation, sources, files, topic_ids)
+    if (shown := spec.sink.console) is not None:
+        return AtLeastOnce(own, stream, sources, held, lambda rows, n: console.write(rows, stream, n, shown.rows))
     raise SpecError(f"Stream {stream} cannot be run yet", why=f"sink {spec.sink.connector} is not built")
 
 

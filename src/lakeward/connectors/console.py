@@ -1,0 +1,29 @@
+"""Rows into the driver's log, for looking: a few of each batch, as JSON, and how many are not shown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import structlog
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_log = structlog.get_logger(__name__)
+
+LONGEST = 1000
+"""A row's text is cut here: a log is no place for a large one."""
+
+
+def write(rows: DataFrame, stream: str, batch: int, most: int) -> None:
+    """Log up to `most` rows of a batch. `rows` must be kept: it is read twice."""
+    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+
+    whole = F.to_json(F.struct(*(F.col(f"`{name}`") for name in rows.columns)), {"ignoreNullFields": "false"})
+    shown = [str(row[0]) for row in rows.select(whole).limit(most).collect()]
+    for text in shown:
+        cut = text if len(text) <= LONGEST else f"{text[:LONGEST]}… ({len(text):,} characters)"
+        _log.info("row", stream=stream, batch=batch, row=cut)
+    left = rows.count() - len(shown)
+    if left:
+        _log.info("rows not shown", stream=stream, batch=batch, rows=left, shown=len(shown))

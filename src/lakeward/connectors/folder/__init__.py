@@ -1,0 +1,1 @@
+"""A folder of batches: plain files, exactly once."""

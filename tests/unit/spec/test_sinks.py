@@ -1,0 +1,46 @@
+"""Sinks that are no tables."""
+
+from __future__ import annotations
+
+import pytest
+
+HEAD = "owner: x\nsource: {kafka: {topics: [t], max_offsets_per_trigger: 5}}\n"
+
+
+def files(path):
+    return HEAD + f"sink: {{files: {{path: {path!r}, format: parquet}}}}\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("out", "an absolute path"),
+        ("s3://bucket/out", "no rename lets just one of two writers win"),
+        ("file:///out", "as a plain path"),
+    ],
+)
+def test_files_stand_in_a_folder_of_this_machine(stream, path, words):
+    [problem] = stream(files(path)).problems
+    assert problem.path == "sink.files.path"
+    assert words in problem.message
+
+
+@pytest.mark.parametrize("other", ["/data/out", "/data/out/more", "/data", "/data/./out"])
+def test_a_folder_has_one_stream_and_none_inside_it(project, other):
+    loaded = project({"conf/streams/a.yaml": files("/data/out"), "conf/streams/b.yaml": files(other)})
+    [problem] = loaded.problems
+    assert (problem.file, problem.path) == ("conf/streams/b.yaml", "sink.files.path")
+    assert "stream a writes /data/out" in problem.message
+
+
+def test_folders_beside_each_other_are_fine(project):
+    loaded = project({"conf/streams/a.yaml": files("/data/out"), "conf/streams/b.yaml": files("/data/out2")})
+    assert list(loaded.problems) == []
+
+
+def test_a_console_shows_so_many_rows(stream):
+    loaded = stream(HEAD + "sink: {console: {rows: 3}}\n")
+    assert list(loaded.problems) == []
+    assert loaded.streams["a"].spec.sink.console.rows == 3
+    [problem] = stream(HEAD + "sink: {console: {rows: 0}}\n").problems
+    assert problem.path == "sink.console.rows"
