@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -151,6 +152,9 @@ def _sink(spec: StreamSpec) -> Iterator[Finding]:
                 )
                 yield Finding((*at, "partition_by", index), twice, str(field))
             seen.setdefault(field.kind, str(field))
+    if spec.sink.python and not _installed(str(spec.sink.python).partition(".")[0].partition(":")[0]):
+        message = "this package is not installed here; it must be where the driver runs"
+        yield Finding(("sink", "python"), message, str(spec.sink.python), warning=True)
     if spec.sink.kafka:
         for name, source in spec.sources.items():
             same = source.kafka and source.kafka.connection == spec.sink.kafka.connection  # else it is a mirror
@@ -158,6 +162,14 @@ def _sink(spec: StreamSpec) -> Iterator[Finding]:
                 yield Finding(("sink", "kafka", "topic"),
                               f"source {name} reads this topic: the stream would feed itself",
                               str(spec.sink.kafka.topic))  # fmt: skip
+
+
+def _installed(package: str) -> bool:
+    """Whether a package can be found; nothing of it is run."""
+    try:
+        return importlib.util.find_spec(package) is not None
+    except (ImportError, ValueError):
+        return False
 
 
 def single_source_hint(data: Mapping[str, Any]) -> Finding | None:

@@ -15,7 +15,7 @@ from lakeward.spec.tables import Tables, entries
 
 SOURCES = {"kinesis", "files", "iceberg", "delta", "socket", "rate", "format"}
 REFERENCES = {"iceberg", "delta", "jdbc"}
-SINKS = {"delta", "postgres", "python", "format"}
+SINKS = {"delta", "postgres", "format"}
 FILES = {"orc", "avro", "text"}
 MODES: dict[str, set[str]] = {"kafka": {"update"}}
 """Sink -> modes."""

@@ -140,6 +140,7 @@ class Sink(SpecModel):
     postgres: PostgresSink | None = None
     files: FilesSink | None = None
     python: PythonCallable | None = None
+    """A function `(df, batch)` of a package that is installed where the driver runs; at least once."""
     console: ConsoleSink | None = None
     memory: MemorySink | None = None
     format: FormatSink | None = None

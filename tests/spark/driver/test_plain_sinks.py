@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -98,3 +99,36 @@ def test_the_console_shows_a_few_rows_and_says_how_many_it_does_not(lab: Any) ->
     assert len(shown) == 2
     assert all(len(each) < 1100 for each in shown)
     assert [each["rows"] for each in said if each["event"] == "rows not shown"] == [3]
+
+
+def test_a_function_is_called_again_with_the_same_batch_and_can_tell(
+    lab: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "hooks_of_a_test.py").write_text(
+        "calls = []\n"
+        "def send(df, batch):\n"
+        "    calls.append((batch.key, batch.id, batch.end, sorted(row.n for row in df.collect())))\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    topic = lab.topic()
+    lab.produce(topic, [{"n": 1}, {"n": 2}])
+    document = lab.spec(topic, sink={"python": "hooks_of_a_test:send"}, lineage="rows")
+
+    def die() -> None:
+        raise RuntimeError("killed after the function returned")
+
+    with failpoints.on("before-return", die):
+        lab.fail(document)
+    lab.started.clear()
+    lab.run(document, 2)
+    lab.produce(topic, ["junk"])
+    lab.run(document, 1)
+
+    import hooks_of_a_test  # type: ignore[import-not-found]  # written above
+
+    first, again = hooks_of_a_test.calls
+    assert first == again, "a batch without rows is no call"
+    key, number, end, rows = first
+    assert (number, json.loads(end["source"]), rows) == (0, {topic: {"0": 2}}, [1, 2])
+    assert key.split("/")[::2] == [document["id"], "0"]
+    assert (lab.done[0].outcome.landed, lab.done[-1].quarantined) == (2, 1)

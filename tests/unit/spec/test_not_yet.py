@@ -21,7 +21,6 @@ GRAMMAR = [
     (HEAD + "sink: {delta: {table: n.t}}\n", "delta as a sink"),
     (HEAD + "sink: {postgres: {connection: c, table: t, mode: upsert, keys: [a]}}\n", "postgres as a sink"),
     (HEAD + "sink: {files: {path: /p, format: orc, partition_by: [a]}}\n", "files of orc"),
-    (HEAD + "sink: {python: 'a.b:c'}\n", "python as a sink"),
     (HEAD + "sink: {memory: {}}\n", "memory as a sink"),
     (HEAD + "sink: {format: {name: x}}\n", "format as a sink"),
     (HEAD + "sink: {kafka: {topic: u, mode: update}}\n", "mode update"),

@@ -44,3 +44,9 @@ def test_a_console_shows_so_many_rows(stream):
     assert loaded.streams["a"].spec.sink.console.rows == 3
     [problem] = stream(HEAD + "sink: {console: {rows: 0}}\n").problems
     assert problem.path == "sink.console.rows"
+
+
+def test_a_function_that_is_not_installed_here_is_warned_of(stream):
+    [problem] = stream(HEAD + "sink: {python: 'nowhere.hooks:send'}\n").problems
+    assert (problem.severity, problem.path) == ("warning", "sink.python")
+    assert list(stream(HEAD + "sink: {python: 'json.tool:main'}\n").problems) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from lakeward.connectors import console
+from lakeward.connectors import console, python_sink
 from lakeward.connectors.iceberg.change import Append, Change, Replace, Upsert
 from lakeward.connectors.iceberg.writer import ExactWriter
 from lakeward.connectors.kafka import broker
@@ -20,7 +20,7 @@ from lakeward.runtime import Runtime
 from lakeward.spec.sinks import IcebergSink
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 def choose(
@@ -63,7 +63,25 @@ def choose(
         return FilesLanding(own, stream, wanted.generation, sources, files, topic_ids)
     if (shown := spec.sink.console) is not None:
         return AtLeastOnce(own, stream, sources, held, lambda rows, n: console.write(rows, stream, n, shown.rows))
+    if spec.sink.python is not None:
+        return _python(own, wanted, sources, held, python_sink.load(stream, str(spec.sink.python)))
     raise SpecError(f"Stream {stream} cannot be run yet", why=f"sink {spec.sink.connector} is not built")
+
+
+def _python(
+    own: SparkSession, wanted: Wanted, sources: list[str], held: Callable[[], None], function: python_sink.Function
+) -> Landing:
+    """A function of the user's own; it is told which batch it is called with."""
+
+    def write(rows: DataFrame, number: int) -> None:
+        running = landing.running(number)
+        told = python_sink.SinkBatch(
+            wanted.stream, wanted.generation, running.query_id, number, running.start, running.end
+        )
+        function(rows, told)
+
+    landing = AtLeastOnce(own, wanted.stream, sources, held, write)
+    return landing
 
 
 def _change(sink: IcebergSink) -> Change:
