@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from lakeward.connectors.decode.json import REASON
 from lakeward.connectors.exact import offsets
 from lakeward.connectors.exact.batch import Counted, RunningBatch
 from lakeward.connectors.iceberg import quarantine
+from lakeward.connectors.source import REASON
 from lakeward.driver import flow as flows
 from lakeward.driver import rows
 from lakeward.driver.flow import Flow
@@ -24,6 +24,7 @@ from lakeward.driver.gate import Draining, Gate
 from lakeward.driver.landing.base import Landing, Outcome
 from lakeward.driver.references import References
 from lakeward.errors import DependencyDown, SpecError
+from lakeward.spec.positions import POSITION_TYPES
 from lakeward.telemetry import failpoints
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger(__name__)
 
+Bad = tuple["DataFrame", int, tuple[str, ...]]
+"""Bad rows, how many, and the columns of the quarantine table that identify one."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 5.0
 
 
@@ -144,17 +147,26 @@ class BatchFunction:
             return done
 
     def _once(self, frame: DataFrame, batch_id: int, began: float) -> Done:
+        checked = [inlet for inlet in self.flow.inlets if inlet.checked]
+        batch = self.landing.running(batch_id) if checked else None
+        for inlet in checked:
+            assert batch is not None
+            inlet.before_reading(self.stream, batch.start[inlet.name], batch.end[inlet.name])
         with ExitStack() as held:
             shape = self._with_state if self.flow.stateful else self._by_row
             good, consumed, bad, complete = shape(frame, batch_id, held)
-            quarantined = sum(count for _, count in bad)
+            quarantined = sum(count for _, count, _ in bad)
             if quarantined and self.quarantine_table is None:
                 raise self._nowhere(bad)
 
             def put_aside() -> None:
-                for kept, count in bad:
+                if batch is not None:
+                    listed = offsets.files_read(offsets.execution_of(self.session, self.stream))
+                    for inlet in checked:
+                        inlet.before_landing(self.stream, batch.start[inlet.name], batch.end[inlet.name], listed)
+                for kept, count, identity in bad:
                     if count and self.quarantine_table is not None:
-                        quarantine.insert(kept, self.quarantine_table, self.stream, self._identity)
+                        quarantine.insert(kept, self.quarantine_table, self.stream, identity)
                         _log.info("rows quarantined", stream=self.stream, batch=batch_id, rows=count)
 
             exact_count = self.flow.lineage == "rows"
@@ -162,7 +174,7 @@ class BatchFunction:
                 good,
                 batch_id,
                 Counted(consumed if exact_count else None, quarantined),
-                put_aside if quarantined else None,
+                put_aside if quarantined or checked else None,
                 complete,
             )
         return Done(
@@ -179,40 +191,40 @@ class BatchFunction:
 
     @property
     def _identity(self) -> tuple[str, ...]:
-        return self.flow.inlets[0].identity
+        """What identifies a row of the transform in quarantine: where sources differ in that, its content."""
+        found = {inlet.identity for inlet in self.flow.inlets}
+        return found.pop() if len(found) == 1 else (quarantine.REASON, quarantine.RAW)
 
-    def _by_row(
-        self, raw: DataFrame, batch_id: int, held: ExitStack
-    ) -> tuple[DataFrame, int, list[tuple[DataFrame, int]], str | None]:
+    def _by_row(self, raw: DataFrame, batch_id: int, held: ExitStack) -> tuple[DataFrame, int, list[Bad], str | None]:
         """Everything of the batch from one reading of its records."""
         from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
 
         session = raw.sparkSession
         for name, table in self.references.frames(session).items():
             table.createOrReplaceTempView(name)
-        consumed, bad = 0, []
+        consumed, bad = 0, list[Bad]()
         for inlet in self.flow.inlets:
             own = raw if len(self.flow.inlets) == 1 else raw.where(F.col(flows.SOURCE) == inlet.name)
             decoded = self._keep(inlet.decode(own), held)
             # A query over kept rows, not an accumulator: those count the rows of a repeated task twice.
             all_rows, bad_rows = _count(decoded)
             consumed += all_rows
-            bad.append((rows.undecoded(decoded, inlet.name), bad_rows))
+            bad.append((rows.undecoded(decoded, inlet.name), bad_rows, inlet.identity))
             flows.good(inlet, decoded).createOrReplaceTempView(inlet.name)
         result = session.sql(flows.sql_of(self.flow.spec))
         good, broken, came_out = self._judge(result, held)
         if self.flow.lineage == "rows" and self.flow.joins:
-            went_in = consumed - sum(count for _, count in bad)
+            went_in = consumed - sum(count for _, count, _ in bad)
             self._one_to_one(good, went_in, came_out)
         return good, consumed, bad + broken, None
 
     def _with_state(
         self, result: DataFrame, batch_id: int, held: ExitStack
-    ) -> tuple[DataFrame, int, list[tuple[DataFrame, int]], str | None]:
+    ) -> tuple[DataFrame, int, list[Bad], str | None]:
         """The result comes from the streaming plan; the records are read again to count them and find the bad ones."""
         session = result.sparkSession
         batch = self.landing.running(batch_id)
-        consumed, bad = 0, []
+        consumed, bad = 0, list[Bad]()
         for inlet in self.flow.inlets:
             start, end = batch.start[inlet.name], batch.end[inlet.name]
             if start == end:
@@ -220,7 +232,7 @@ class BatchFunction:
             decoded = inlet.decode(inlet.again(session, start, end))
             all_rows, bad_rows = _count(decoded)
             consumed += all_rows
-            bad.append((rows.undecoded(decoded, inlet.name), bad_rows))
+            bad.append((rows.undecoded(decoded, inlet.name), bad_rows, inlet.identity))
         joined = self.flow.lineage == "rows" and self.flow.joins
         if joined and not self.flow.spec.rules:
             result = self._keep(result, held)  # the plan must run once: it changes the state
@@ -229,7 +241,7 @@ class BatchFunction:
             self._one_to_one(good, consumed, came_out)
         return good, consumed, bad + broken, self._watermark()
 
-    def _judge(self, result: DataFrame, held: ExitStack) -> tuple[DataFrame, list[tuple[DataFrame, int]], int | None]:
+    def _judge(self, result: DataFrame, held: ExitStack) -> tuple[DataFrame, list[Bad], int | None]:
         """Split the transform's rows by the rules: good ones, bad ones, how many came out in all.
 
         Without rules nothing is kept and nothing is run, and how many is not known (None).
@@ -243,7 +255,7 @@ class BatchFunction:
         came_out, broken = _count(judged)
         source = self.flow.inlets[0].name if len(self.flow.inlets) == 1 else "transform"
         good = judged.where(F.col(REASON).isNull()).drop(REASON)
-        return good, [(rows.broken(judged, rules, source, self._identity), broken)], came_out
+        return good, [(rows.broken(judged, rules, source, self._identity), broken, self._identity)], came_out
 
     def _one_to_one(self, result: DataFrame, went_in: int, came_out: int | None) -> None:
         """A join must not make two rows of one record where each row stands for one.
@@ -280,10 +292,10 @@ class BatchFunction:
         held.callback(kept.unpersist)
         return kept
 
-    def _nowhere(self, bad: list[tuple[DataFrame, int]]) -> SpecError:
-        total = sum(count for _, count in bad)
-        first = next(frame for frame, count in bad if count).first()
-        where = {name: value for name, value in first.asDict().items() if name.startswith("_kafka")} if first else {}
+    def _nowhere(self, bad: list[Bad]) -> SpecError:
+        total = sum(count for _, count, _ in bad)
+        first = next(frame for frame, count, _ in bad if count).first()
+        where = {name: value for name, value in first.asDict().items() if name in POSITION_TYPES} if first else {}
         return SpecError(
             f"Stream {self.stream} has {total} bad rows and nowhere to put them",
             why=f"the first: {first['reason'] if first else ''}: {first['error'] if first else ''}, at {where}",

@@ -13,7 +13,6 @@ from pathlib import Path
 import structlog
 from pydantic import ValidationError
 
-from lakeward.connectors.kafka import position
 from lakeward.driver import causes, checkpoint, completed, dumps, watchdog
 from lakeward.driver import decide as deciding
 from lakeward.driver.decide import Bury, Drain, Exit, Finish, Seen, Start
@@ -180,9 +179,9 @@ class Control:
             ends = self._at.get(name, {})
             for inlet in each.function.flow.inlets:
                 at = ends.get(inlet.name)
-                if inlet.spec.kafka is not None and at is not None:
-                    topics = _topics(at, inlet.spec.kafka.topics)
-                    found.append(Watched(name, inlet.name, inlet.bootstrap, topics, at))
+                gauge = None if at is None else inlet.gauge(at)
+                if at is not None and gauge is not None:
+                    found.append(Watched(name, inlet.name, gauge.bootstrap, gauge.topics, at))
         return found
 
     def landed_up_to(self, stream: str, ends: dict[str, str]) -> None:
@@ -388,7 +387,3 @@ def _told(wanted: Wanted, error: Exception) -> BaseException:
         why=f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}",
         next="lakeward deploy",
     )
-
-
-def _topics(at: str, declared: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(str(topic) for topic in declared) or tuple(position.parse(at))

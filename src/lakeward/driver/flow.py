@@ -14,14 +14,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lakeward.connectors.decode.json import ERROR, RAW, REASON, JsonDecoder
 from lakeward.connectors.exact import offsets
-from lakeward.connectors.kafka import broker, source
+from lakeward.connectors.source import ERROR, RAW, REASON, Inlet
 from lakeward.driver import rows
 from lakeward.errors import SpecError
-from lakeward.runtime import Runtime
-from lakeward.spec.positions import IDENTITY_COLUMNS
-from lakeward.spec.sources import Source
 from lakeward.spec.stream import StreamSpec
 
 if TYPE_CHECKING:
@@ -46,77 +42,6 @@ class Start:
     fresh: bool
     begin: Mapping[str, str] = field(default_factory=dict)
     at: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Inlet:
-    """One source of a stream: how it is read and decoded."""
-
-    name: str
-    spec: Source
-    bootstrap: str
-
-    @property
-    def decoder(self) -> JsonDecoder | None:
-        """None: the record's bytes are the columns."""
-        decode = self.spec.decode
-        if decode is None:
-            return None
-        if decode.json_ is None:
-            raise SpecError(f"Source {self.name}: only decode: json: is implemented yet")
-        return JsonDecoder(decode.json_)
-
-    @property
-    def kept(self) -> list[str]:
-        """Columns that go along unchanged."""
-        return list(self.spec.kept_columns)
-
-    @property
-    def identity(self) -> tuple[str, ...]:
-        """The columns that identify one record."""
-        return IDENTITY_COLUMNS[self.spec.connector]
-
-    def stream(self, session: SparkSession, start: Start) -> DataFrame:
-        """Raw records as a stream, recognisable in the plan."""
-        assert self.spec.kafka is not None
-        begin = start.begin.get(self.name)
-        raw = source.read(session, self.spec.kafka, self.bootstrap, fresh=start.fresh, begin=begin)
-        return offsets.mark(raw, self.name)
-
-    def again(self, session: SparkSession, start: str, end: str) -> DataFrame:
-        """The same raw records of one batch, as a batch."""
-        assert self.spec.kafka is not None
-        return source.read_range(session, self.spec.kafka, self.bootstrap, start, end)
-
-    def decode(self, raw: DataFrame) -> DataFrame:
-        """Raw records with their columns and REASON, ERROR, RAW."""
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
-
-        decoder = self.decoder
-        if decoder is not None:
-            return decoder.apply(raw, self.kept)
-        nothing = [F.lit(None).cast(kind).alias(name) for name, kind in ((REASON, "string"), (ERROR, "string"))]
-        value = F.col(source.VALUE).alias("_kafka_value")
-        columns = [F.col(source.KEY), F.col(source.HEADERS), value, *map(F.col, self.spec.position_columns)]
-        return raw.select(*columns, *nothing, F.lit(None).cast("binary").alias(RAW))
-
-
-def inlets(spec: StreamSpec, runtime: Runtime) -> list[Inlet]:
-    """The sources of a stream.
-
-    Raises:
-        SpecError: a connector or decoder that is not built yet, or a connection nobody knows.
-    """
-    found = []
-    for name, each in spec.sources.items():
-        if each.kafka is None:
-            raise SpecError(
-                f"Stream {spec.id} cannot be run yet", why=f"source {name} is {each.connector}; only kafka is built"
-            )
-        inlet = Inlet(str(name), each, broker.bootstrap_of(each.kafka.connection, runtime.kafka))
-        _ = inlet.decoder and inlet.decoder.schema  # raises for what Spark cannot decode
-        found.append(inlet)
-    return found
 
 
 @dataclass(frozen=True)
@@ -156,7 +81,7 @@ def build(
     for name, table in references.items():
         table.createOrReplaceTempView(name)
     for inlet in sources:
-        good(inlet, inlet.decode(inlet.stream(session, start))).createOrReplaceTempView(inlet.name)
+        good(inlet, inlet.decode(stream_of(inlet, session, start))).createOrReplaceTempView(inlet.name)
     text = sql_of(spec)
     try:
         transformed = session.sql(text)
@@ -186,6 +111,11 @@ def build(
     return Flow(spec, sources, raw, False, transformed.schema, lineage, joined, keeps_all(transformed, len(sources)))
 
 
+def stream_of(inlet: Inlet, session: SparkSession, start: Start) -> DataFrame:
+    """Raw records of a source as a stream, recognisable in the plan."""
+    return offsets.mark(inlet.read(session, fresh=start.fresh, begin=start.begin.get(inlet.name)), inlet.name)
+
+
 def good(inlet: Inlet, decoded: DataFrame) -> DataFrame:
     """The rows the transform sees: decoded well, without our own columns, with watermark and deduplication."""
     from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
@@ -212,10 +142,10 @@ def sql_of(spec: StreamSpec) -> str:
 def _raw(session: SparkSession, sources: list[Inlet], start: Start) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
 
-    parts = [inlet.stream(session, start).withColumn(SOURCE, F.lit(inlet.name)) for inlet in sources]
+    parts = [stream_of(inlet, session, start).withColumn(SOURCE, F.lit(inlet.name)) for inlet in sources]
     whole = parts[0]
     for part in parts[1:]:
-        whole = whole.unionByName(part)
+        whole = whole.unionByName(part, allowMissingColumns=True)
     return whole
 
 

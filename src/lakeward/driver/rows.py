@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from lakeward.connectors.decode.json import ERROR, RAW, REASON
 from lakeward.connectors.iceberg import quarantine
+from lakeward.connectors.source import ERROR, RAW, REASON
 from lakeward.errors import SpecError
 from lakeward.spec.positions import INGESTED_AT, POSITION_TYPES
 
@@ -71,9 +71,10 @@ def broken(judgement: DataFrame, rules: Mapping[str, str], source: str, identity
     whole = F.to_json(F.struct(*(F.col(f"`{column}`") for column in own)))
     text = F.create_map(*(F.lit(part) for pair in rules.items() for part in pair))
     kept = [F.col(column) for column in own if column in POSITION_TYPES]
-    if not set(identity) <= set(own):
-        kept = [F.lit(None).cast(POSITION_TYPES[c]).alias(c) for c in identity if POSITION_TYPES[c] != "BIGINT"]
-        kept += [F.xxhash64(whole).alias(c) for c in identity if POSITION_TYPES[c] == "BIGINT"]
+    places = [column for column in identity if column in POSITION_TYPES]
+    if not set(places) <= set(own):
+        kept = [F.lit(None).cast(POSITION_TYPES[c]).alias(c) for c in places if POSITION_TYPES[c] != "BIGINT"]
+        kept += [F.xxhash64(whole).alias(c) for c in places if POSITION_TYPES[c] == "BIGINT"]
         kept += [F.current_timestamp().alias(INGESTED_AT)]
     return judgement.where(F.col(REASON).isNotNull()).select(
         F.lit(source).alias(quarantine.SOURCE),

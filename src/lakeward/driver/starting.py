@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from lakeward.connectors import inlets
 from lakeward.connectors.exact import offsets
 from lakeward.connectors.exact.position import NO_DATA, Position
 from lakeward.connectors.iceberg import quarantine
-from lakeward.connectors.kafka import broker, continuity
+from lakeward.connectors.source import Inlet
 from lakeward.driver import checkpoint, fit, flow, neighbours, preflight, session
 from lakeward.driver.batch import BatchFunction, Done
 from lakeward.driver.flow import Flow
@@ -81,19 +82,23 @@ class Starter:
     def _start(self, wanted: Wanted) -> Running:
         began = time.monotonic()
         spec = wanted.spec
-        inlets = flow.inlets(spec, self.runtime)
-        topics = _Topics(inlets)
+        sources = inlets.of(spec, self.runtime)
+        topics = _Topics(sources)
         topics.now()  # a broker that is away is said here, in one sentence, and not after Spark's minutes of retries
         own = session.for_stream(self.spark, spec)
-        landing = choose(own, wanted, self.runtime, topics.now, lambda: self.held(wanted.stream))
+        forms = {inlet.name: inlet.canonical for inlet in sources}
+        landing = choose(own, wanted, self.runtime, topics.now, lambda: self.held(wanted.stream), forms)
         kept = self._kept(own, wanted)
         standing = landing.look(topics.now())
-        begin = self._judge(wanted, kept, standing, landing, inlets, topics.now())
+        begin = self._judge(wanted, kept, standing, landing, sources, topics.now())
         found = landing.beside(wanted.checkpoint, kept, self.declared, topics.now())
         if found is not None:
             found.check()
         references = References(wanted.stream, spec.reference)
-        built = flow.build(own, spec, inlets, references.frames(own), begin)
+        built = flow.build(own, spec, sources, references.frames(own), begin)
+        for index, name in enumerate(offsets.order_of(built.query, [inlet.name for inlet in sources])):
+            opened = next(inlet for inlet in sources if inlet.name == name)
+            opened.opened(checkpoint.files_of(own, wanted.checkpoint), f"{wanted.checkpoint}/sources/{index}")
         notes = _fits(own, wanted, kept, standing.position, built)
         with self._creating:  # streams start side by side, and two cannot create one namespace at once
             landing.prepare(built.columns, stateful=built.stateful)
@@ -163,42 +168,36 @@ class Starter:
         kept: Checkpoint,
         standing: Standing,
         landing: Landing,
-        inlets: list[flow.Inlet],
+        sources: list[Inlet],
         topic_ids: dict[str, str],
     ) -> flow.Start:
-        """Compare checkpoint, table and broker before anything runs: where the query begins, if it may."""
+        """Compare checkpoint, table and sources before anything runs: where the query begins, if it may."""
         position = standing.position
         verdict = preflight.classify(wanted.stream, kept, position, exact=landing.exact, known_query=wanted.known_query)
         finding = verdict.check()
         if standing.halt is not None:
             raise standing.halt.error()
-        ends = position.end if position is not None else preflight.ends_of(kept, [inlet.name for inlet in inlets])
-        for inlet in inlets:
+        ends = position.end if position is not None else preflight.ends_of(kept, [inlet.name for inlet in sources])
+        for inlet in sources:
             at = ends.get(inlet.name)
             if at is not None:
-                continuity.check(
-                    wanted.stream,
-                    at,
-                    broker.begin_offsets(inlet.bootstrap, list(topic_ids)),
-                    broker.end_offsets(inlet.bootstrap, list(topic_ids)),
-                )
+                inlet.still_has(wanted.stream, at, topic_ids)
         return flow.Start(str(finding), finding is preflight.Finding.FRESH, _goes_on(position), ends)
 
 
 class _Topics:
-    """The topic ids of a stream's sources, asked again when the last answer is old."""
+    """The ids of what a stream's sources read, asked again when the last answer is old."""
 
-    def __init__(self, inlets: list[flow.Inlet]) -> None:
-        self._inlets = inlets
+    def __init__(self, sources: list[Inlet]) -> None:
+        self._sources = sources
         self._known: dict[str, str] = {}
         self._until = 0.0
 
     def now(self) -> dict[str, str]:
         if time.monotonic() >= self._until:
             found: dict[str, str] = {}
-            for inlet in self._inlets:
-                if inlet.spec.kafka is not None:
-                    found |= broker.topic_ids(inlet.bootstrap, inlet.spec.kafka)
+            for inlet in self._sources:
+                found |= inlet.ids()
             self._known, self._until = found, time.monotonic() + TOPICS_EVERY_S
         return self._known
 
@@ -206,12 +205,8 @@ class _Topics:
 def _fits(own: SparkSession, wanted: Wanted, kept: Checkpoint, position: Position | None, built: Flow) -> list[str]:
     """Refuse a checkpoint that is not this query's; gives what a person should know all the same."""
     by_name = {inlet.name: inlet for inlet in built.inlets}
-    sources = []
-    for name in offsets.order_of(built.query, list(by_name)):
-        spec = by_name[name].spec.kafka
-        topics = frozenset(str(topic) for topic in spec.topics) if spec is not None else frozenset[str]()
-        sources.append(fit.SourceNow(name, topics))
-    query = fit.Query(sources, built.stateful)
+    order = offsets.order_of(built.query, list(by_name))
+    query = fit.Query([fit.SourceNow(name, by_name[name].reads) for name in order], built.stateful)
     found = fit.judge(wanted.stream, kept, position, query)
     if found is not None:
         found.check()

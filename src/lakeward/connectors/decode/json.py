@@ -17,15 +17,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
-from lakeward.connectors.kafka.source import VALUE
+from lakeward.connectors.source import ERROR, RAW, REASON, VALUE
 from lakeward.errors import SpecError
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType, StructType
 
-REASON, ERROR, RAW = "_lw_reason", "_lw_error", "_lw_raw"
-"""Columns a decoded row carries until rows are split: null, null, null for a good one."""
 DECODE = "decode"
 """The reason in quarantine of a record that could not be decoded; the detail says how."""
 KEPT_BYTES = 1 << 20

@@ -90,6 +90,17 @@ def running_batch(
     return RunningBatch(str(execution.id().toString()), batch, start, end, dict(topic_ids))
 
 
+def files_read(execution: Any) -> set[str]:
+    """URLs of the files that the running batch's plan reads: those that were there when it was made."""
+    leaves = execution.lastExecution().logical().collectLeaves()
+    found: set[str] = set()
+    for index in range(leaves.size()):
+        leaf = leaves.apply(index)
+        if leaf.getClass().getSimpleName() == "LogicalRelation":
+            found |= set(leaf.relation().location().inputFiles())
+    return found
+
+
 def _offset(option: Any) -> str | None:
     """The JSON of a Scala `Option[Offset]`."""
     return str(option.get().json()) if option.isDefined() else None

@@ -17,7 +17,7 @@ from lakeward.spec.positions import IDENTITY_COLUMNS, INGESTED_AT, POSITION_TYPE
 from lakeward.spec.sql import quote_table
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 STREAM, SOURCE, REASON, RAW, ERROR = "stream", "source", "reason", "raw", "error"
 COLUMNS: dict[str, str] = {
@@ -35,6 +35,7 @@ COLUMNS: dict[str, str] = {
 `CAST(raw AS STRING)`. Position columns of other connectors are null.
 """
 _ATTEMPTS = 5
+_PATH = "_file_path"
 
 
 def create(session: SparkSession, name: str) -> bool:
@@ -69,11 +70,18 @@ def insert(bad: DataFrame, name: str, stream: str, identity: Sequence[str] = IDE
         ),
     )
     key = [STREAM, SOURCE, *identity]
+
+    def named(frame: DataFrame) -> list[Column]:
+        """The key's columns; a record's bytes by their hash, for there may be a megabyte of them."""
+        return [(F.sha2(frame[each], 256) if each == RAW else frame[each]).alias(f"key_{each}") for each in key]
+
+    shaped = shaped.select("*", *named(shaped))
     for _ in range(_ATTEMPTS):
         known = session.table(quote_table(name, CATALOG)).where(F.col(STREAM) == stream)
-        known = _narrowed(known, shaped, identity).select(*key).alias("known")
-        same = [F.col(f"new.{column}").eqNullSafe(F.col(f"known.{column}")) for column in key]
-        fresh = shaped.alias("new").join(F.broadcast(known), same, "left_anti")
+        known = _narrowed(known, shaped, identity)
+        known = known.select(*named(known)).alias("known")
+        same = [F.col(f"new.key_{column}").eqNullSafe(F.col(f"known.key_{column}")) for column in key]
+        fresh = shaped.alias("new").join(F.broadcast(known), same, "left_anti").select(*COLUMNS)
         try:
             fresh.writeTo(quote_table(name, CATALOG)).append()
         except Exception as error:
@@ -92,10 +100,14 @@ def insert(bad: DataFrame, name: str, stream: str, identity: Sequence[str] = IDE
 
 
 def _narrowed(known: DataFrame, bad: DataFrame, identity: Sequence[str]) -> DataFrame:
-    """Only the part of the quarantine that can hold the rows of `bad`: files are pruned by the range of offsets."""
+    """Only the part of the quarantine that can hold the rows of `bad`: files are pruned by the range of offsets, or
+    by the paths of the files a batch has read."""
     from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
 
-    numbers = [column for column in identity if POSITION_TYPES[column] == "BIGINT"]
+    if _PATH in identity:
+        paths = [row[0] for row in bad.select(_PATH).distinct().collect()]
+        return known.where(F.col(_PATH).isin([path for path in paths if path is not None]) | F.col(_PATH).isNull())
+    numbers = [column for column in identity if POSITION_TYPES.get(column) == "BIGINT"]
     if not numbers:
         return known
     ends = [edge for column in numbers for edge in (F.min(column), F.max(column))]

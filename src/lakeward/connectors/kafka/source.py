@@ -7,14 +7,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from lakeward.connectors.kafka import position
+from lakeward.connectors.source import VALUE
 from lakeward.spec.positions import INGESTED_AT
 from lakeward.spec.sources import KafkaSource
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-KEY, VALUE, HEADERS = "_kafka_key", "_value", "_kafka_headers"
-"""What a record holds besides its position, before it is decoded; key and headers keep their names in rows."""
+KEY, HEADERS = "_kafka_key", "_kafka_headers"
+"""What a record has beside its value; they keep their names in rows."""
 
 
 def options(source: KafkaSource, bootstrap: str, *, fresh: bool, begin: str | None = None) -> dict[str, str]:

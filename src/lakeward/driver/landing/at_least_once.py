@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors.exact import offsets
@@ -27,6 +27,7 @@ class AtLeastOnce:
         held: raises unless this driver's lease is live: nothing else fences a second driver.
         write: puts the rows of a batch, with its number, into the sink; a batch that is replayed comes again.
         output_mode: Spark's.
+        canonical: source -> how its offsets are made canonical.
     """
 
     session: SparkSession
@@ -35,6 +36,7 @@ class AtLeastOnce:
     held: Callable[[], None]
     write: Callable[[DataFrame, int], None]
     output_mode: str = "append"
+    canonical: Mapping[str, offsets.Canonical] = field(default_factory=dict)
     exact = False
 
     def look(self, topic_ids: Mapping[str, str]) -> Standing:
@@ -57,7 +59,7 @@ class AtLeastOnce:
     def running(self, batch_id: int) -> RunningBatch:
         """From the running query, which has the stream's name."""
         execution = offsets.execution_of(self.session, self.stream)
-        return offsets.running_batch(execution, batch_id, self.sources, {}, {})
+        return offsets.running_batch(execution, batch_id, self.sources, self.canonical, {})
 
     def land(
         self,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from lakeward.connectors import console, python_sink
+from lakeward.connectors.exact.offsets import Canonical
 from lakeward.connectors.iceberg.change import Append, Change, Replace, Upsert
 from lakeward.connectors.iceberg.writer import ExactWriter
 from lakeward.connectors.kafka import broker
@@ -29,6 +31,7 @@ def choose(
     runtime: Runtime,
     topic_ids: Callable[[], Mapping[str, str]],
     held: Callable[[], None],
+    canonical: Mapping[str, Canonical],
 ) -> Landing:
     """Make the landing of a stream.
 
@@ -36,12 +39,14 @@ def choose(
         own: the session that starts its query.
         topic_ids: topic -> id in the broker, asked at every batch.
         held: raises unless this driver's lease of the stream is live.
+        canonical: source -> how its offsets are made canonical.
 
     Raises:
         SpecError: its sink is not built, or names a connection nobody knows.
     """
     spec, stream = wanted.spec, wanted.stream
     sources = [str(name) for name in spec.sources]
+    at_least_once = partial(AtLeastOnce, own, stream, sources, held, canonical=canonical)
     if (table := spec.sink.iceberg) is not None:
         if table.commit != "exact":
             raise SpecError(f"Stream {stream} cannot be run yet", why=f"commit {table.commit} is not built")
@@ -52,25 +57,24 @@ def choose(
             query_name=stream,
             sources=sources,
             generation=wanted.generation,
+            canonical=canonical,
             topic_ids=topic_ids,
             change=_change(table),
         )
         return IcebergLanding(writer, table)
     if (topic := spec.sink.kafka) is not None:
         broker.bootstrap_of(topic.connection, runtime.kafka)
-        return AtLeastOnce(own, stream, sources, held, lambda rows, _: kafka_sink.write(rows, topic, runtime.kafka))
+        return at_least_once(lambda rows, _: kafka_sink.write(rows, topic, runtime.kafka))
     if (files := spec.sink.files) is not None:
-        return FilesLanding(own, stream, wanted.generation, sources, files, topic_ids)
+        return FilesLanding(own, stream, wanted.generation, sources, files, topic_ids, canonical)
     if (shown := spec.sink.console) is not None:
-        return AtLeastOnce(own, stream, sources, held, lambda rows, n: console.write(rows, stream, n, shown.rows))
+        return at_least_once(lambda rows, n: console.write(rows, stream, n, shown.rows))
     if spec.sink.python is not None:
-        return _python(own, wanted, sources, held, python_sink.load(stream, str(spec.sink.python)))
+        return _python(at_least_once, wanted, python_sink.load(stream, str(spec.sink.python)))
     raise SpecError(f"Stream {stream} cannot be run yet", why=f"sink {spec.sink.connector} is not built")
 
 
-def _python(
-    own: SparkSession, wanted: Wanted, sources: list[str], held: Callable[[], None], function: python_sink.Function
-) -> Landing:
+def _python(make: Callable[..., AtLeastOnce], wanted: Wanted, function: python_sink.Function) -> Landing:
     """A function of the user's own; it is told which batch it is called with."""
 
     def write(rows: DataFrame, number: int) -> None:
@@ -80,7 +84,7 @@ def _python(
         )
         function(rows, told)
 
-    landing = AtLeastOnce(own, wanted.stream, sources, held, write)
+    landing = make(write)
     return landing
 
 

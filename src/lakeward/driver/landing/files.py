@@ -38,6 +38,7 @@ class FilesLanding:
         sources: its sources by name.
         sink: the spec's.
         topic_ids: topic -> id in the broker, asked at every batch.
+        canonical: source -> how its offsets are made canonical.
     """
 
     session: SparkSession
@@ -46,6 +47,7 @@ class FilesLanding:
     sources: Sequence[str]
     sink: FilesSink
     topic_ids: Callable[[], Mapping[str, str]]
+    canonical: Mapping[str, offsets.Canonical] = field(default_factory=dict)
     exact = True
     output_mode = "append"
     stateful: bool = field(default=True, init=False)
@@ -97,7 +99,7 @@ class FilesLanding:
     def running(self, batch_id: int) -> RunningBatch:
         """From the running query, which has the stream's name."""
         execution = offsets.execution_of(self.session, self.stream)
-        return offsets.running_batch(execution, batch_id, self.sources, {}, self.topic_ids())
+        return offsets.running_batch(execution, batch_id, self.sources, self.canonical, self.topic_ids())
 
     def land(
         self,

@@ -1,0 +1,29 @@
+"""The inlet that a source of a spec names."""
+
+from __future__ import annotations
+
+from lakeward.connectors.kafka import broker
+from lakeward.connectors.kafka.inlet import KafkaInlet
+from lakeward.connectors.source import Inlet
+from lakeward.errors import SpecError
+from lakeward.runtime import Runtime
+from lakeward.spec.sources import Source
+from lakeward.spec.stream import StreamSpec
+
+
+def of(spec: StreamSpec, runtime: Runtime) -> list[Inlet]:
+    """The sources of a stream, in the order of the spec.
+
+    Raises:
+        SpecError: a connector or decoder that is not built yet, or a connection nobody knows.
+    """
+    found = [_one(spec, str(name), each, runtime) for name, each in spec.sources.items()]
+    for inlet in found:
+        inlet.prepare()
+    return found
+
+
+def _one(spec: StreamSpec, name: str, source: Source, runtime: Runtime) -> Inlet:
+    if source.kafka is not None:
+        return KafkaInlet(name, source, broker.bootstrap_of(source.kafka.connection, runtime.kafka))
+    raise SpecError(f"Stream {spec.id} cannot be run yet", why=f"source {name} is {source.connector}; it is not built")

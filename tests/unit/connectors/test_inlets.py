@@ -1,0 +1,44 @@
+"""Which inlet a source has, and what a source that cannot say something leaves out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeward.connectors import inlets
+from lakeward.connectors.kafka.inlet import KafkaInlet
+from lakeward.connectors.source import Gauge
+from lakeward.errors import SpecError
+from lakeward.runtime import Lake, Runtime
+from lakeward.spec.stream import StreamSpec, long_form
+
+
+def runtime(tmp_path: Path) -> Runtime:
+    return Runtime(
+        registry_url_file=tmp_path, lake=Lake(warehouse="/w"), kafka={"lakeward_kafka": "b:1"}, checkpoints="/c",
+        drivers=tmp_path, jars=tmp_path,
+    )  # fmt: skip
+
+
+def one(tmp_path: Path, source: dict[str, Any], **more: Any) -> Any:
+    document = {"id": "s", "owner": "o", "source": source, "sink": {"iceberg": {"table": "n.t"}}, **more}
+    [inlet] = inlets.of(StreamSpec.model_validate(long_form(document)), runtime(tmp_path))
+    return inlet
+
+
+def test_topics_are_measured_at_their_brokers(tmp_path: Path) -> None:
+    inlet = one(tmp_path, {"kafka": {"topics": ["a", "b"], "max_offsets_per_trigger": 1}})
+    assert isinstance(inlet, KafkaInlet)
+    assert (inlet.reads, inlet.gauge("-")) == (frozenset({"a", "b"}), Gauge("b:1", ("a", "b")))
+    inlet = one(tmp_path, {"kafka": {"pattern": "a.*", "max_offsets_per_trigger": 1}})
+    assert inlet.gauge('{"a1":{"0":3}}') == Gauge("b:1", ("a1",)), "what a pattern reads, the position says"
+    assert not inlet.checked
+
+
+def test_what_is_not_built_says_so(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="source source is socket; it is not built"):
+        one(tmp_path, {"socket": {"host": "h", "port": 1}})
+    with pytest.raises(SpecError, match="no Kafka connection 'other'"):
+        one(tmp_path, {"kafka": {"topics": ["a"], "connection": "other", "max_offsets_per_trigger": 1}})
