@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lakeward.connectors.exact.position import NO_DATA, Position, key, parse
+from lakeward.connectors.files.log import count_of
 from lakeward.connectors.kafka.position import parse as parse_offsets
 from lakeward.errors import Refused, Unhealthy
 from lakeward.runtime import CATALOG, Runtime
@@ -103,17 +104,17 @@ def _ranges(position: Position) -> dict[str, Any]:
     """The contiguous range each partition was read in: the proof that is left where rows are many records."""
     parts = []
     for source, end in sorted(position.end.items()):
+        files = count_of(end)
+        if files is not None:
+            first_files = count_of(position.begin.get(source, NO_DATA)) or 0
+            parts.append(_untraced(source, "files", first_files, files))
+            continue
         first = parse_offsets(position.begin.get(source, NO_DATA))
         for topic, offsets in sorted(parse_offsets(end).items()):
             for number, to in sorted(offsets.items()):
-                parts.append(
-                    {
-                        "source": source,
-                        "partition": f"{topic}/{number}",
-                        "from": first.get(topic, {}).get(number, 0),
-                        "to": to,
-                        "missing": None,
-                        "duplicates": None,
-                    }
-                )
+                parts.append(_untraced(source, f"{topic}/{number}", first.get(topic, {}).get(number, 0), to))
     return {"partitions": parts}
+
+
+def _untraced(source: str, partition: str, first: int, to: int) -> dict[str, Any]:
+    return {"source": source, "partition": partition, "from": first, "to": to, "missing": None, "duplicates": None}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lakeward.connectors.files.inlet import FilesInlet
 from lakeward.connectors.kafka import broker
 from lakeward.connectors.kafka.inlet import KafkaInlet
 from lakeward.connectors.source import Inlet
@@ -26,4 +27,6 @@ def of(spec: StreamSpec, runtime: Runtime) -> list[Inlet]:
 def _one(spec: StreamSpec, name: str, source: Source, runtime: Runtime) -> Inlet:
     if source.kafka is not None:
         return KafkaInlet(name, source, broker.bootstrap_of(source.kafka.connection, runtime.kafka))
+    if source.files is not None:
+        return FilesInlet(name, source)
     raise SpecError(f"Stream {spec.id} cannot be run yet", why=f"source {name} is {source.connector}; it is not built")

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from lakeward.errors import LakewardError
+from lakeward.spec.column_checks import columns_path
 from lakeward.spec.files import dotted
 from lakeward.spec.positions import OWN_COLUMNS, RECORD_COLUMNS
 from lakeward.spec.sources import Reference, Source
@@ -107,7 +108,7 @@ def findings(spark: SparkSession, spec: StreamSpec, has: Collection[str] = ()) -
         try:
             own.createDataFrame([], _columns_of(source)).createOrReplaceTempView(name)
         except PySparkException as error:
-            path = ("sources", name, "decode", "json")
+            path = ("sources", name, *columns_path(source))
             yield Finding(path, f"Spark cannot read these columns: {_said(error)}", value=_declared_columns(source))
             return
     for name, reference in spec.reference.items():
@@ -202,7 +203,7 @@ def _stderr_to(file: IO[bytes]) -> Iterator[None]:
 
 def _declared_columns(source: Source) -> str:
     """The columns a source's records are read with."""
-    return source.decode.json_ if source.decode and source.decode.json_ else _RAW
+    return source.declared_columns or _RAW
 
 
 def _columns_of(source: Source) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from lakeward.connectors.exact.position import NO_DATA
+from lakeward.connectors.files.log import LogBroken, SourceLog, log_offset
 from lakeward.driver import layout
 from lakeward.driver.layout import Checkpoint, Entry, Operator, Store
 
@@ -85,6 +87,7 @@ def read(files: Files, folder: str) -> Checkpoint:
     """What stands in a checkpoint's folder."""
     metadata = files.text(f"{folder}/metadata")
     offsets, commits = _log(files, f"{folder}/offsets", offsets=True), _log(files, f"{folder}/commits", offsets=False)
+    offsets = {number: _positions(files, folder, entry) for number, entry in offsets.items()}
     looked_at = ["metadata", *(f"offsets/{n}" for n in sorted(offsets)[-_READ:])]
     looked_at += [f"commits/{n}" for n in sorted(commits)[-1:]]
     return Checkpoint(
@@ -96,6 +99,17 @@ def read(files: Files, folder: str) -> Checkpoint:
         misfits=tuple(file for file in looked_at if not files.fits(f"{folder}/{file}")),
         state=_state(files, f"{folder}/state"),
     )
+
+
+def _positions(files: Files, folder: str, entry: Entry) -> Entry:
+    """The entry with its ends as positions: of a file source that is what its log says, not the log's number."""
+    if not any(log_offset(end) is not None for end in entry.ends):
+        return entry
+    try:
+        ends = [SourceLog(files, f"{folder}/sources/{index}").canonical(end) for index, end in enumerate(entry.ends)]
+    except LogBroken as broken:
+        return replace(entry, ends=(), broken=f"what it stands for is in {broken.file}, and {broken.reason}")
+    return replace(entry, ends=tuple(ends))
 
 
 def _initial(files: Files, folder: str) -> dict[int, Entry]:
@@ -150,6 +164,7 @@ def unfinished(files: Files, folder: str, sources: Sequence[str]) -> tuple[int, 
     newest = max(offsets, default=-1)
     if newest < 0 or newest in commits:
         return None
+    offsets = {number: _positions(files, folder, entry) for number, entry in offsets.items()}
     ends = offsets[newest].ends
     starts = offsets[newest - 1].ends if newest - 1 in offsets else ()
     names = sources if len(sources) == len(ends) else [str(number) for number in range(1, len(ends) + 1)]

@@ -12,6 +12,7 @@ from lakeward.spec import not_yet, spark_conf, streaming_sql, table_properties
 from lakeward.spec.analysis import SqlFacts
 from lakeward.spec.column_checks import column_findings
 from lakeward.spec.document import Path_
+from lakeward.spec.file_sources import file_source_findings
 from lakeward.spec.lineage import Lineage
 from lakeward.spec.messages import Finding
 from lakeward.spec.problems import nearest
@@ -65,6 +66,7 @@ def spec_findings(spec: StreamSpec, facts: SqlFacts | None, lineage: Lineage, pr
     times: list[Path_] = [("sources", name, "watermark", "column") for name in spec.sources]
     yield from (replace(each, needs=(mode, *times)) for each in _windows(spec, facts))
     yield from _sink(spec)
+    yield from file_source_findings(spec)
     yield from reference_findings(spec, project)
     for key in spec.spark:
         if refused := spark_conf.refusal(key):
@@ -129,7 +131,7 @@ def _windows(spec: StreamSpec, facts: SqlFacts | None) -> Iterator[Finding]:
 
 
 def _sink(spec: StreamSpec) -> Iterator[Finding]:
-    decoded = any(source.decode for source in spec.sources.values())
+    decoded = any(source.decode or source.files for source in spec.sources.values())
     if (decoded or spec.rules) and spec.quarantine is None:
         what = "rules" if spec.rules else "decode"
         yield Finding(

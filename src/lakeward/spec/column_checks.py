@@ -42,21 +42,26 @@ def column_findings(spec: StreamSpec, facts: SqlFacts | None) -> Iterator[Findin
             yield Finding(("sources", name, "decode", "columns"),
                           f"a record of {source.connector} has nothing beside its value; say columns: value", "all",
                           ("value",))  # fmt: skip
-        if source.decode and source.decode.json_:
-            yield from _declared(name, source, ddl_columns(source.decode.json_))
+        if source.declared_columns is not None:
+            yield from _declared(name, source, ddl_columns(source.declared_columns))
     columns = _landed(spec, facts)
     yield from _partitions(spec, columns)
     yield from _rules(spec, columns)
 
 
+def columns_path(source: Source) -> Path_:
+    """Where in a source its columns are declared."""
+    return ("files", "columns") if source.files is not None and source.files.columns else ("decode", "json")
+
+
 def _declared(name: str, source: Source, columns: Mapping[str, str]) -> Iterator[Finding]:
-    at: Path_ = ("sources", name, "decode", "json")
+    at: Path_ = ("sources", name, *columns_path(source))
     for column, kind in columns.items():
         if column.lower() in OWN_COLUMNS:
             yield Finding(at, f"{column} is a column of the record; Lakeward adds it by itself", column)
         elif column.lower() in _ICEBERGS_OWN:
             yield Finding(at, f"{column} is a name Iceberg keeps for itself", column)
-        if "TINYINT" in kind:
+        if "TINYINT" in kind and source.decode:
             yield Finding(at, f"column {column} cannot be TINYINT: 128 to 255 in JSON would become negative numbers "
                           "without a word; declare it SMALLINT or INT", kind)  # fmt: skip
     known = {column.lower() for column in columns} | set(source.kept_columns)
@@ -89,7 +94,7 @@ def _landed(spec: StreamSpec, facts: SqlFacts | None) -> dict[str, str] | None:
     """Column -> type of what the transform gives, in lower case; None where its text alone does not tell: only
     `SELECT *` from the one source does."""
     source = next(iter(spec.sources.values()))
-    if facts is None or len(spec.sources) != 1 or not source.decode or not source.decode.json_:
+    if facts is None or len(spec.sources) != 1 or source.declared_columns is None:
         return None
     query = facts.statement
     if not isinstance(query, exp.Select) or any(query.args.get(key) for key in ("joins", "laterals", "with_", "with")):
@@ -98,7 +103,7 @@ def _landed(spec: StreamSpec, facts: SqlFacts | None) -> dict[str, str] | None:
     star = query.expressions[0] if len(query.expressions) == 1 else None
     if not isinstance(star, exp.Star) or any(star.args.values()) or not from_ or not isinstance(from_.this, exp.Table):
         return None
-    declared = {name.lower(): kind for name, kind in ddl_columns(source.decode.json_).items()}
+    declared = {name.lower(): kind for name, kind in ddl_columns(source.declared_columns).items()}
     return declared | {name: OWN_COLUMNS[name] for name in source.kept_columns}
 
 

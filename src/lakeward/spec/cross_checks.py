@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from typing import Any, Literal
 
 from lakeward.spec.document import Path_
+from lakeward.spec.file_sources import takers
 from lakeward.spec.settings import Settings
 from lakeward.spec.sinks import ConsoleSink, Sink
 from lakeward.spec.stream import Resources, StreamSpec
@@ -49,6 +50,7 @@ def stream_findings(streams: Sequence[StreamSpec], drivers: Collection[str] | No
     yield from _writers(streams)
     yield from _topics(streams)
     yield from _folders(streams)
+    yield from _taken_files(streams)
     if drivers is not None:
         yield from _drivers(streams, drivers)
 
@@ -117,6 +119,13 @@ def _folders(streams: Sequence[StreamSpec]) -> Iterator[CrossFinding]:
                 message = f"stream {name} writes {other}: a folder has one stream, and none has another's inside it"
                 yield CrossFinding(spec.id, ("sink", "files", "path"), message, str(path))
         writers[path] = str(spec.id)
+
+
+def _taken_files(streams: Sequence[StreamSpec]) -> Iterator[CrossFinding]:
+    for (spec, name, files), (other, other_name, _) in takers(streams):
+        who = f"source {other_name} of this stream" if other is spec else f"stream {other.id}"
+        message = f"{who} reads there too, and files would be gone before it has landed them; say after: keep"
+        yield CrossFinding(spec.id, ("sources", name, "files", "after"), message, files.after)
 
 
 def _drivers(streams: Sequence[StreamSpec], drivers: Collection[str]) -> Iterator[CrossFinding]:

@@ -18,7 +18,7 @@ from lakeward.spec.messages import Finding, findings, known_keys
 from lakeward.spec.problems import Problem
 from lakeward.spec.repair import concerns, repaired
 from lakeward.spec.settings import Settings
-from lakeward.spec.stream import StreamSpec
+from lakeward.spec.stream import StreamSpec, written_path
 from lakeward.spec.stream_file import Defaults, StreamReader
 from lakeward.spec.suite import Suite
 from lakeward.spec.tables import Tables
@@ -210,7 +210,7 @@ class _Loading:
 
     def _cross(self, finding: CrossFinding, settings: Document | None) -> None:
         file, document = self.documents[finding.owner]
-        path: Path_ = finding.path
+        path: Path_ = written_path(finding.path, document.data)
         if not document.has(path) and settings is not None and settings.has(("defaults", *path)):
             file, document, path = self.project.settings_file, settings, ("defaults", *path)
         place = document.place(path, key=finding.key)

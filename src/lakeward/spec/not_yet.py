@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lakeward.spec.document import Path_
+from lakeward.spec.files_source import elsewhere
 from lakeward.spec.settings import Catalog, Reconcile, Settings
+from lakeward.spec.sources import FilesSource
 from lakeward.spec.stream import StreamSpec
 from lakeward.spec.suite import Suite
 from lakeward.spec.tables import Tables, entries
 
-SOURCES = {"kinesis", "files", "iceberg", "delta", "socket", "rate", "format"}
+SOURCES = {"kinesis", "iceberg", "delta", "socket", "rate", "format"}
+FILE_FORMATS = {"orc", "avro"}
 REFERENCES = {"iceberg", "delta", "jdbc"}
 SINKS = {"delta", "postgres", "format"}
 FILES = {"orc", "avro", "text"}
@@ -31,6 +34,8 @@ def of_stream(spec: StreamSpec) -> Found:
         at: Path_ = ("sources", name)
         if source.connector in SOURCES:
             yield (*at, source.connector), f"{source.connector} as a source"
+        if source.files:
+            yield from _of_files((*at, "files"), source.files)
         if source.decode and source.decode.avro:
             yield (*at, "decode", "avro"), "Avro records"
     for name, reference in spec.reference.items():
@@ -59,6 +64,13 @@ def of_stream(spec: StreamSpec) -> Found:
         yield ("state", "max_rows"), "a limit on the rows of state"
     if spec.resources.executors is not None:
         yield ("resources", "executors"), "executors (a driver runs in one local process)"
+
+
+def _of_files(at: Path_, files: FilesSource) -> Found:
+    if files.format in FILE_FORMATS:
+        yield (*at, "format"), f"files of format {files.format}; done are json, csv, parquet and text"
+    if elsewhere(files.path):
+        yield (*at, "path"), "files that are not on the file system of the driver's machine"
 
 
 def of_settings(settings: Settings) -> Found:

@@ -197,6 +197,9 @@ def _sources(before: StreamSpec, after: StreamSpec) -> Iterator[str]:
             missing = set(old.kafka.topics) - set(new.kafka.topics)
             if missing or bool(old.kafka.pattern) != bool(new.kafka.pattern):
                 yield f"source {name} no longer reads {', '.join(sorted(missing)) or 'the same kind of topics'}"
+        elif old.files and new.files:
+            if (old.files.path, old.files.format) != (new.files.path, new.files.format):
+                yield f"source {name} reads other files: {new.files.path} ({new.files.format})"
         elif old.options != new.options:
             yield f"source {name} is another {old.connector}"
 

@@ -20,7 +20,7 @@ _ROUNDS = 20  # each takes something out; a file needs one or two
 _REQUIRED: dict[str, Any] = {
     "id": "unknown",
     "owner": "unknown",
-    "sources": {"source": {"rate": {}}},
+    "sources": {"source": {"format": {"name": "unknown"}}},
     "max_offsets_per_trigger": 1,
     "sink": {"iceberg": {"table": "unknown.unknown"}},
     "table": "unknown.unknown",

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from lakeward.spec.ddl import Ddl
+from lakeward.spec.ddl import Ddl, ddl_columns
 from lakeward.spec.decode import Decode
 from lakeward.spec.model import (
     Bool,
@@ -28,6 +28,7 @@ from lakeward.spec.types import Duration, Name, Span, TableName, Topic
 KAFKA_CONNECTION = "lakeward_kafka"
 Offset = Annotated[Int, Field(ge=-2, le=2**63 - 1)]
 """An offset as Spark reads it: -2 is the earliest, -1 the latest."""
+NESTED = ("ARRAY", "MAP", "STRUCT")
 _PARTITION = re.compile(r"0|[1-9][0-9]{0,9}")
 
 
@@ -103,12 +104,39 @@ class KinesisSource(SpecModel):
 
 
 class FilesSource(SpecModel):
-    """Files that arrive in a folder."""
+    """Files that arrive in a folder, each read once: move them in whole, what is added to one later is not seen."""
 
     path: Text
+    """Folder (with the folders below it), or a pattern such as `in/*/*.csv`; relative to the project, or absolute."""
     format: Literal["json", "csv", "parquet", "orc", "avro", "text"]
+    """`json`: one object a line, by `decode:`; `csv`, `parquet`: by `columns:`; `text`: one column `value` a line."""
+    columns: Ddl | None = None
+    """Columns of a CSV or Parquet file as Spark DDL; a file or value that does not fit is refused, never a null."""
+    header: Bool = True
+    """Whether a CSV begins with the names of its columns; they are compared with `columns:`."""
+    nulls: str | None = None
+    """The text a CSV writes for no value, e.g. `NA`; an empty value is none too."""
     max_files_per_trigger: PositiveInt
+    """Most files one batch may take."""
     after: Literal["keep", "archive", "delete"] = "keep"
+    """What happens to a file after the batch that landed it: `archive` moves it to `<folder>.archived`."""
+
+    @model_validator(mode="after")
+    def _columns_of_a_format(self) -> Self:
+        typed = self.format in ("csv", "parquet")
+        if typed and self.columns is None:
+            message = f'{self.format} needs columns: "name TYPE, ..": a guess would change with the files'
+            raise KeysProblem(message, "columns")
+        if self.columns is not None and not typed:
+            how = "decode: {json: ..} names its columns" if self.format == "json" else "it has one column, value"
+            raise KeysProblem(f"columns belongs to csv and parquet; of {self.format} {how}", "columns", "format")
+        if self.format != "csv" and (self.nulls is not None or not self.header):
+            raise KeysProblem(f"header and nulls belong to csv, not to {self.format}", "header", "nulls", "format")
+        if self.columns is not None and self.format == "csv":
+            nested = [name for name, kind in ddl_columns(self.columns).items() if kind.startswith(NESTED)]
+            if nested:
+                raise KeysProblem(f"a CSV holds single values; {', '.join(nested)} is none", "columns")
+        return self
 
 
 class TableSource(SpecModel):
@@ -203,6 +231,15 @@ class Source(SpecModel):
         """The connector's own model."""
         chosen: AnySource = getattr(self, self.connector)
         return chosen
+
+    @property
+    def declared_columns(self) -> str | None:
+        """The columns of its records as DDL, without the position columns; None where nobody declares them."""
+        if self.decode is not None and self.decode.json_ is not None:
+            return self.decode.json_
+        if self.files is not None:
+            return "value STRING" if self.files.format == "text" else self.files.columns
+        return "timestamp TIMESTAMP, value BIGINT" if self.rate is not None else None
 
     @property
     def position_columns(self) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -215,7 +216,13 @@ class StreamReader:
             if path and "://" not in path:
                 each = each.model_copy(update={each.kind: str(resolved(self.project.root / path))})
             reference[name] = each
-        return spec.model_copy(update=update | {"reference": reference})
+        sources = {}
+        for name, source in spec.sources.items():
+            if source.files is not None and "://" not in source.files.path:
+                path = os.path.abspath(self.project.root / source.files.path)  # noqa: PTH100  # a link stays: it may move
+                source = source.model_copy(update={"files": source.files.model_copy(update={"path": path})})
+            sources[name] = source
+        return spec.model_copy(update=update | {"reference": reference, "sources": sources})
 
     def _follows(self, finding: Finding) -> None:
         """Report a finding of the whole spec, unless it may only follow from a part that was told already."""

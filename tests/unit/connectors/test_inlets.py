@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from lakeward.connectors import inlets
+from lakeward.connectors.files.inlet import FilesInlet
 from lakeward.connectors.kafka.inlet import KafkaInlet
 from lakeward.connectors.source import Gauge
-from lakeward.errors import SpecError
+from lakeward.errors import DependencyDown, SpecError
 from lakeward.runtime import Lake, Runtime
 from lakeward.spec.stream import StreamSpec, long_form
 
@@ -35,6 +36,19 @@ def test_topics_are_measured_at_their_brokers(tmp_path: Path) -> None:
     inlet = one(tmp_path, {"kafka": {"pattern": "a.*", "max_offsets_per_trigger": 1}})
     assert inlet.gauge('{"a1":{"0":3}}') == Gauge("b:1", ("a1",)), "what a pattern reads, the position says"
     assert not inlet.checked
+
+
+def test_files_have_no_ends_to_measure_and_are_looked_at_inside_the_batch(tmp_path: Path) -> None:
+    inlet = one(tmp_path, {"files": {"path": f"{tmp_path}/*/x*", "format": "text", "max_files_per_trigger": 1}})
+    assert isinstance(inlet, FilesInlet)
+    assert (inlet.reads, inlet.gauge("-"), inlet.checked) == (frozenset(), None, True)
+    assert inlet.ids() == {f"{tmp_path}/*/x*": "files"}
+
+
+def test_a_folder_that_is_not_there_is_waited_for(tmp_path: Path) -> None:
+    inlet = one(tmp_path, {"files": {"path": f"{tmp_path}/no", "format": "text", "max_files_per_trigger": 1}})
+    with pytest.raises(DependencyDown, match="is no folder of this machine"):
+        inlet.ids()
 
 
 def test_what_is_not_built_says_so(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ HEAD = "owner: x\nsource: {kafka: {topics: [t], max_offsets_per_trigger: 5}}\n"
 SINK = "sink: {iceberg: {table: n.t}}\n"
 GRAMMAR = [
     ("owner: x\nsource: {kinesis: {stream: s, region: r, max_records_per_trigger: 5}}\n" + SINK, "kinesis as a source"),
-    ("owner: x\nsource: {files: {path: p, format: csv, max_files_per_trigger: 5, after: keep}}\n" + SINK, "files as"),
+    ("owner: x\nsource: {files: {path: p, format: avro, max_files_per_trigger: 5}}\n" + SINK, "files of format avro"),
     ("owner: x\nsource: {iceberg: {table: a.b}}\n" + SINK, "iceberg as a source"),
     ("owner: x\nsource: {delta: {table: a.b}}\n" + SINK, "delta as a source"),
     ("owner: x\nsource: {socket: {host: h, port: 1}}\n" + SINK, "socket as a source"),

@@ -43,6 +43,9 @@ _BLOCKED = {
     "topic-replaced": Answer(
         Lost.AT_RISK, "the topic was deleted and made again: what it held and was not landed is gone"
     ),
+    "source-files-gone": Answer(
+        Lost.AT_RISK, "files were taken and are gone before they landed; nothing lands until a person acts"
+    ),
     "expired-unseen": Answer(Lost.UNKNOWN, "somebody else expired snapshots: an audit tells whether rows are missing"),
     "checkpoint-ahead": Answer(
         Lost.AT_RISK, "the checkpoint calls batches done that the table does not have; the source may still have them"
@@ -56,7 +59,7 @@ _BLOCKED = {
 }
 _STOPPED_IN_TIME = (
     "gap", "overlap", "discontinuous", "older-checkpoint", "checkpoint-missing", "checkpoint-truncated",
-    "foreign-checkpoint", "wap-off", "mode-changed",
+    "foreign-checkpoint", "wap-off", "mode-changed", "file-unfit",
 )  # fmt: skip
 
 

@@ -1,0 +1,1 @@
+"""Files that arrive in a folder, as a source."""

@@ -1,0 +1,88 @@
+"""What a file of columns says of them, compared with the declared ones before anything of it is read.
+
+Spark makes nulls of a column that a Parquet file lacks, and dies inside a task, after minutes, at a type it cannot
+convert or a header that does not fit.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, cast
+from urllib.parse import unquote, urlsplit
+
+from lakeward.spec.sources import FilesSource
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+_WIDER = {
+    "smallint": {"tinyint"},
+    "int": {"tinyint", "smallint"},
+    "bigint": {"tinyint", "smallint", "int"},
+    "double": {"float"},
+    "timestamp": {"timestamp_ntz"},  # a time without a zone is one of UTC, as everywhere here
+}
+"""Declared type -> types of a file whose every value it holds."""
+_PACKED = (".bz2", ".zst", ".snappy", ".lz4", ".deflate")
+"""Of a CSV packed so, Spark's own comparison of the header is left."""
+
+
+def differences(url: str, source: FilesSource, declared: StructType) -> list[str]:
+    """What of the declared columns the file does not have so, in words; a file that is gone says nothing."""
+    file = Path(unquote(urlsplit(url).path))
+    try:
+        if source.format == "parquet":
+            return _parquet(file, declared)
+        return _csv(file, declared) if source.header and file.suffix not in _PACKED else []
+    except FileNotFoundError:
+        return []
+
+
+def _csv(file: Path, declared: StructType) -> list[str]:
+    try:
+        # Whatever is wrong in a row further on is that row's, so what is not UTF-8 is passed over here.
+        with (
+            gzip.open(file) if file.suffix == ".gz" else file.open("rb") as packed,
+            io.TextIOWrapper(cast(IO[bytes], packed), "utf-8-sig", "replace", newline="") as text,
+        ):
+            header = next(csv.reader(text), None)
+    except (gzip.BadGzipFile, csv.Error) as error:
+        return [f"its header cannot be read: {error}"]
+    wanted = declared.fieldNames()
+    if header is None or [name.lower() for name in header] == [name.lower() for name in wanted]:
+        return []
+    return [f"it begins with {', '.join(header)}; declared are {', '.join(wanted)}"]
+
+
+def _parquet(file: Path, declared: StructType) -> list[str]:
+    import pyarrow.parquet as pq
+    from pyarrow import ArrowInvalid
+
+    try:
+        schema = pq.read_schema(file)
+    except ArrowInvalid as error:
+        return [f"it is no Parquet file: {str(error).splitlines()[0]}"]
+    has = {field.name.lower(): _spark_type(field.type) for field in schema}
+    found = []
+    for field in declared.fields:
+        wanted, kind = field.dataType.simpleString(), has.get(field.name.lower())
+        if kind is None:
+            found.append(f"it has no column {field.name}")
+        elif kind != wanted and kind not in _WIDER.get(wanted, set()):
+            found.append(f"{field.name} is {kind.upper()}, declared is {wanted.upper()}")
+    return found
+
+
+def _spark_type(kind: Any) -> str:
+    import pyarrow as pa
+    from pyspark.errors import PySparkException
+    from pyspark.sql.pandas.types import from_arrow_type
+
+    plain = kind.value_type if pa.types.is_dictionary(kind) else kind
+    try:
+        return from_arrow_type(plain, prefer_timestamp_ntz=True).simpleString()
+    except PySparkException:
+        return str(plain)

@@ -1,0 +1,137 @@
+"""Files as a source of a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lakeward.connectors.decode import text
+from lakeward.connectors.decode.columns import ColumnsDecoder
+from lakeward.connectors.decode.json import JsonDecoder
+from lakeward.connectors.exact.position import NO_DATA
+from lakeward.connectors.files import headers, source
+from lakeward.connectors.files.log import SourceLog, log_offset
+from lakeward.connectors.source import Inlet, Reader
+from lakeward.errors import Blocked, DependencyDown, LakewardError, SpecError
+from lakeward.spec.files_source import folder_of, local
+from lakeward.spec.sources import FilesSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+_SHOWN = 5
+
+
+@dataclass
+class FilesInlet(Inlet):
+    """Files of one folder or pattern.
+
+    `log` is where the running query counts what it has taken, known once its plan is: which of the checkpoint's
+    sources this is.
+    """
+
+    log: SourceLog | None = None
+
+    @property
+    def files(self) -> FilesSource:
+        """The connector's own part of the spec."""
+        assert self.spec.files is not None
+        return self.spec.files
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """A line has no number of its own: it is known by its file and its content. Two equal bad lines of one file
+        come in one batch, and both are kept."""
+        return ("_file_path", "reason", "raw")
+
+    @property
+    def checked(self) -> bool:
+        return True
+
+    def prepare(self) -> None:
+        if self._decoder is not None:
+            _ = self._decoder.schema
+        elif self.files.format != "text":
+            raise SpecError(f"Source {self.name}: files of {self.files.format} need decode: {{json: ..}}")
+
+    def ids(self) -> dict[str, str]:
+        folder = folder_of(self.files.path)
+        if not Path(folder).is_dir():
+            raise DependencyDown(
+                f"The folder of source {self.name} is not there",
+                why=f"{folder} is no folder of this machine now",
+                next="create or mount it (the stream tries again by itself), or correct files: path: and deploy",
+            )
+        return {local(self.files.path): "files"}
+
+    def opened(self, files: Reader, folder: str) -> None:
+        self.log = SourceLog(files, folder)
+
+    def canonical(self, offset: str) -> str:
+        if log_offset(offset) is None:
+            return offset
+        return self._opened().canonical(offset)
+
+    def read(self, session: SparkSession, *, fresh: bool, begin: str | None) -> DataFrame:
+        if fresh and begin is not None:
+            raise LakewardError(f"Source {self.name} cannot begin at a position", why="files are known by a log alone")
+        return source.read(session, self.name, self.files, self._schema)
+
+    def again(self, session: SparkSession, start: str, end: str) -> DataFrame:
+        paths = [each.path for each in self._opened().between(start, end)]
+        return source.read_files(session, self.name, self.files, self._schema, paths)
+
+    def decode(self, raw: DataFrame) -> DataFrame:
+        keep = list(self.spec.position_columns)
+        decoder = self._decoder
+        return text.decode(raw, keep) if decoder is None else decoder.apply(raw, keep)
+
+    def before_reading(self, stream: str, start: str, end: str) -> None:
+        schema = self._schema
+        if schema is None or end in (start, NO_DATA):
+            return
+        for each in self._opened().between(start, end):
+            found = headers.differences(each.path, self.files, schema)
+            if found:
+                raise Blocked(
+                    f"A file of stream {stream} is not what source {self.name} declares",
+                    why=f"{each.path}: {'; '.join(found)}",
+                    next="put a right file in its place under the same name (one without rows gives its rows up), "
+                    f"then: lakeward streams start {stream}",
+                    reason="file-unfit",
+                )
+
+    def before_landing(self, stream: str, start: str, end: str, listed: Collection[str]) -> None:
+        taken = {each.path for each in self._opened().between(start, end)} if end != start else set()
+        gone = sorted(taken - set(listed))
+        if gone:
+            more = f" and {len(gone) - _SHOWN} more" if len(gone) > _SHOWN else ""
+            raise Blocked(
+                f"Files that stream {stream} was to land are gone",
+                why=f"source {self.name} took them into this batch, and Spark passes over them without a word: "
+                f"{', '.join(gone[:_SHOWN])}{more}",
+                next="put them back under the same names (an empty one gives its rows up), then: "
+                f"lakeward streams start {stream}",
+                reason="source-files-gone",
+            )
+
+    @property
+    def _decoder(self) -> JsonDecoder | ColumnsDecoder | None:
+        """None: a line is its text."""
+        if self.files.columns is not None:
+            corrupt = source.CORRUPT if self.files.format == "csv" else None
+            return ColumnsDecoder(self.files.columns, source.record_column(self.name), corrupt)
+        decode = self.spec.decode
+        return JsonDecoder(decode.json_) if decode is not None and decode.json_ is not None else None
+
+    @property
+    def _schema(self) -> StructType | None:
+        decoder = self._decoder
+        return decoder.schema if isinstance(decoder, ColumnsDecoder) else None
+
+    def _opened(self) -> SourceLog:
+        assert self.log is not None, "a batch runs after its query was built"
+        return self.log

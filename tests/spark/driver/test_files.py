@@ -1,0 +1,253 @@
+"""Streams of files end to end: every format lands or says why not, once, whatever is restored, removed or repeated."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeward.errors import Blocked
+from lakeward.telemetry import failpoints
+
+pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
+
+
+class Folder:
+    """A folder into which files are moved whole, the next one younger than the last."""
+
+    def __init__(self, lab: Any) -> None:
+        self.path = Path(lab.folder) / "in"
+        self.path.mkdir()
+        self._clock = 1_700_000_000
+
+    def put(self, name: str, content: str | bytes, days_older: int = 0) -> Path:
+        staged = self.path.parent / "staged"
+        staged.write_bytes(content if isinstance(content, bytes) else content.encode())
+        self._clock += 10
+        modified = self._clock - days_older * 86_400
+        os.utime(staged, (modified, modified))
+        (self.path / name).parent.mkdir(exist_ok=True)
+        return staged.rename(self.path / name)
+
+
+@pytest.fixture
+def folder(lab: Any) -> Folder:
+    return Folder(lab)
+
+
+def spec(lab: Any, folder: Folder, format: str, **more: Any) -> dict[str, Any]:
+    document = lab.spec("none", **more)
+    files = {"path": str(folder.path), "format": format, "max_files_per_trigger": 1, **more.pop("files", {})}
+    document.pop("files", None)
+    if format != "json":
+        document.pop("decode")
+    return document | {"source": {"files": files}}
+
+
+def position(lab: Any, document: dict[str, Any]) -> dict[str, Any]:
+    rows = lab.spark.sql(f"SHOW TBLPROPERTIES lake.{lab.namespace}.t").collect()
+    key = f"lakeward.stream.{document['id']}.position"
+    return dict(json.loads(next(row["value"] for row in rows if row["key"] == key)))
+
+
+def records(*numbers: int) -> str:
+    return "".join(json.dumps({"n": number, "s": f"row {number}"}) + "\n" for number in numbers)
+
+
+def test_json_lands_once_also_when_a_batch_runs_twice(lab: Any, folder: Folder) -> None:
+    folder.put("a.json", records(1, 2) + "\njunk\njunk\n" + '{"n": "x"}\n')
+    folder.put("below/b c%.json", records(3))
+    document = spec(lab, folder, "json", rules={"small": "n < 900"})
+
+    def die() -> None:
+        raise RuntimeError("died")
+
+    for step in ("after-quarantine", "before-return"):
+        with failpoints.on(step, die):
+            lab.fail(document)
+        lab.started.clear()
+    lab.run(document, 6)  # the first file's five once more, and the second file's one
+    folder.put("c.json", records(4, 901), days_older=30)  # which Spark by itself passes over
+    lab.run(document, 2)
+    assert sorted(row["n"] for row in lab.rows()) == [1, 2, 3, 4]
+    paths = {row["n"]: row["_file_path"] for row in lab.rows()}
+    assert paths[3] == f"file://{folder.path}/below/b%20c%25.json"
+    assert lab.rows()[0]["_file_modified"].year == 2023
+    kept = sorted((row["_file_path"][-6:], row["reason"], row["error"]) for row in lab.rows("q"))
+    assert kept == [
+        ("a.json", "decode", "n: not INT: x"),
+        ("a.json", "decode", "not one JSON object"),
+        ("a.json", "decode", "not one JSON object"),
+        ("c.json", "small", "not: n < 900"),
+    ], "two equal lines are two records, and a repeated batch adds none"
+    assert json.loads(position(lab, document)["end"]["source"])["files"] == 3
+
+
+def test_csv_values_are_as_declared_or_kept_aside(lab: Any, folder: Folder) -> None:
+    columns = "n INT, d DECIMAL(5,2), f DOUBLE, at TIMESTAMP, day DATE, s STRING"
+    folder.put(
+        "a.csv",
+        "n,d,f,at,day,s\n"
+        '1,1.25,1e3,2013-01-01T05:00:00Z,2013-01-01,"two\nlines, ""quoted"""\n'
+        "2,NA,NA,NA,NA,NA\n"
+        "3.5,1,1,2013-01-01T05:00:00Z,2013-01-01,x\n"
+        "4,1000,1,2013-01-01T05:00:00Z,2013-01-01,x\n"
+        "5,1,1e999,2013-01-01T05:00:00Z,2013-01-01,x\n"
+        "6,1,1,12:30,2013-01-01,x\n"
+        "7,1,1,2013-01-01T05:00:00Z,2013-01-01 05:00,x\n"
+        "8,1,1\n"
+        "9,1,1,2013-01-01T05:00:00Z,2013-01-01,x,more\n",
+    )
+    folder.put("b.csv", b"n,d,f,at,day,s\n10,1,1,2013-01-01T05:00:00Z,2013-01-01,\xff\n")
+    document = spec(lab, folder, "csv", files={"columns": columns, "nulls": "NA"})
+    lab.run(document, 10)
+    rows = {row["n"]: row for row in lab.rows()}
+    assert sorted(rows) == [1, 2]
+    assert (str(rows[1]["d"]), rows[1]["f"], rows[1]["at"].hour, rows[1]["s"]) == (
+        "1.25",
+        1000.0,
+        5,
+        'two\nlines, "quoted"',
+    )
+    assert [rows[2][name] for name in ("d", "f", "at", "day", "s")] == [None] * 5
+    errors = sorted(row["error"] for row in lab.rows("q"))
+    assert errors == sorted(
+        [
+            "n: not INT: 3.5",
+            "d: not DECIMAL(5,2): 1000",
+            "f: number too large for DOUBLE: 1e999",
+            "at: not TIMESTAMP: 12:30",
+            "day: not DATE: 2013-01-01 05:00",
+            "another number of values than the 6 columns",
+            "another number of values than the 6 columns",
+            "s: not UTF-8: \ufffd",
+        ]
+    )
+
+
+def test_a_csv_with_other_columns_is_refused(lab: Any, folder: Folder) -> None:
+    folder.put("a.csv", "s,n\nx,1\n")
+    error = lab.fail(spec(lab, folder, "csv", files={"columns": "n INT, s STRING"}))
+    assert isinstance(error, Blocked)
+    assert error.reason == "file-unfit"
+    assert "it begins with s, n; declared are n, s" in error.why
+
+
+def test_parquet_lands_and_what_does_not_fit_is_refused_by_name(lab: Any, folder: Folder) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    def put(name: str, **columns: Any) -> None:
+        staged = Path(lab.folder) / "p"
+        pq.write_table(pa.table(columns), staged)
+        folder.put(name, staged.read_bytes())
+
+    document = spec(lab, folder, "parquet", files={"columns": "n BIGINT, s STRING NOT NULL, at TIMESTAMP"})
+    at = pa.array([0, 1_000_000], pa.timestamp("us"))
+    put("a.parquet", n=pa.array([1, 2], pa.int32()), s=["x", None], at=at, more=[1, 2])
+    put("b.parquet", n=pa.array([3, 4], pa.int64()), s=["y", "z"], at=at.cast(pa.timestamp("us", "UTC")))
+    lab.run(document, 4)
+    assert sorted((row["n"], row["s"], row["at"].second) for row in lab.rows()) == [
+        (1, "x", 0),
+        (3, "y", 0),
+        (4, "z", 1),
+    ]
+    assert [row["error"] for row in lab.rows("q")] == ["s: required, but missing or null"]
+    put("c.parquet", n=["5"], at=at[:1])
+    error = lab.fail(document)
+    assert isinstance(error, Blocked)
+    assert error.reason == "file-unfit"
+    assert "c.parquet: n is STRING, declared is BIGINT; it has no column s" in error.why
+    put("c.parquet", n=pa.array([5], pa.int64()), s=["w"], at=at[:1])
+    lab.started.clear()
+    lab.run(document, 1)
+    assert sorted(row["n"] for row in lab.rows()) == [1, 3, 4, 5], "a right file in its place lands"
+
+
+def test_an_older_copy_of_the_checkpoint_is_refused_also_with_other_caps(lab: Any, folder: Folder) -> None:
+    for number in range(4):
+        folder.put(f"{number}.json", records(number))
+    document = spec(lab, folder, "json")
+    lab.run(document, 2)
+    checkpoint = Path(lab.wanted(document).checkpoint)
+    copy = checkpoint.with_name("copy")
+    shutil.copytree(checkpoint, copy)
+    before = sorted(row["n"] for row in lab.rows())
+    lab.run(document, 4 - len(before))
+    shutil.rmtree(checkpoint)
+    shutil.copytree(copy, checkpoint)
+    document["source"]["files"]["max_files_per_trigger"] = 3
+    with pytest.raises(Blocked) as raised:
+        lab.start(document)
+    assert raised.value.reason == "older-checkpoint"
+    assert sorted(row["n"] for row in lab.rows()) == [0, 1, 2, 3]
+
+
+def test_a_file_that_is_gone_before_it_landed_blocks_and_lands_when_it_is_back(lab: Any, folder: Folder) -> None:
+    file = folder.put("a.json", records(1))
+    document = spec(lab, folder, "json")
+
+    def take_away() -> None:
+        file.unlink(missing_ok=True)
+        raise RuntimeError("died")
+
+    with failpoints.on("batch-start", take_away):
+        lab.fail(document)
+    error = lab.fail(document)
+    assert isinstance(error, Blocked), error
+    assert error.reason == "source-files-gone"
+    assert f"file://{file}" in error.why
+    lab.started.clear()
+    folder.put("a.json", records(1))
+    lab.run(document, 1)
+    assert [row["n"] for row in lab.rows()] == [1]
+
+
+def test_what_has_landed_is_archived_and_nothing_else(lab: Any, folder: Folder) -> None:
+    document = spec(
+        lab, folder, "text", files={"after": "archive"}, transform={"sql": "SELECT value, _file_path FROM source"}
+    )
+    archived = Path(f"{folder.path}.archived{folder.path}/a.txt")
+    file = folder.put("a.txt", "one\n\n  \n")
+
+    def die() -> None:
+        assert file.exists()
+        raise RuntimeError("died")
+
+    with failpoints.on("after-publish", die):
+        lab.fail(document)
+    assert file.exists(), "Spark does not know yet that it landed"
+    lab.started.clear()
+    folder.put("b.txt", "two\n")
+    lab.start(document)
+    lab.until("both files", lambda: len(lab.rows()) == 4)
+    lab.until("the first to be archived", archived.exists)
+    assert not file.exists()
+    assert sorted(row["value"] for row in lab.rows()) == ["", "  ", "one", "two"]
+
+
+def test_windows_over_files_count_their_records_and_keep_bad_ones(lab: Any, folder: Folder) -> None:
+    document = spec(
+        lab, folder, "json",
+        decode={"json": "t TIMESTAMP, temp DOUBLE"},
+        watermark={"column": "t", "delay": "1h"},
+        transform={"sql": "SELECT window(t, '1 hour').start AS hour, avg(temp) AS temp FROM source "
+                          "GROUP BY window(t, '1 hour')"},
+    )  # fmt: skip
+
+    def hour(number: int) -> str:
+        return json.dumps({"t": f"2013-01-01T{number:02d}:10:00Z", "temp": number}) + "\n"
+
+    folder.put("a.json", hour(1) + "junk\n" + hour(1))
+    folder.put("b.json", hour(2) + hour(9))
+    folder.put("c.json", hour(9))
+    running = lab.start(document)
+    lab.until("both windows", lambda: sum(done.outcome.landed for done in lab.done) == 2)
+    assert running.stop(60)
+    assert sorted((row["hour"].hour, row["temp"]) for row in lab.rows()) == [(1, 1.0), (2, 2.0)]
+    assert [row["_file_path"][-6:] for row in lab.rows("q")] == ["a.json"]
+    assert sum(done.consumed for done in lab.done) == 6

@@ -1,0 +1,85 @@
+"""Sources of files, as a user writes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lakeward.spec.files_source import archive_of, folder_of
+
+SINK = "sink: {iceberg: {table: n.t}}\n"
+
+
+def text(keys: str, more: str = "") -> str:
+    return f"owner: x\nsource: {{files: {{path: in, max_files_per_trigger: 5, {keys}}}}}\n{SINK}{more}"
+
+
+def errors(loaded: Any) -> list[str]:
+    return [problem.message for problem in loaded.problems if problem.severity == "error"]
+
+
+GOOD = [
+    ("format: json", 'decode: {json: "n INT"}\n'),
+    ("format: text", ""),
+    ('format: csv, columns: "n INT, d DECIMAL(8, 2)", nulls: NA, header: false', ""),
+    ('format: parquet, columns: "n INT, a ARRAY<INT>", after: archive', ""),
+]
+
+
+@pytest.mark.parametrize(("keys", "more"), GOOD, ids=[keys.split(",")[0] for keys, _ in GOOD])
+def test_what_is_done(stream, tmp_path, keys, more):
+    (tmp_path / "in").mkdir()
+    loaded = stream(text(keys, more))
+    assert not loaded.problems
+    assert loaded.specs[0].sources["source"].files.path == f"{tmp_path.resolve()}/in"
+    assert loaded.specs[0].lineage == "none"
+
+
+BAD = [
+    ("format: json", "", "need decode: {json:"),
+    ("format: text", 'decode: {json: "n INT"}\n', "of files of text a line is one column, value"),
+    ("format: csv", "", "csv needs columns"),
+    ('format: csv, columns: "n INT, a ARRAY<INT>"', "", "a is none"),
+    ('format: csv, columns: "n INT"', 'decode: {json: "n INT"}\n', "their columns stand under files: columns:"),
+    ('format: parquet, columns: "n INT", nulls: NA', "", "header and nulls belong to csv, not to parquet"),
+    ('format: text, columns: "n INT"', "", "columns belongs to csv and parquet; of text it has one column, value"),
+    ('format: csv, columns: "_file_path STRING"', "", "_file_path is a position column"),
+    ("format: orc", "", "not yet: files of format orc"),
+    ("format: text", "lineage: rows\n", "files gives its records no position"),
+]
+
+
+@pytest.mark.parametrize(("keys", "more", "words"), BAD, ids=[words for *_, words in BAD])
+def test_what_does_not_go_together(stream, keys, more, words):
+    assert any(words in message for message in errors(stream(text(keys, more)))), errors(stream(text(keys, more)))
+
+
+def test_files_of_another_machine_are_not_done_yet(stream):
+    loaded = stream(text("format: text").replace("path: in", "path: 's3a://b/in'"))
+    assert errors(loaded) == ["not yet: files that are not on the file system of the driver's machine"]
+
+
+def test_a_folder_that_is_not_there_yet_is_a_warning(stream):
+    [problem] = stream(text("format: text")).problems
+    assert (problem.severity, problem.path) == ("warning", "source.files.path")
+
+
+def test_nobody_takes_files_another_stream_has_not_landed(project, tmp_path):
+    (tmp_path / "in" / "deep").mkdir(parents=True)
+    taking = text("format: text, after: delete")
+    other = text("format: text").replace("path: in", "path: in/deep/*.txt").replace("n.t", "n.u")
+    loaded = project({"conf/streams/a.yaml": taking, "conf/streams/b.yaml": other})
+    [problem] = loaded.problems
+    assert (problem.file, problem.path) == ("conf/streams/a.yaml", "source.files.after")
+    assert "stream b reads there too" in problem.message
+    kept = project({"conf/streams/a.yaml": text("format: text"), "conf/streams/b.yaml": other})
+    assert not kept.problems, "files that stay may be read by anybody"
+
+
+@pytest.mark.parametrize(
+    ("path", "folder"), [("/a/b", "/a/b"), ("/a/b/", "/a/b"), ("/a/*/c.csv", "/a"), ("/a/x{1,2}", "/a"), ("/*.csv", "")]
+)
+def test_the_folder_of_a_pattern(path, folder):
+    assert folder_of(path) == folder
+    assert archive_of(path) == f"{folder}.archived", "beside it: what is archived is not read again"
