@@ -17,6 +17,7 @@ from lakeward.spec.loader import load_project
 ROOT = Path(__file__).parents[2]
 SHIPPED = {
     **{f"conf/streams/{name}.yaml": "stream" for name in ("flights", "departures_hourly", "delay_alerts")},
+    "conf/examples/weather.yaml": "stream",
     "conf/tables.yaml": "tables",
     "conf/lakeward.yaml": "lakeward",
     "expectations/nyc.flights.yaml": "suite",
