@@ -19,6 +19,7 @@ def test_every_example_is_valid_as_it_stands(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "conf/reference", tmp_path / "conf/reference")
     streams = Project(tmp_path).streams
     streams.mkdir()
+    (tmp_path / "data/weather").mkdir(parents=True)
     for file in (*EXAMPLES.glob("*.yaml"), *EXAMPLES.glob("*.sql")):
         shutil.copy(file, streams)
     loaded = load_project(Project(tmp_path))
