@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lakeward.cli.context import state
 from lakeward.errors import SpecError
+
+if TYPE_CHECKING:
+    from lakeward.spec.loader import LoadedStream
 
 app = typer.Typer(help="Read the project's files: validate them, show what a stream resolves to.", no_args_is_help=True)
 
@@ -43,6 +46,18 @@ def validate(
 @app.command()
 def show(stream: Annotated[str, typer.Argument(help="The stream's id.")]) -> None:
     """Print the resolved spec of a stream, and where each value came from."""
+    found = of_project(stream)
+    document = found.spec.document()
+    data = {"stream": stream, "file": found.file, "spec": document, "origins": dict(found.origins)}
+    state().output.either(data, with_origins(document, found.origins))
+
+
+def of_project(stream: str) -> LoadedStream:
+    """A stream as the project's file has it.
+
+    Raises:
+        SpecError: there is none of that name, or its file is wrong.
+    """
     from lakeward.spec.loader import load_project
     from lakeward.spec.problems import nearest, raise_if_any
 
@@ -59,9 +74,7 @@ def show(stream: Annotated[str, typer.Argument(help="The stream's id.")]) -> Non
             why=f"declared: {known}" + (f"; did you mean {like}?" if like else ""),
             next="lakeward config validate",
         )
-    document = found.spec.document()
-    data = {"stream": stream, "file": found.file, "spec": document, "origins": dict(found.origins)}
-    state().output.either(data, with_origins(document, found.origins))
+    return found
 
 
 def with_origins(document: dict[str, Any], origins: Mapping[str, str]) -> str:

@@ -49,7 +49,7 @@ def of_stream(spec: StreamSpec) -> Found:
     elif spec.sink.mode in MODES.get(spec.sink.connector, set()):
         yield (*sink, "mode"), f"mode {spec.sink.mode}"
     if spec.sink.memory:
-        yield sink, "memory as a sink: its rows would stand in a driver that nobody can ask; console logs some of them"
+        yield sink, "memory as a sink: nobody could read it; lakeward streams preview shows rows without any sink"
     if spec.sink.files and spec.sink.files.format in FILES:
         yield (*sink, "format"), f"files of {spec.sink.files.format}; parquet, json and csv are"
     if spec.sink.iceberg and spec.sink.iceberg.commit == "native":

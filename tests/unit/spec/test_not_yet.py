@@ -21,7 +21,7 @@ GRAMMAR = [
     (HEAD + "sink: {delta: {table: n.t}}\n", "delta as a sink"),
     (HEAD + "sink: {postgres: {connection: c, table: t, mode: upsert, keys: [a]}}\n", "postgres as a sink"),
     (HEAD + "sink: {files: {path: /p, format: orc, partition_by: [a]}}\n", "files of orc"),
-    (HEAD + "sink: {memory: {}}\n", "memory as a sink"),
+    (HEAD + "sink: {memory: {}}\n", "lakeward streams preview shows rows"),
     (HEAD + "sink: {format: {name: x}}\n", "format as a sink"),
     (HEAD + "sink: {kafka: {topic: u, mode: update}}\n", "mode update"),
     (HEAD + "sink: {iceberg: {table: n.t, commit: native}}\n", "commit native"),
