@@ -251,3 +251,21 @@ def test_windows_over_files_count_their_records_and_keep_bad_ones(lab: Any, fold
     assert sorted((row["hour"].hour, row["temp"]) for row in lab.rows()) == [(1, 1.0), (2, 2.0)]
     assert [row["_file_path"][-6:] for row in lab.rows("q")] == ["a.json"]
     assert sum(done.consumed for done in lab.done) == 6
+
+
+def test_a_run_by_schedule_lands_the_files_that_are_there_one_by_one(lab: Any, folder: Folder) -> None:
+    document = spec(lab, folder, "json", trigger={"available_now": True, "schedule": "0 * * * *"})
+
+    def run() -> Any:
+        running = lab.start(document)
+        lab.until("the end", lambda: not running.active)
+        assert running.completed
+        return running.function.landed
+
+    folder.put("a.json", records(1, 2))
+    folder.put("b.json", records(3))
+    assert run() == (2, 3)
+    assert run() == (0, 0)
+    folder.put("c.json", records(4))
+    assert run() == (1, 1)
+    assert sorted(row["n"] for row in lab.rows()) == [1, 2, 3, 4]
