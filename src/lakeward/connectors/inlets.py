@@ -5,6 +5,7 @@ from __future__ import annotations
 from lakeward.connectors.files.inlet import FilesInlet
 from lakeward.connectors.kafka import broker
 from lakeward.connectors.kafka.inlet import KafkaInlet
+from lakeward.connectors.rate import RateInlet
 from lakeward.connectors.source import Inlet
 from lakeward.errors import SpecError
 from lakeward.runtime import Runtime
@@ -29,4 +30,6 @@ def _one(spec: StreamSpec, name: str, source: Source, runtime: Runtime) -> Inlet
         return KafkaInlet(name, source, broker.bootstrap_of(source.kafka.connection, runtime.kafka))
     if source.files is not None:
         return FilesInlet(name, source)
+    if source.rate is not None:
+        return RateInlet(name, source)
     raise SpecError(f"Stream {spec.id} cannot be run yet", why=f"source {name} is {source.connector}; it is not built")

@@ -67,6 +67,14 @@ def spec_findings(spec: StreamSpec, facts: SqlFacts | None, lineage: Lineage, pr
     yield from (replace(each, needs=(mode, *times)) for each in _windows(spec, facts))
     yield from _sink(spec)
     yield from file_source_findings(spec)
+    for name, source in spec.sources.items():
+        if source.rate is not None:
+            yield Finding(("sources", name, "rate"), "rate makes up its rows: for experiments, not for data",
+                          key=True, warning=True)  # fmt: skip
+            if source.decode is not None:
+                yield Finding(
+                    ("sources", name, "decode"), "decode belongs to records of bytes; rate has columns", key=True
+                )
     yield from reference_findings(spec, project)
     for key in spec.spark:
         if refused := spark_conf.refusal(key):

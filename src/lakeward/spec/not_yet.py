@@ -15,7 +15,8 @@ from lakeward.spec.stream import StreamSpec
 from lakeward.spec.suite import Suite
 from lakeward.spec.tables import Tables, entries
 
-SOURCES = {"kinesis", "iceberg", "delta", "socket", "rate", "format"}
+SOURCES = {"kinesis", "iceberg", "delta", "socket", "format"}
+WHY = {"socket": "; nothing of it can be read twice, so whatever is stopped or killed loses lines"}
 FILE_FORMATS = {"orc", "avro"}
 REFERENCES = {"iceberg", "delta", "jdbc"}
 SINKS = {"delta", "postgres", "format"}
@@ -33,7 +34,7 @@ def of_stream(spec: StreamSpec) -> Found:
     for name, source in spec.sources.items():
         at: Path_ = ("sources", name)
         if source.connector in SOURCES:
-            yield (*at, source.connector), f"{source.connector} as a source"
+            yield (*at, source.connector), f"{source.connector} as a source{WHY.get(source.connector, '')}"
         if source.files:
             yield from _of_files((*at, "files"), source.files)
         if source.decode and source.decode.avro:

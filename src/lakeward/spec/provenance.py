@@ -21,6 +21,7 @@ REASONS: Final[dict[str, str]] = {
     "kafka.starting_offsets": "a new stream lands what the broker still has",
     "kafka.isolation_level": "an aborted transaction never lands",
     "kafka.mode": "rows are added",
+    "rate.rows_per_second": "enough to see something",
     "files.header": "a CSV that says what its columns are can be checked",
     "files.after": "whoever put a file there knows whether it is still needed",
     "decode.columns": "the value's columns and the position are what a table needs",

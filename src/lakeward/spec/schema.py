@@ -34,7 +34,8 @@ FILES: dict[str, tuple[type[BaseModel], str]] = {
 REFERENCE = "specs.md"
 _ONE_OF = (Source, Sink, Reference, Transform, Trigger, Decode)
 _DEFAULTS_OF = {
-    "KafkaSource": "kafka", "KafkaSink": "kafka", "FilesSource": "files", "IcebergSink": "iceberg", "Decode": "decode",
+    "KafkaSource": "kafka", "KafkaSink": "kafka", "FilesSource": "files",
+    "RateSource": "rate", "IcebergSink": "iceberg", "Decode": "decode",
     "Deduplicate": "deduplicate", "Reference": "reference", "SchemaPolicy": "schema", "Limits": "limits",
     "State": "state", "Restart": "restart",
 }  # fmt: skip

@@ -158,6 +158,8 @@ class RateSource(SpecModel):
     """Generated rows: for experiments and benchmarks."""
 
     rows_per_second: PositiveInt = 1
+    """Rows with a `timestamp` and a `value` that counts up from 0; not to be changed while the stream has a
+    checkpoint."""
 
 
 class FormatSource(SpecModel):

@@ -10,6 +10,7 @@ import pytest
 from lakeward.connectors import inlets
 from lakeward.connectors.files.inlet import FilesInlet
 from lakeward.connectors.kafka.inlet import KafkaInlet
+from lakeward.connectors.rate import RateInlet
 from lakeward.connectors.source import Gauge
 from lakeward.errors import DependencyDown, SpecError
 from lakeward.runtime import Lake, Runtime
@@ -49,6 +50,12 @@ def test_a_folder_that_is_not_there_is_waited_for(tmp_path: Path) -> None:
     inlet = one(tmp_path, {"files": {"path": f"{tmp_path}/no", "format": "text", "max_files_per_trigger": 1}})
     with pytest.raises(DependencyDown, match="is no folder of this machine"):
         inlet.ids()
+
+
+def test_generated_rows_have_a_place_of_their_own_in_time(tmp_path: Path) -> None:
+    inlet = one(tmp_path, {"rate": {"rows_per_second": 10}})
+    assert isinstance(inlet, RateInlet)
+    assert (inlet.canonical("7"), inlet.gauge("7"), inlet.ids()) == ("7", None, {})
 
 
 def test_what_is_not_built_says_so(tmp_path: Path) -> None:

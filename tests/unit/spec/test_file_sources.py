@@ -65,6 +65,15 @@ def test_a_folder_that_is_not_there_yet_is_a_warning(stream):
     assert (problem.severity, problem.path) == ("warning", "source.files.path")
 
 
+def test_made_up_rows_are_a_warning_and_are_not_decoded(stream):
+    text = f"owner: x\nsource: {{rate: {{rows_per_second: 5}}}}\n{SINK}"
+    [problem] = stream(text).problems
+    assert (problem.severity, problem.path) == ("warning", "source.rate")
+    assert errors(stream(text + 'decode: {json: "n INT"}\n')) == [
+        "decode belongs to records of bytes; rate has columns"
+    ]
+
+
 def test_nobody_takes_files_another_stream_has_not_landed(project, tmp_path):
     (tmp_path / "in" / "deep").mkdir(parents=True)
     taking = text("format: text, after: delete")
