@@ -29,7 +29,7 @@ def _one(spec: StreamSpec, name: str, source: Source, runtime: Runtime) -> Inlet
     if source.kafka is not None:
         return KafkaInlet(name, source, broker.bootstrap_of(source.kafka.connection, runtime.kafka))
     if source.files is not None:
-        return FilesInlet(name, source)
+        return FilesInlet(name, source, stream=str(spec.id))
     if source.rate is not None:
         return RateInlet(name, source)
     raise SpecError(f"Stream {spec.id} cannot be run yet", why=f"source {name} is {source.connector}; it is not built")

@@ -104,9 +104,28 @@ class Inlet(ABC):
         """Where its ends are measured, given the position it is at; None where nobody can say."""
         return None
 
-    def opened(self, files: Reader, folder: str) -> None:
-        """The query's plan is known: `folder` is where its checkpoint keeps what belongs to this source."""
+    @property
+    def logged(self) -> bool:
+        """Whether a new checkpoint goes on at a position only by `restored`, not by `begin`."""
+        return False
+
+    def opened(self, files: Reader, folder: str, beside: str | None) -> None:
+        """The query's plan is known.
+
+        Args:
+            files: reads the checkpoint.
+            folder: where the checkpoint keeps what belongs to this source.
+            beside: the folder of the table; None where the sink is none.
+        """
         return
+
+    def restored(self, position: str, folder: str) -> str:
+        """Put what a checkpoint needs to stand at `position` into `folder`; gives Spark's offset of it.
+
+        Raises:
+            Blocked: it is not there any more.
+        """
+        return position
 
     def canonical(self, offset: str) -> str:
         """Spark's text of an offset as the one text that is compared and kept."""

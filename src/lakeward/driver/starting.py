@@ -21,7 +21,9 @@ from lakeward.driver.flow import Flow
 from lakeward.driver.gate import Gate
 from lakeward.driver.landing.base import Declared, Landing, Standing
 from lakeward.driver.landing.choose import choose
+from lakeward.driver.landing.iceberg import IcebergLanding
 from lakeward.driver.layout import Checkpoint
+from lakeward.driver.rebuild import rebuild
 from lakeward.driver.references import References
 from lakeward.driver.running import Running
 from lakeward.driver.wanted import Wanted
@@ -96,14 +98,12 @@ class Starter:
             found.check()
         references = References(wanted.stream, spec.reference)
         built = flow.build(own, spec, sources, references.frames(own), begin)
-        for index, name in enumerate(offsets.order_of(built.query, [inlet.name for inlet in sources])):
-            opened = next(inlet for inlet in sources if inlet.name == name)
-            opened.opened(checkpoint.files_of(own, wanted.checkpoint), f"{wanted.checkpoint}/sources/{index}")
         notes = _fits(own, wanted, kept, standing.position, built)
         with self._creating:  # streams start side by side, and two cannot create one namespace at once
             landing.prepare(built.columns, stateful=built.stateful)
             if spec.quarantine is not None:
                 quarantine.create(own, str(spec.quarantine.table))
+        self._open(own, wanted, landing.folder() if isinstance(landing, IcebergLanding) else None, built, begin)
         gate = Gate()
         function = BatchFunction(
             session=own,
@@ -151,6 +151,16 @@ class Starter:
             notes=tuple(notes),
             at=dict(begin.at),
         )
+
+    def _open(self, own: SparkSession, wanted: Wanted, beside: str | None, built: Flow, begin: flow.Start) -> None:
+        """Tell each source where the checkpoint keeps what is its own, and make a new checkpoint where it needs one."""
+        names = offsets.order_of(built.query, [inlet.name for inlet in built.inlets])
+        order = [next(inlet for inlet in built.inlets if inlet.name == name) for name in names]
+        for index, inlet in enumerate(order):
+            files = checkpoint.files_of(own, wanted.checkpoint)
+            inlet.opened(files, f"{wanted.checkpoint}/sources/{index}", beside)
+        if begin.fresh and not built.stateful:  # state would begin at nothing; so no batch follows the position
+            rebuild(wanted.checkpoint, order, begin.begin)
 
     def _kept(self, own: SparkSession, wanted: Wanted) -> Checkpoint:
         """The checkpoint; refused if another stream has it."""

@@ -205,7 +205,7 @@ def _sources(before: StreamSpec, after: StreamSpec) -> Iterator[str]:
 
 
 def _state(before: StreamSpec, after: StreamSpec) -> Iterator[str]:
-    stateful = _stateful(before), _stateful(after)
+    stateful = keeps_state(before), keeps_state(after)
     old_conf, new_conf = {**before.spark}, {**after.spark}
     for key in map(SparkKey, FROZEN):
         old, new = old_conf.get(key, "its default"), new_conf.get(key, "its default")
@@ -237,7 +237,8 @@ def _read_order(spec: StreamSpec) -> list[str]:
     return list(dict.fromkeys(read.name.lower() for read in reads if read.name.lower() in names))
 
 
-def _stateful(spec: StreamSpec) -> bool:
+def keeps_state(spec: StreamSpec) -> bool:
+    """Whether its query keeps state, as far as its SQL tells."""
     if any(source.deduplicate for source in spec.sources.values()):
         return True
     facts = _facts(spec)

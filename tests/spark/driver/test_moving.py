@@ -148,6 +148,52 @@ def test_a_recovery_whose_position_moved_since_it_was_planned_changes_nothing(
     assert ground.of(operator, StreamSpec.model_validate(document), "looked at").raw == before
 
 
+def test_a_lost_checkpoint_of_files_is_made_anew_from_the_copy_of_their_log(
+    lab: Any, registry: Registry, operator: Operator
+) -> None:
+    arrived = Path(lab.folder) / "in"
+    arrived.mkdir()
+
+    def put(*numbers: int) -> None:
+        for number in numbers:
+            staged = arrived / f".{number}"
+            staged.write_text(f'{{"n": {number}}}\n')
+            staged.rename(arrived / f"{number}.json")
+
+    put(0, 1, 2, 3)
+    document = lab.spec(
+        "none",
+        source={"files": {"path": str(arrived), "format": "json", "max_files_per_trigger": 1}},
+        spark={"spark.sql.streaming.fileSource.log.compactInterval": 3},
+    )
+    lab.run(document, 4)
+    wanted = lab.wanted(document)
+    shutil.rmtree(wanted.checkpoint)
+    (arrived / "0.json").unlink()  # what has landed need not be there any more
+    put(4, 5)
+    with pytest.raises(Blocked, match="lakeward streams recover"):
+        lab.starter().start(wanted)
+    deployed(registry, document, wanted.checkpoint)
+    request = Request(Operation.RECOVER, document["id"], wait=False)
+
+    location = ground.of(operator, StreamSpec.model_validate(document), ground.RECOVERED).table.location()
+    copy = Path(f"{location.removeprefix('file:')}.sources") / document["id"] / "source"
+    away = copy.with_name("away")
+    copy.rename(away)
+    with pytest.raises(Refused, match="which files of source source have landed is not in"):
+        operator.run(request)
+    away.rename(copy)
+    with pytest.raises(Refused, match="only Kafka's offsets say that"):
+        operator.run(replace(request, operation=Operation.RESET, to="latest", comment="no"))
+
+    operator.run(request)
+    again = accepted(registry, document["id"], wanted)
+    go_on(lab, again, 6)
+    put(6)
+    go_on(lab, again, 7)
+    assert sorted(row["n"] for row in lab.rows()) == list(range(7))
+
+
 def test_a_poisoned_batch_that_was_skipped_is_passed_and_the_audit_accounts_for_it(
     lab: Any, registry: Registry, operator: Operator
 ) -> None:

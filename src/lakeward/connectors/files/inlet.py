@@ -11,11 +11,12 @@ from lakeward.connectors.decode import text
 from lakeward.connectors.decode.columns import ColumnsDecoder
 from lakeward.connectors.decode.json import JsonDecoder
 from lakeward.connectors.exact.position import NO_DATA
-from lakeward.connectors.files import headers, source
+from lakeward.connectors.files import headers, mirror, source
 from lakeward.connectors.files.log import SourceLog, log_offset
+from lakeward.connectors.files.mirror import Mirror
 from lakeward.connectors.source import Inlet, Reader
-from lakeward.errors import Blocked, DependencyDown, LakewardError, SpecError
-from lakeward.spec.files_source import folder_of, local
+from lakeward.errors import Blocked, DependencyDown, SpecError
+from lakeward.spec.files_source import elsewhere, folder_of, local
 from lakeward.spec.sources import FilesSource
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ class FilesInlet(Inlet):
     """
 
     log: SourceLog | None = None
+    stream: str = ""
+    _mirror: Mirror | None = None
+    _copy: Path | None = None
 
     @property
     def files(self) -> FilesSource:
@@ -67,8 +71,25 @@ class FilesInlet(Inlet):
             )
         return {local(self.files.path): "files"}
 
-    def opened(self, files: Reader, folder: str) -> None:
+    @property
+    def logged(self) -> bool:
+        return True
+
+    def opened(self, files: Reader, folder: str, beside: str | None) -> None:
         self.log = SourceLog(files, folder)
+        self._copy = None if beside is None or elsewhere(folder) else mirror.place(beside, self.stream, self.name)
+        self._mirror = None if self._copy is None else Mirror(Path(local(folder)), self._copy)
+
+    def restored(self, position: str, folder: str) -> str:
+        number = None if self._copy is None else mirror.find(self._copy, position)
+        if number is None or self._copy is None:
+            raise Blocked(
+                f"Source {self.name} of stream {self.stream} cannot go on where its table ends",
+                why=f"which files have landed is not in {self._copy or 'any copy of its log'}: {position}",
+                next="put the checkpoint back from a copy, or land into a new table under a new id",
+                reason="log-missing",
+            )
+        return mirror.restore(self._copy, number, Path(folder))
 
     def canonical(self, offset: str) -> str:
         if log_offset(offset) is None:
@@ -76,8 +97,6 @@ class FilesInlet(Inlet):
         return self._opened().canonical(offset)
 
     def read(self, session: SparkSession, *, fresh: bool, begin: str | None) -> DataFrame:
-        if fresh and begin is not None:
-            raise LakewardError(f"Source {self.name} cannot begin at a position", why="files are known by a log alone")
         return source.read(session, self.name, self.files, self._schema)
 
     def again(self, session: SparkSession, start: str, end: str) -> DataFrame:
@@ -117,6 +136,8 @@ class FilesInlet(Inlet):
                 f"lakeward streams start {stream}",
                 reason="source-files-gone",
             )
+        if self._mirror is not None and end != NO_DATA:
+            self._mirror.copy(self._opened().entry_of(end))
 
     @property
     def _decoder(self) -> JsonDecoder | ColumnsDecoder | None:

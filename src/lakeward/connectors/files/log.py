@@ -73,6 +73,17 @@ def log_offset(offset: str) -> int | None:
     return number if isinstance(number, int) else None
 
 
+def offset_text(number: int) -> str:
+    """Spark's offset of a log entry."""
+    return json.dumps({_OFFSET: number}, separators=(",", ":"))
+
+
+def number_of(name: str) -> int | None:
+    """The entry a file of the log is named after, of a compaction the last one; None for any other file."""
+    plain = name.removesuffix(_COMPACT)
+    return int(plain) if plain.isdigit() else None
+
+
 def count_of(position: str) -> int | None:
     """How many files a position stands for; None for the position of another kind of source."""
     try:
@@ -116,6 +127,10 @@ class SourceLog:
         first = -1 if start == NO_DATA else self._entry_of[start]
         last = -1 if end == NO_DATA else self._entry_of[end]
         return list(self._taken(first + 1, last))
+
+    def entry_of(self, position: str) -> int:
+        """The log entry at which a position ends, of positions `canonical` gave."""
+        return self._entry_of[position]
 
     def _rolled(self, number: int) -> Rolled:
         found = self._known.get(number)

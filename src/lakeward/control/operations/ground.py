@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from lakeward.connectors.exact import position
 from lakeward.connectors.exact.offsets import canonical_json
 from lakeward.connectors.exact.position import NO_DATA, Position, Skip
+from lakeward.connectors.files import mirror
 from lakeward.connectors.iceberg import catalog, pytable
 from lakeward.connectors.kafka import broker
 from lakeward.connectors.kafka import position as kafka_position
@@ -20,6 +21,7 @@ from lakeward.connectors.kafka.position import Offsets
 from lakeward.control.operations.site import Site
 from lakeward.errors import DependencyDown, Refused, SpecError
 from lakeward.runtime import CATALOG
+from lakeward.spec.plan import keeps_state
 from lakeward.spec.sources import KafkaSource
 from lakeward.spec.stream import StreamSpec
 from lakeward.streams.words import count
@@ -27,6 +29,9 @@ from lakeward.streams.words import count
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
+
+
+RECOVERED = "recovered"
 
 
 @dataclass(frozen=True)
@@ -107,7 +112,8 @@ def _table(site: Site, spec: StreamSpec, what: str) -> str:
             next="put a lost checkpoint back from a copy; a record that cannot be worked on is for the transform: "
             f"change it, lakeward deploy, lakeward streams upgrade {spec.id}",
         )
-    other = [str(name) for name, source in spec.sources.items() if source.kafka is None]
+    recovered = {"kafka", "files"} if what == RECOVERED else {"kafka"}
+    other = [str(name) for name, source in spec.sources.items() if source.connector not in recovered]
     if other:
         raise Refused(
             f"Stream {spec.id} cannot be {what}",
@@ -115,7 +121,7 @@ def _table(site: Site, spec: StreamSpec, what: str) -> str:
             next="put the checkpoint back from a copy",
         )
     remembers = [str(name) for name, source in spec.sources.items() if source.deduplicate]
-    if spec.lineage != "rows" or remembers:
+    if remembers or not _goes_through(spec):
         state = "its transform keeps state (windows, aggregates) or makes other rows than it reads"
         if remembers:
             state = f"it remembers the keys of {', '.join(remembers)}: without them a duplicate would land"
@@ -125,6 +131,12 @@ def _table(site: Site, spec: StreamSpec, what: str) -> str:
             next="put the checkpoint back from a copy, or land into a new table under a new id",
         )
     return str(sink.table)
+
+
+def _goes_through(spec: StreamSpec) -> bool:
+    """Whether each record goes through by itself. Rows of files have no lineage; their SQL tells."""
+    files = any(source.files is not None for source in spec.sources.values())
+    return spec.lineage == "rows" or (files and spec.transform.sql is not None and not keeps_state(spec))
 
 
 def _cost(site: Site, spec: StreamSpec) -> str:
@@ -167,7 +179,7 @@ def topic_ids(site: Site, spec: StreamSpec) -> dict[str, str]:
 
 def with_new_partitions(site: Site, spec: StreamSpec, ends: Mapping[str, str]) -> dict[str, str]:
     """The ends, and the beginning of partitions that appeared since: a new query must be told of each."""
-    whole: dict[str, str] = {}
+    whole = {str(name): ends[name] for name, each in spec.sources.items() if each.kafka is None and name in ends}
     for name, (_, bootstrap, topics) in kafka_of(site, spec).items():
         text = ends.get(name, NO_DATA)
         if text == NO_DATA:
@@ -179,6 +191,26 @@ def with_new_partitions(site: Site, spec: StreamSpec, ends: Mapping[str, str]) -
             {topic: {**first.get(topic, {}), **known.get(topic, {})} for topic in sorted({*known, *first})}
         )
     return whole
+
+
+def check_logs(found: Ground) -> None:
+    """The names of the files that have landed must be known, of every file source.
+
+    Raises:
+        Refused: the copy of a source's log beside the table does not hold the position.
+    """
+    ends = {} if found.position is None else found.position.end
+    for name, source in found.spec.sources.items():
+        end = ends.get(name, NO_DATA)
+        if source.files is None or end == NO_DATA:
+            continue
+        folder = mirror.place(found.table.location(), str(found.spec.id), str(name))
+        if folder is None or mirror.find(folder, end) is None:
+            raise Refused(
+                f"Stream {found.spec.id} cannot be {RECOVERED}",
+                why=f"which files of source {name} have landed is not in {folder or 'a copy on this machine'}: {end}",
+                next="put the checkpoint back from a copy, or land into a new table under a new id",
+            )
 
 
 def canonical(offsets: Offsets) -> str:

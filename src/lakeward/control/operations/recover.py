@@ -1,7 +1,8 @@
 """recover: a new checkpoint, beginning where the table's position ends.
 
 For a checkpoint that is gone, damaged, an older copy or another query's. Right only where the position alone says
-where to go on: sources whose offsets stand by themselves (Kafka) and transforms that keep no state.
+where to go on: sources whose offsets stand by themselves (Kafka) or whose log is copied beside the table (files), and
+transforms that keep no state.
 """
 
 from __future__ import annotations
@@ -40,13 +41,14 @@ class Recover(Act[RecoverPlan]):
                 next=f"lakeward streams stop {row.id} --wait",
             )
         kept = self.generation(row.generation)
-        found = ground.of(self.site, spec_of(kept), "recovered")
+        found = ground.of(self.site, spec_of(kept), ground.RECOVERED)
         if found.position is None:
             raise Refused(
                 f"Stream {row.id} has nothing to recover",
                 why=f"{found.name} has no position of it: nothing was landed",
                 next=f"lakeward streams start {row.id}",
             )
+        ground.check_logs(found)
         end = ground.with_new_partitions(self.site, found.spec, found.position.end)
         checkpoint = next_checkpoint(kept.checkpoint, row.id)
         where = ", ".join(f"{source} {at}" for source, at in sorted(end.items()))
@@ -64,7 +66,7 @@ class Recover(Act[RecoverPlan]):
         with self.site.connect() as connection:
             row = streams.get(connection, self.stream)
         kept = self.generation(row.generation)
-        found = ground.of(self.site, spec_of(kept), "recovered")
+        found = ground.of(self.site, spec_of(kept), ground.RECOVERED)
         if found.position is None or f"{found.raw}" != plan.key:
             raise Refused(
                 f"Stream {self.stream} is not recovered: its position moved meanwhile",

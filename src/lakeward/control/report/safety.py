@@ -59,7 +59,7 @@ _BLOCKED = {
 }
 _STOPPED_IN_TIME = (
     "gap", "overlap", "discontinuous", "older-checkpoint", "checkpoint-missing", "checkpoint-truncated",
-    "foreign-checkpoint", "wap-off", "mode-changed", "file-unfit",
+    "foreign-checkpoint", "wap-off", "mode-changed", "file-unfit", "log-missing",
 )  # fmt: skip
 
 

@@ -104,6 +104,11 @@ class IcebergLanding:
         has = {field.name: field.dataType.simpleString() for field in there.fields}
         schema.check(stream, name, given, has, lambda column: self._casts(given[column], has[column]))
 
+    def folder(self) -> str | None:
+        """The table's location."""
+        metadata = self._metadata or self._load()
+        return None if metadata is None else str(metadata.location())
+
     def running(self, batch_id: int) -> RunningBatch:
         """From the running query."""
         return self.writer.running(batch_id)
