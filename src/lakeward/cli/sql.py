@@ -1,4 +1,4 @@
-"""`lakeward sql`: one statement on the warm Spark Connect server, catalog `lake`."""
+"""`lakeward sql`: one statement on the warm Spark Connect server, catalog `lake`; Delta's is `spark_catalog`."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ def sql(
     """Run one SQL statement against the lake."""
     from pyspark.errors import PySparkException
 
+    from lakeward.connectors.delta import place
     from lakeward.connectors.spark_connect import session
     from lakeward.runtime import CATALOG
 
@@ -31,6 +32,9 @@ def sql(
     here = state()
     try:
         with session(here.runtime) as spark:
+            if place.CATALOG in checked:  # Delta has no catalog: who asks for a name gives it first
+                for table in place.known(here.runtime.lake):
+                    place.register(spark, here.runtime.lake, table)
             spark.catalog.setCurrentCatalog(CATALOG)
             found = spark.sql(checked)
             columns = list(found.columns)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors.exact.position import NO_DATA, Position, key, parse
 from lakeward.connectors.files.log import count_of
@@ -10,6 +11,11 @@ from lakeward.connectors.kafka.position import parse as parse_offsets
 from lakeward.errors import Refused, Unhealthy
 from lakeward.runtime import CATALOG, Runtime
 from lakeward.spec.stream import StreamSpec
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+    from lakeward.connectors.exact.audit import Scan
 
 
 def audit(runtime: Runtime, spec: StreamSpec, late_dropped: int) -> dict[str, Any]:
@@ -23,7 +29,7 @@ def audit(runtime: Runtime, spec: StreamSpec, late_dropped: int) -> dict[str, An
         Refused: the sink is of a kind that keeps nothing to audit.
     """
     found: dict[str, Any] = {"stream": spec.id, "sink": spec.sink.label, "lineage": spec.lineage or "none"}
-    if spec.sink.iceberg is None:
+    if spec.sink.table is None:
         raise Refused(
             f"Stream {spec.id} cannot be audited",
             why=f"its sink {spec.sink.label} keeps no position: delivery is at least once, repeats are told by readers",
@@ -32,37 +38,22 @@ def audit(runtime: Runtime, spec: StreamSpec, late_dropped: int) -> dict[str, An
     from pyiceberg.catalog import load_catalog
     from pyiceberg.exceptions import NoSuchTableError
 
-    from lakeward.connectors.iceberg.audit import audit as count
+    from lakeward.connectors.exact.audit import audit as count
+    from lakeward.connectors.iceberg.audit import scan
     from lakeward.connectors.iceberg.catalog import pyiceberg_properties
 
     catalog = load_catalog(CATALOG, **pyiceberg_properties(runtime.lake, runtime.pgpass))
-    table_name = str(spec.sink.iceberg.table)
-    try:
-        table = catalog.load_table(table_name)
-    except NoSuchTableError:
-        raise Unhealthy(
-            f"Stream {spec.id} has landed nothing yet",
-            why=f"the table {table_name} does not exist",
-            next=f"lakeward streams status {spec.id}",
-        ) from None
-    text = table.properties.get(key(spec.id))
-    if text is None:
-        raise Unhealthy(
-            f"Stream {spec.id} has landed nothing yet",
-            why=f"{table_name} holds no position of it",
-            next=f"lakeward streams status {spec.id}",
-        )
-    position = parse(text, spec.id, table_name)
+    position, landed = _delta(runtime, spec) if spec.sink.delta else _iceberg(catalog, spec)
     tail = {"skipped": position.totals.skipped, "late_dropped": late_dropped}
     if spec.lineage != "rows":
         return found | _by_totals(position) | tail | {"missing": None, "duplicates": None} | _ranges(position)
     aside = None
     if spec.quarantine is not None:
         try:
-            aside = catalog.load_table(str(spec.quarantine.table))
+            aside = scan(catalog.load_table(str(spec.quarantine.table)))
         except NoSuchTableError:
             aside = None  # made when the first bad row comes
-    result = count(table, str(spec.id), position, aside)
+    result = count(landed, str(spec.id), position, aside)
     return found | {
         "consumed": result.consumed,
         "landed": result.landed,
@@ -87,6 +78,40 @@ def audit(runtime: Runtime, spec: StreamSpec, late_dropped: int) -> dict[str, An
             for part in result.partitions
         ],
     }
+
+
+def _iceberg(catalog: Catalog, spec: StreamSpec) -> tuple[Position, Scan]:
+    """Position and rows of an Iceberg table, from one load of it."""
+    from pyiceberg.exceptions import NoSuchTableError
+
+    from lakeward.connectors.iceberg.audit import scan
+
+    try:
+        table = catalog.load_table(spec.sink.label)
+    except NoSuchTableError:
+        raise _nothing(spec, f"the table {spec.sink.label} does not exist") from None
+    return _position(table.properties, spec), scan(table)
+
+
+def _delta(runtime: Runtime, spec: StreamSpec) -> tuple[Position, Scan]:
+    """Position and rows of a Delta table, from one reading of its log."""
+    from lakeward.connectors.delta import log, place
+
+    table = log.read(place.folder_of(runtime.lake, spec.sink.label))
+    if table is None:
+        raise _nothing(spec, f"the table {spec.sink.label} does not exist")
+    return _position(table.domains, spec), log.scan(table)
+
+
+def _position(kept: Mapping[str, str], spec: StreamSpec) -> Position:
+    text = kept.get(key(spec.id))
+    if text is None:
+        raise _nothing(spec, f"{spec.sink.label} holds no position of it")
+    return parse(text, spec.id, spec.sink.label)
+
+
+def _nothing(spec: StreamSpec, why: str) -> Unhealthy:
+    return Unhealthy(f"Stream {spec.id} has landed nothing yet", why=why, next=f"lakeward streams status {spec.id}")
 
 
 def _by_totals(position: Position) -> dict[str, Any]:

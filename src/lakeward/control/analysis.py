@@ -165,13 +165,15 @@ def _columns(spec: StreamSpec, rows: DataFrame) -> Iterator[Finding]:
     twice = sorted({column for column in columns if [c.lower() for c in columns].count(column.lower()) > 1})
     if twice:
         yield Finding(("transform", "sql"), f"the SELECT gives {', '.join(twice)} twice; name each column once")
-    if spec.sink.iceberg:
+    if spec.sink.table:
         known = {column.lower() for column in columns}
-        for index, part in enumerate(spec.sink.iceberg.partition_by):
-            if part.column.lower() not in known:
-                path = ("sink", "iceberg", "partition_by", index)
-                message = f"the transform gives no column {part.column!r}"
-                yield Finding(path, message, None, part.column, tuple(columns))
+        partitioned = [part.column for part in spec.sink.iceberg.partition_by] if spec.sink.iceberg else []
+        partitioned += [str(column) for column in spec.sink.delta.partition_by] if spec.sink.delta else []
+        for index, partition in enumerate(partitioned):
+            if partition.lower() not in known:
+                path = ("sink", spec.sink.connector, "partition_by", index)
+                message = f"the transform gives no column {partition!r}"
+                yield Finding(path, message, None, partition, tuple(columns))
         for name, kind in rows.dtypes:
             if kind == "void":
                 message = f"column {name} has no type (NULL); cast it: CAST(NULL AS STRING)"

@@ -21,7 +21,7 @@ from lakeward.driver.flow import Flow
 from lakeward.driver.gate import Gate
 from lakeward.driver.landing.base import Declared, Landing, Standing
 from lakeward.driver.landing.choose import choose
-from lakeward.driver.landing.iceberg import IcebergLanding
+from lakeward.driver.landing.exact import ExactLanding
 from lakeward.driver.layout import Checkpoint
 from lakeward.driver.rebuild import rebuild
 from lakeward.driver.references import References
@@ -103,7 +103,7 @@ class Starter:
             landing.prepare(built.columns, stateful=built.stateful)
             if spec.quarantine is not None:
                 quarantine.create(own, str(spec.quarantine.table))
-        self._open(own, wanted, landing.folder() if isinstance(landing, IcebergLanding) else None, built, begin)
+        self._open(own, wanted, landing.folder() if isinstance(landing, ExactLanding) else None, built, begin)
         gate = Gate()
         function = BatchFunction(
             session=own,

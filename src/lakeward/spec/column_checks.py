@@ -46,6 +46,7 @@ def column_findings(spec: StreamSpec, facts: SqlFacts | None) -> Iterator[Findin
             yield from _declared(name, source, ddl_columns(source.declared_columns))
     columns = _landed(spec, facts)
     yield from _partitions(spec, columns)
+    yield from _delta(spec, columns)
     yield from _rules(spec, columns)
 
 
@@ -123,6 +124,18 @@ def _partitions(spec: StreamSpec, columns: Mapping[str, str] | None) -> Iterator
             wanted = ", ".join(_PARTITIONED[field.transform])
             yield Finding(at, f"{field.transform} takes a column of {wanted}; {field.column} is {columns[column]}",
                           str(field))  # fmt: skip
+
+
+def _delta(spec: StreamSpec, columns: Mapping[str, str] | None) -> Iterator[Finding]:
+    """Delta partitions by columns as they are."""
+    for index, column in enumerate(spec.sink.delta.partition_by if spec.sink.delta and columns is not None else ()):
+        at: Path_ = ("sink", "delta", "partition_by", index)
+        kind = (columns or {}).get(column.lower())
+        if kind is None:
+            yield Finding(at, f"{str(column)!r} is not a column of this stream", str(column), tuple(columns or ()),
+                          nearest(column, columns or ()))  # fmt: skip
+        elif kind.startswith((*_NESTED, "BINARY")):
+            yield Finding(at, f"a table is partitioned by single values; {column} is {kind}", str(column))
 
 
 def _rules(spec: StreamSpec, columns: Mapping[str, str] | None) -> Iterator[Finding]:

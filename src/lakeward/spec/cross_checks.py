@@ -74,6 +74,14 @@ def _writers(streams: Sequence[StreamSpec]) -> Iterator[CrossFinding]:
                 )
         first, *rest = specs
         for spec in rest:
+            if spec.sink.connector != first.sink.connector:
+                yield CrossFinding(
+                    spec.id,
+                    ("sink", spec.sink.connector, "table"),
+                    f"{first.id} makes {table} as {first.sink.connector}: a table has one format",
+                    table,
+                )
+                continue
             if spec.sink.options != first.sink.options and _shape(spec) != _shape(first):
                 yield CrossFinding(
                     spec.id,
@@ -89,11 +97,14 @@ def _writers(streams: Sequence[StreamSpec]) -> Iterator[CrossFinding]:
 
 
 def _shape(spec: StreamSpec) -> tuple[str, ...]:
+    if spec.sink.delta:
+        return tuple(spec.sink.delta.partition_by)
     return tuple(field.sql for field in spec.sink.iceberg.partition_by) if spec.sink.iceberg else ()
 
 
 def _partitioning(spec: StreamSpec) -> str:
-    return ", ".join(spec.sink.iceberg.partition_by if spec.sink.iceberg else ()) or "none"
+    lake = spec.sink.iceberg or spec.sink.delta
+    return ", ".join(lake.partition_by if lake else ()) or "none"
 
 
 def _topics(streams: Sequence[StreamSpec]) -> Iterator[CrossFinding]:

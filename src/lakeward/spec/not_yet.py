@@ -19,9 +19,9 @@ SOURCES = {"kinesis", "iceberg", "delta", "socket", "format"}
 WHY = {"socket": "; nothing of it can be read twice, so whatever is stopped or killed loses lines"}
 FILE_FORMATS = {"orc", "avro"}
 REFERENCES = {"iceberg", "delta", "jdbc"}
-SINKS = {"delta", "postgres", "format"}
+SINKS = {"postgres", "format"}
 FILES = {"orc", "avro", "text"}
-MODES: dict[str, set[str]] = {"kafka": {"update"}}
+MODES: dict[str, set[str]] = {"kafka": {"update"}, "delta": {"upsert", "complete"}}
 """Sink -> modes."""
 TRIGGERS = {"real_time", "continuous"}
 BACKENDS = {"standalone", "yarn", "kubernetes"}

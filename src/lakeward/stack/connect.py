@@ -37,7 +37,6 @@ def server_conf(port: int, heap: str, temporary: Path) -> dict[str, str]:
         "spark.connect.execute.manager.maintenanceInterval": "5s",
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "4",
-        "spark.databricks.delta.snapshotPartitions": "2",
         "spark.sql.session.timeZone": "UTC",
         "spark.log.level": "WARN",
         "spark.driver.extraJavaOptions": " ".join([*java, f'"-Djava.io.tmpdir={temporary}"']),

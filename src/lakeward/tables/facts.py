@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
-from lakeward.connectors.iceberg.ancestry import Link, walk
+from lakeward.connectors.exact.ancestry import Link, walk
 
 MAIN = "main"
 WAP_ID = "wap.id"

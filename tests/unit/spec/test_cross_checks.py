@@ -35,3 +35,17 @@ def test_a_second_writer_beside_one_that_changes_rows_is_refused(mode: str) -> N
 def test_several_streams_may_append_to_one_table() -> None:
     assert found(stream("one", "append"), stream("two", "append")) == []
     assert found(stream("one", "upsert")) == []
+
+
+def test_a_table_has_one_format_and_one_partitioning() -> None:
+    def delta(name: str, *fields: str) -> StreamSpec:
+        document = stream(name, "append").model_dump(mode="json", by_alias=True, exclude_unset=True)
+        sink = {"delta": {"table": "ns.t", "partition_by": list(fields)}}
+        return StreamSpec.model_validate({**document, "sink": sink})
+
+    def said(*streams: StreamSpec) -> list[str]:
+        return [each.message for each in stream_findings(streams, ()) if each.path[0] == "sink"]
+
+    assert said(stream("one", "append"), delta("two")) == ["one makes ns.t as iceberg: a table has one format"]
+    assert said(delta("one", "id"), delta("two")) == ["one creates ns.t with another partitioning: id"]
+    assert said(delta("one", "id"), delta("two", "id")) == []

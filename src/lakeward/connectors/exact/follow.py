@@ -34,7 +34,7 @@ class Halt:
 
     Attributes:
         reason: short code: `wap-off no-position older-checkpoint diverged gap overlap discontinuous topic-replaced
-            rolled-back table-replaced unstaged mode-changed`.
+            rolled-back table-replaced unstaged mode-changed no-domains commit-overwritten`.
         what, why, next: the texts of the error.
     """
 

@@ -51,6 +51,8 @@ def spark_conf(lake: Lake) -> dict[str, str]:
     return {
         "spark.sql.extensions": ",".join(SPARK_EXTENSIONS),
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        # A table's state is put together in so many tasks: Delta's 50 cost a second where the log is small.
+        "spark.databricks.delta.snapshotPartitions": "2",
         prefix: "org.apache.iceberg.spark.SparkCatalog",
         **{f"{prefix}.{key}": value for key, value in catalog.items()},
     }

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakeward.connectors.exact import ranges
+from lakeward.connectors.exact.ancestry import Ancestry, Finding, Link, seq_of
 from lakeward.connectors.exact.batch import RunningBatch
 from lakeward.connectors.exact.follow import Decision, Halt, follow
 from lakeward.connectors.exact.position import Position
-from lakeward.connectors.iceberg.ancestry import Ancestry, Finding, Link, seq_of
 
 
 @dataclass(frozen=True)

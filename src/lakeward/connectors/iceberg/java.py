@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from lakeward.connectors.exact import position
+from lakeward.connectors.exact import ancestry, position
 from lakeward.connectors.exact.position import Position
-from lakeward.connectors.iceberg import ancestry
 from lakeward.connectors.iceberg.check import TableState
 from lakeward.errors import Blocked, DependencyDown
 from lakeward.runtime import CATALOG

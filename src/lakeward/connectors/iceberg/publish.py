@@ -7,12 +7,12 @@ commit fails and everything is read and checked again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors.exact import position
 from lakeward.connectors.exact.position import Position
+from lakeward.connectors.exact.writer import Build
 from lakeward.connectors.iceberg import java
 from lakeward.connectors.iceberg.check import TableState, check_table
 from lakeward.connectors.iceberg.stage import Staged
@@ -20,9 +20,6 @@ from lakeward.telemetry import failpoints
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-Build = Callable[[int | None, int], Position]
-"""(published snapshot id, its sequence number) -> the position to publish with it."""
 
 
 class PositionMoved(Exception):

@@ -17,9 +17,8 @@ from pyiceberg.table.update import (
     ValidatableTableRequirement,
 )
 
-from lakeward.connectors.exact import position
+from lakeward.connectors.exact import ancestry, position
 from lakeward.connectors.exact.position import Position
-from lakeward.connectors.iceberg import ancestry
 from lakeward.connectors.iceberg.check import TableState
 from lakeward.errors import Fenced, Refused, Transient
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -40,11 +39,6 @@ class WentToMain:
 
     snapshot: int
     parent: int | None
-
-
-def new_attempt(stream: str, seq: int) -> str:
-    """An id for one write of one batch: unique, and it says whose and which."""
-    return f"{stream}/{seq}/{secrets.token_hex(8)}"
 
 
 def write(rows: DataFrame, table: str, attempt: str, change: Change) -> int | None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from lakeward.connectors import columns
 from lakeward.errors import Refused
 from lakeward.runtime import CATALOG
 from lakeward.spec.partition import PartitionField
@@ -55,7 +55,7 @@ def create(
     fields = ", ".join(PartitionField(each).sql for each in partition_by)
     settings = ", ".join(f"{quote_text(name)} = {quote_text(value)}" for name, value in sorted(wanted.items()))
     session.sql(
-        f"CREATE TABLE IF NOT EXISTS {quote_table(table, CATALOG)} ({_ddl(session, schema)}) USING iceberg "
+        f"CREATE TABLE IF NOT EXISTS {quote_table(table, CATALOG)} ({columns.ddl(session, schema)}) USING iceberg "
         + (f"PARTITIONED BY ({fields}) " if fields else "")
         + f"TBLPROPERTIES ({settings})"
     )
@@ -83,14 +83,3 @@ def _check(table: str, properties: Mapping[str, str]) -> None:
             why="format 1 has no sequence numbers, by which a rolled-back table is told from an expired history",
             next="use format-version 2 (default) or 3",
         )
-
-
-def _ddl(session: SparkSession, schema: StructType) -> str:
-    """The columns as DDL, names quoted by Spark itself, everything optional."""
-    from pyspark.sql.types import StructType
-
-    relaxed = schema.json().replace('"nullable":false', '"nullable":true')
-    relaxed = relaxed.replace('"containsNull":false', '"containsNull":true')
-    relaxed = relaxed.replace('"valueContainsNull":false', '"valueContainsNull":true')
-    empty = session.createDataFrame([], StructType.fromJson(json.loads(relaxed)))
-    return str(empty._jdf.schema().toDDL())

@@ -1,302 +1,64 @@
-"""`ExactWriter`: lands the batches of one stream in one Iceberg table, each exactly once.
-
-1. read the table and the running batch, and decide; 2. stage the rows; 3. publish them with the position. Whatever goes
-wrong after the decision leads back to step 1, which finds out what is true. See docs: "Landing exactly once".
-"""
+"""`ExactWriter`: `TableWriter` for Iceberg. A staged snapshot (WAP) is cherry-picked together with the position."""
 
 from __future__ import annotations
 
-import random
-import time
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-import structlog
-
-from lakeward.connectors.exact import offsets
-from lakeward.connectors.exact.batch import Counted, RunningBatch
-from lakeward.connectors.exact.follow import AlreadyLanded, Halt, Land
-from lakeward.connectors.exact.position import Position, Totals
+from lakeward.connectors.exact.batch import RunningBatch
+from lakeward.connectors.exact.follow import Halt
+from lakeward.connectors.exact.position import Position
+from lakeward.connectors.exact.writer import ATTEMPTS, Build, Landed, Redo, TableWriter, pause
 from lakeward.connectors.iceberg import java, publish, stage
 from lakeward.connectors.iceberg.change import Append, Change
-from lakeward.connectors.iceberg.check import TableState, decide
-from lakeward.errors import Blocked, DependencyDown, Fenced, Transient
-from lakeward.telemetry import failpoints
+from lakeward.connectors.iceberg.check import TableState, check_table
+from lakeward.errors import Blocked
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_log = structlog.get_logger(__name__)
-
-ATTEMPTS = 8
-"""How often one batch is tried against a table that keeps changing."""
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
+__all__ = ["ExactWriter", "Landed"]
 
 
 @dataclass(frozen=True)
-class Landed:
-    """What became of one batch.
+class _InTable(stage.Staged):
+    """A staged snapshot, and the table it was found in."""
 
-    Attributes:
-        seq, snapshot: of the position that counts it; `snapshot` is None if nothing was written at all.
-        start, end: source name -> canonical offset.
-        counts: this batch's records; zeros for a batch that was there already.
-        totals: since the stream's first position.
-        already: the table had it before (a replay).
-        written: something was published; False for a batch without rows that advances nothing.
-        stage_ms, publish_ms: how long step 2 and step 3 took.
-        position: as it stands in the table after the batch; None if there is none.
-    """
-
-    seq: int
-    snapshot: int | None
-    start: Mapping[str, str]
-    end: Mapping[str, str]
-    counts: Totals
-    totals: Totals
-    already: bool = False
-    written: bool = True
-    stage_ms: float = 0.0
-    publish_ms: float = 0.0
-    position: Position | None = None
-
-
-class _Redo(Exception):
-    """This attempt cannot go on; back to step 1."""
+    loaded: Any
 
 
 @dataclass
-class ExactWriter:
-    """Lands one stream in one table. Make a new one for every start of the query: it remembers what it published.
+class ExactWriter(TableWriter[TableState, _InTable]):
+    """Lands one stream in one Iceberg table.
 
     Args:
-        session: the session that starts the query.
-        stream, table: ids; `table` is `namespace.table` of the lake.
-        query_name: the name the query runs under.
-        sources: the stream's source names.
-        generation: the accepted spec that runs.
-        canonical: source name -> canonical form of its offsets; default: JSON with sorted keys.
-        topic_ids: topic -> id in the broker, asked at every batch; the caller decides how fresh it is.
-        stateful: whether the query keeps state. None: not known, treated as stateful.
         change: what a batch does to the table.
-        patience_s: how long an outage of the catalog is waited out here before `DependencyDown` is raised; 0 where
-            the caller waits itself and calls `land` again with the same batch.
-        stopping: asked while waiting; True ends the wait.
     """
 
-    session: SparkSession
-    stream: str
-    table: str
-    query_name: str
-    sources: Sequence[str] = ("source",)
-    generation: int = 0
-    canonical: Mapping[str, offsets.Canonical] = field(default_factory=dict)
-    topic_ids: Callable[[], Mapping[str, str]] = dict
-    stateful: bool | None = None
     change: Change = field(default_factory=Append)
-    patience_s: float = 0.0
-    stopping: Callable[[], bool] = lambda: False
-    _ours: deque[str] = field(default_factory=lambda: deque(maxlen=4 * ATTEMPTS), init=False, repr=False)
-    _seen: str | None = field(default=None, init=False, repr=False)
-    _began: bool = field(default=False, init=False, repr=False)
-    _batch: int = field(default=-1, init=False, repr=False)
-    _tried: dict[str, Totals] = field(default_factory=dict, init=False, repr=False)
 
-    def expect(self, raw: str | None) -> None:
-        """The position as it was when the query's checkpoint was judged (`TableState.raw`).
+    @property
+    def mode(self) -> str:
+        return self.change.mode
 
-        Another one at the first batch is somebody else's doing: this driver is fenced, instead of taking its own
-        checkpoint for an older copy and blocking the stream under the driver that lands it.
-        """
-        self._began, self._seen = True, raw
+    @property
+    def history(self) -> str:
+        return f"in lake.{self.table}.snapshots (lakeward sql)"
 
-    def running(self, batch_id: int) -> RunningBatch:
-        """The batch the query is running; call it from inside `foreachBatch`."""
-        execution = offsets.execution_of(self.session, self.query_name)
-        return offsets.running_batch(execution, batch_id, self.sources, self.canonical, self.topic_ids())
+    def load(self, session: SparkSession) -> TableState:
+        """The table's newest metadata, from the catalog."""
+        return java.state_of(java.metadata_of(java.load(session, self.table)), self.stream, self.table)
 
-    def land(
-        self,
-        rows: DataFrame,
-        batch_id: int,
-        *,
-        counted: Counted | None = None,
-        before_publish: Callable[[], None] | None = None,
-        complete_through: str | None = None,
-    ) -> Landed:
-        """Land one batch. Safe to call again with the same batch, by this process or any other.
+    def check(self, state: TableState) -> Halt | None:
+        return check_table(state)
 
-        Args:
-            rows: what goes into the table, columns by name.
-            batch_id: as Spark gave it.
-            counted: records consumed and quarantined.
-            before_publish: runs when the batch is known to be new, before anything is visible: the quarantine insert.
-            complete_through: event time up to which the table is final with this batch.
+    def stage(self, rows: DataFrame, state: TableState, attempt: str) -> _InTable:
+        """Write a snapshot that no branch refers to, and find it again.
 
         Raises:
-            Blocked: going on could lose or double rows; a person decides (`reason`, exact ranges, next command).
-            Fenced: somebody else moved the stream's position while this process was landing it.
-            Transient: the table kept changing (`contention`), or the catalog does not answer (`DependencyDown`).
+            Redo: a conflict, or it is not there any more.
+            Blocked: it went straight to main (`unstaged`).
         """
-        batch = self.running(batch_id)
-        if batch_id != self._batch:
-            self._batch, self._tried = batch_id, {}
-        for attempt in range(1, ATTEMPTS + 1):
-            state = self._read_when_it_answers(rows.sparkSession)
-            decision = decide(state, batch)
-            if isinstance(decision, Halt):
-                raise decision.error()
-            if isinstance(decision, AlreadyLanded):
-                return self._already(rows, batch, decision.position)
-            try:
-                return self._write(rows, batch, state, decision, counted or Counted(), before_publish, complete_through)
-            except DependencyDown as down:
-                why = down.why  # the next reading waits until the catalog is back
-            except _Redo as redo:
-                why = str(redo)
-            _log.info("trying the batch again", stream=self.stream, batch=batch_id, attempt=attempt, why=why)
-            _pause(attempt)
-        raise self._contention(batch_id, why)
-
-    def _contention(self, batch: int, why: str) -> Transient:
-        return Transient(
-            f"Batch {batch} of stream {self.stream} could not be landed in {self.table}: contention",
-            why=f"{ATTEMPTS} attempts met a table that had changed; last: {why}",
-            next=f"look for other writers in lake.{self.table}.snapshots (lakeward sql)",
-        )
-
-    def _read_when_it_answers(self, session: SparkSession) -> TableState:
-        """Step 1's reading; an outage of the catalog is waited out: nothing is lost by it, no stream restarts for it.
-
-        Raises:
-            DependencyDown: it did not answer for `patience_s`, or the driver is stopping.
-        """
-        began = time.monotonic()
-        told = False
-        while True:
-            try:
-                return self._read(session)
-            except DependencyDown as down:
-                if time.monotonic() - began > self.patience_s or self.stopping():
-                    raise
-                if not told:
-                    _log.warning("the catalog does not answer; waiting", stream=self.stream, why=down.why)
-                told = True
-            time.sleep(0.5)
-
-    def _read(self, session: SparkSession) -> TableState:
-        """Step 1's reading, and the fence: between our own batches nobody else may move the position."""
-        state = java.state_of(java.metadata_of(java.load(session, self.table)), self.stream, self.table)
-        ours = state.position is not None and state.position.attempt in self._ours
-        if self._began and state.raw != self._seen and not ours:
-            raise self._fenced(state)
-        self._began, self._seen = True, state.raw
-        return state
-
-    def _fenced(self, state: TableState) -> Fenced:
-        at = f"seq {state.position.seq} by attempt {state.position.attempt}" if state.position else "none"
-        return Fenced(
-            f"Stream {self.stream} is landed by somebody else",
-            why=f"its position in {self.table} moved under this driver: now {at}",
-            next=f"lakeward streams status {self.stream}   shows the driver that holds it",
-        )
-
-    def _already(self, rows: DataFrame, batch: RunningBatch, position: Position) -> Landed:
-        """The table has it: from an earlier run, or from this very one, whose answer was lost."""
-        now = self._tried.get(position.attempt)
-        if not self._tried and self.stateful is not False:
-            # The state store commits by being executed: skipping the rows would fail the query at every restart.
-            rows.write.format("noop").mode("overwrite").save()
-        _log.info("the table has this batch already", stream=self.stream, batch=batch.batch, seq=position.seq)
-        return Landed(
-            seq=position.seq,
-            snapshot=position.snapshot,
-            start=batch.start,
-            end=batch.end,
-            counts=now or Totals(),
-            totals=position.totals,
-            already=now is None,
-            position=position,
-        )
-
-    def _write(
-        self,
-        rows: DataFrame,
-        batch: RunningBatch,
-        state: TableState,
-        land: Land,
-        counted: Counted,
-        before_publish: Callable[[], None] | None,
-        complete_through: str | None,
-    ) -> Landed:
-        """Steps 2 and 3."""
-        failpoints.hit("after-check")
-        began = time.monotonic()
-        staged, table = self._stage(rows, land.seq)
-        failpoints.hit("after-stage")
-        before = state.position.totals if state.position else Totals()
-        counts = _counts(counted, staged.rows)
-        self._tried[staged.attempt] = counts
-        if staged.rows == 0 and not batch.advances and state.position is not None and not counts.quarantined:
-            # The empty staged snapshot stays behind unreferenced; expiry takes it.
-            return Landed(
-                seq=state.position.seq,
-                snapshot=None,
-                start=batch.start,
-                end=batch.end,
-                counts=counts,
-                totals=before,
-                written=False,
-                stage_ms=_ms_since(began),
-                position=state.position,
-            )
-        if before_publish is not None:
-            before_publish()
-            failpoints.hit("after-quarantine")
-        staged_at = time.monotonic()
-        topics = {**(state.position.topic_ids if state.position else {}), **batch.topic_ids}
-
-        def build(snapshot: int | None, snapshot_seq: int) -> Position:
-            known = state.position.complete_through if state.position else None
-            return Position(
-                seq=land.seq,
-                query_id=batch.query_id,
-                batch=batch.batch,
-                generation=self.generation,
-                end=dict(batch.end),
-                begin=state.position.begin if state.position else dict(batch.start),
-                skips=state.position.skips if state.position else (),
-                topic_ids=topics,
-                snapshot=snapshot,
-                snapshot_seq=snapshot_seq,
-                totals=before.plus(counts),
-                attempt=staged.attempt,
-                complete_through=complete_through or known,
-                mode=self.change.mode,
-                at=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-            )
-
-        position = self._publish(table, batch.batch, state, staged, build)
-        self._seen = position.to_json()
-        failpoints.hit("after-land")
-        return Landed(
-            seq=position.seq,
-            snapshot=position.snapshot,
-            start=batch.start,
-            end=batch.end,
-            counts=counts,
-            totals=position.totals,
-            stage_ms=(staged_at - began) * 1000,
-            publish_ms=_ms_since(staged_at),
-            position=position,
-        )
-
-    def _stage(self, rows: DataFrame, seq: int) -> tuple[stage.Staged, Any]:
-        attempt = stage.new_attempt(self.stream, seq)
-        self._ours.append(attempt)
         applied: int | None = None
         try:
             applied = stage.write(rows, self.table, attempt, self.change)
@@ -305,7 +67,7 @@ class ExactWriter:
             # What it read was compacted, or expired, before it was done.
             stale = trouble is java.Trouble.REFUSED and self.change.depends
             if stale or trouble in (java.Trouble.CONFLICT, java.Trouble.COMMIT_FAILED):
-                raise _Redo(f"staging: {java.message(error)}") from error
+                raise Redo(f"staging: {java.message(error)}") from error
             if trouble is java.Trouble.UNREACHABLE:
                 raise java.catalog_down(self.table, error) from None
             if trouble is not java.Trouble.UNKNOWN:
@@ -314,7 +76,7 @@ class ExactWriter:
         table = java.load(rows.sparkSession, self.table)
         found = stage.find(table, attempt)
         if found is None:
-            raise _Redo("the staged snapshot is not in the table (expired, or its commit was lost)")
+            raise Redo("the staged snapshot is not in the table (expired, or its commit was lost)")
         if isinstance(found, stage.WentToMain):
             raise Blocked(
                 f"Snapshot {found.snapshot} of {self.table} holds a batch of {self.stream} that no position counts",
@@ -323,42 +85,26 @@ class ExactWriter:
                 "   takes the batch out; it then lands again",
                 reason="unstaged",
             )
-        return found if applied is None else replace(found, rows=applied), table
+        if applied is not None:
+            found = replace(found, rows=applied)
+        return _InTable(found.snapshot, found.parent, found.attempt, found.rows, table)
 
-    def _publish(
-        self, table: Any, batch: int, state: TableState, staged: stage.Staged, build: publish.Build
-    ) -> Position:
-        """Step 3, again and again while only the table's metadata changed under it."""
+    def publish(self, state: TableState, staged: _InTable, batch: RunningBatch, build: Build) -> Position:
+        """Again and again while only the table's metadata changed under it."""
         for attempt in range(ATTEMPTS):
             if attempt:
-                _pause(attempt)
+                pause(attempt)
             try:
-                done = publish.publish(table, state, staged, build, head_must_be_parent=self.change.depends)
-                return done.position
+                return publish.publish(
+                    staged.loaded, state, staged, build, head_must_be_parent=self.change.depends
+                ).position
             except (publish.PositionMoved, publish.StagedGone, publish.HeadMoved) as moved:
-                raise _Redo(f"publishing: {type(moved).__name__}") from moved
+                raise Redo(f"publishing: {type(moved).__name__}") from moved
             except Exception as error:
                 trouble = java.trouble(error)
                 if trouble is java.Trouble.COMMIT_FAILED:
                     continue  # nothing was written: rebuild on the new metadata and check again
                 if trouble is java.Trouble.OTHER:
                     raise
-                raise _Redo(f"publishing: {java.message(error)}") from error
-        raise self._contention(batch, "the table changed between reading and committing, every time")
-
-
-def _counts(counted: Counted, landed: int) -> Totals:
-    """This batch's records. Without a count at decode, consumed is what is known to have come out."""
-    if counted.consumed is None:
-        return Totals(consumed=landed + counted.quarantined, landed=landed, quarantined=counted.quarantined)
-    filtered = counted.consumed - landed - counted.quarantined
-    return Totals(consumed=counted.consumed, landed=landed, quarantined=counted.quarantined, filtered=max(0, filtered))
-
-
-def _pause(attempt: int) -> None:
-    """Full jitter: writers that collided once should not collide again."""
-    time.sleep(random.uniform(0.2, 1.0) * min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**attempt))  # noqa: S311  # no secret
-
-
-def _ms_since(began: float) -> float:
-    return (time.monotonic() - began) * 1000
+                raise Redo(f"publishing: {java.message(error)}") from error
+        raise self.contention(batch.batch, "the table changed between reading and committing, every time")

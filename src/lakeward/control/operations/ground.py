@@ -103,6 +103,12 @@ def columns(site: Site, spec: StreamSpec) -> list[str]:
 
 def _table(site: Site, spec: StreamSpec, what: str) -> str:
     sink = spec.sink.iceberg
+    if spec.sink.delta is not None:
+        raise Refused(
+            f"Stream {spec.id} cannot be {what}",
+            why="moving the position of a Delta table is not built yet; it is built for Iceberg",
+            next="put the checkpoint back from a copy, or land into a new table under a new id",
+        )
     if sink is None or sink.commit != "exact":
         raise Refused(
             f"Stream {spec.id} cannot be {what}",

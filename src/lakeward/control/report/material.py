@@ -116,7 +116,7 @@ def gather(connect: Connect, runtime: Runtime, view: View, stream: str) -> Mater
         SpecError: there is no such stream.
     """
     spec = view.spec(stream)
-    table = str(spec.sink.iceberg.table) if spec is not None and spec.sink.iceberg is not None else None
+    table = str(spec.sink.table) if spec is not None and spec.sink.table is not None else None
     since = view.facts.now - recent.WINDOW
     with connect() as connection:
         row = next((item for item in view.facts.streams if item.id == stream), None) or streams.get(connection, stream)

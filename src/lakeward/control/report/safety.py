@@ -53,13 +53,14 @@ _BLOCKED = {
     "no-position": Answer(Lost.UNKNOWN, "the table does not say what of this stream it holds"),
     "position-unreadable": Answer(Lost.UNKNOWN, "the table's position cannot be read"),
     "unstaged": Answer(Lost.NO, "but a batch is in the table that no position counts: it would land twice"),
+    "commit-overwritten": Answer(Lost.UNKNOWN, "the table's log does not hold a commit its state was made of"),
     "diverged": Answer(
         Lost.NO, "the table has a batch of this number with other offsets; nothing more lands until a person acts"
     ),
 }
 _STOPPED_IN_TIME = (
     "gap", "overlap", "discontinuous", "older-checkpoint", "checkpoint-missing", "checkpoint-truncated",
-    "foreign-checkpoint", "wap-off", "mode-changed", "file-unfit", "log-missing",
+    "foreign-checkpoint", "wap-off", "no-domains", "mode-changed", "file-unfit", "log-missing",
 )  # fmt: skip
 
 

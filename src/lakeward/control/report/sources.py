@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakeward.connectors.exact.position import NO_DATA, Position, key, parse
+from lakeward.connectors.exact.position import NO_DATA, Position, key, parse, streams_of
 from lakeward.connectors.folder import store
 from lakeward.control.report.lag import Lag, of_kafka, together
 from lakeward.errors import LakewardError
@@ -83,11 +83,11 @@ def ask(
     try:
         if spec.sink.files is not None:
             position, answered = store.newest(Path(spec.sink.files.path), str(spec.id)), True
-        table = _table(runtime, spec)
-        missing = spec.sink.iceberg is not None and table is None
-        answered = answered if spec.sink.iceberg is None else True
-        if table is not None:
-            position, others = _position(table, spec), _others(table, since)
+        answered = answered if spec.sink.table is None else True
+        found = _delta(runtime, spec, since) if spec.sink.delta else _iceberg(runtime, spec, since)
+        missing = spec.sink.table is not None and found is None
+        if found is not None:
+            position, others = found
     except LakewardError as error:
         answered = False
         trouble.append(f"{error.what}: {error.why}")
@@ -110,8 +110,8 @@ def measure(runtime: Runtime, spec: StreamSpec, ends: Mapping[str, str]) -> Lag 
     )
 
 
-def _table(runtime: Runtime, spec: StreamSpec) -> Table | None:
-    """The sink's table; None where the sink is none or the table does not exist."""
+def _iceberg(runtime: Runtime, spec: StreamSpec, since: datetime) -> tuple[Position | None, tuple[Commit, ...]] | None:
+    """Position and commits of others; None where the sink is no Iceberg table or the table does not exist."""
     if spec.sink.iceberg is None:
         return None
     from pyiceberg.catalog import load_catalog
@@ -121,18 +121,39 @@ def _table(runtime: Runtime, spec: StreamSpec) -> Table | None:
 
     name = str(spec.sink.iceberg.table)
     try:
-        return load_catalog(CATALOG, **pyiceberg_properties(runtime.lake, runtime.pgpass)).load_table(name)
+        table = load_catalog(CATALOG, **pyiceberg_properties(runtime.lake, runtime.pgpass)).load_table(name)
     except NoSuchTableError:
         return None
+    return _position(table.properties, spec), _others(table, since)
 
 
-def _position(table: Table, spec: StreamSpec) -> Position | None:
+def _delta(runtime: Runtime, spec: StreamSpec, since: datetime) -> tuple[Position | None, tuple[Commit, ...]] | None:
+    """The same of a Delta table, out of its log."""
+    from lakeward.connectors.delta import log, place
+
+    folder = place.folder_of(runtime.lake, spec.sink.label)
+    table = log.read(folder)
+    if table is None:
+        return None
+    others = []
+    version = table.version
+    while (commit := log.commit(folder, version)) is not None:
+        at = datetime.fromtimestamp(commit.at_ms / 1000, UTC)
+        if at < since:
+            break
+        if not any(streams_of(commit.domains)) and version > 0:
+            others.append(Commit(at, version, commit.operation.lower()))
+        version -= 1
+    return _position(table.domains, spec), tuple(reversed(others))
+
+
+def _position(kept: Mapping[str, str], spec: StreamSpec) -> Position | None:
     """What the table says is landed; None where it does not say.
 
     Raises:
-        Blocked: the property is there and is not a position.
+        Blocked: the entry is there and is not a position.
     """
-    text = table.properties.get(key(spec.id))
+    text = kept.get(key(spec.id))
     return None if text is None else parse(text, spec.id, spec.sink.label)
 
 

@@ -7,6 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lakeward.connectors import console, python_sink
+from lakeward.connectors.delta import place
+from lakeward.connectors.delta.writer import DeltaWriter
 from lakeward.connectors.exact.offsets import Canonical
 from lakeward.connectors.iceberg.change import Append, Change, Replace, Upsert
 from lakeward.connectors.iceberg.writer import ExactWriter
@@ -14,6 +16,7 @@ from lakeward.connectors.kafka import broker
 from lakeward.connectors.kafka import sink as kafka_sink
 from lakeward.driver.landing.at_least_once import AtLeastOnce
 from lakeward.driver.landing.base import Landing
+from lakeward.driver.landing.delta import DeltaLanding
 from lakeward.driver.landing.files import FilesLanding
 from lakeward.driver.landing.iceberg import IcebergLanding
 from lakeward.driver.wanted import Wanted
@@ -61,7 +64,20 @@ def choose(
             topic_ids=topic_ids,
             change=_change(table),
         )
-        return IcebergLanding(writer, table)
+        return IcebergLanding(writer, table.mode, sink=table)
+    if (delta := spec.sink.delta) is not None:
+        into = DeltaWriter(
+            session=own,
+            stream=stream,
+            table=str(delta.table),
+            query_name=stream,
+            sources=sources,
+            generation=wanted.generation,
+            canonical=canonical,
+            topic_ids=topic_ids,
+            folder=place.folder_of(runtime.lake, str(delta.table)),
+        )
+        return DeltaLanding(into, delta.mode, sink=delta, lake=runtime.lake)
     if (topic := spec.sink.kafka) is not None:
         broker.bootstrap_of(topic.connection, runtime.kafka)
         return at_least_once(lambda rows, _: kafka_sink.write(rows, topic, runtime.kafka))

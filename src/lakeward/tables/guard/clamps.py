@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from lakeward.connectors.exact import position
-from lakeward.connectors.iceberg.ancestry import seq_of
+from lakeward.connectors.exact.ancestry import seq_of
 from lakeward.errors import Blocked
 from lakeward.tables.facts import WAP_ID, TableFacts
 from lakeward.tables.plan.model import Clamp

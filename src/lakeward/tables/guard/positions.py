@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from lakeward.connectors.exact import position
-from lakeward.connectors.iceberg.ancestry import Finding, Link, walk
+from lakeward.connectors.exact.ancestry import Finding, Link, walk
 from lakeward.errors import Blocked
 from lakeward.registry import events, streams
 from lakeward.tables.facts import TableFacts

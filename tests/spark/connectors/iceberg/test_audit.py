@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from lakeward.connectors.exact.audit import Audit
 from lakeward.connectors.iceberg import pytable
-from lakeward.connectors.iceberg.audit import Audit, audit
+from lakeward.connectors.iceberg.audit import audit
 
 
 def _audit(rig: Any, catalog: Any, **how: Any) -> Audit:

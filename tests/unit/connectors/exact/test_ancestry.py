@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeward.connectors.iceberg.ancestry import Finding, Link, newest_of, seq_of, walk
+from lakeward.connectors.exact.ancestry import Finding, Link, newest_of, seq_of, walk
 
 
 def _chain(*links: tuple[int, int, int | None]) -> dict[int, Link]:

@@ -8,7 +8,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeward.connectors.iceberg.audit import PartitionAudit, _collect, _offsets, _partition
+from lakeward.connectors.exact.audit import PartitionAudit, _collect, _offsets, _partition
 
 
 def _audit(landed: list[int], aside: list[int], start: int, to: int, records: int | None = None) -> PartitionAudit:

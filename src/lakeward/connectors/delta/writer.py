@@ -1,0 +1,154 @@
+"""`DeltaWriter`: `TableWriter` for Delta. Rows and position are one commit, the very next one after what was read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+
+from lakeward.connectors.delta import java, log
+from lakeward.connectors.delta.change import Append, Change
+from lakeward.connectors.delta.check import TableState, check_table
+from lakeward.connectors.exact import position
+from lakeward.connectors.exact.batch import RunningBatch
+from lakeward.connectors.exact.follow import Halt
+from lakeward.connectors.exact.position import Position
+from lakeward.connectors.exact.writer import ATTEMPTS, Build, Redo, TableWriter, pause
+from lakeward.errors import LakewardError
+from lakeward.telemetry import failpoints
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class Staged:
+    """Files in the table's folder that no commit names yet.
+
+    Attributes:
+        attempt: `<stream>/<seq>/<nonce>`.
+        rows: records they apply.
+        actions: what the commit says of files, Java objects.
+        paths: the files that were written.
+        metadata: the table's columns and properties they were written by.
+        version: what the table was at.
+        session: the batch's own.
+    """
+
+    attempt: str
+    rows: int
+    actions: Sequence[Any]
+    paths: Sequence[Path]
+    metadata: str
+    version: int
+    session: SparkSession
+
+
+@dataclass
+class DeltaWriter(TableWriter[TableState, Staged]):
+    """Lands one stream in one Delta table.
+
+    Args:
+        folder: the table's.
+        change: what a batch does to it.
+    """
+
+    folder: Path = Path()
+    change: Change = field(default_factory=Append)
+
+    @property
+    def mode(self) -> str:
+        return self.change.mode
+
+    @property
+    def history(self) -> str:
+        return f"by DESCRIBE HISTORY spark_catalog.{self.table} (lakeward sql)"
+
+    def load(self, session: SparkSession) -> TableState:
+        """The newest version. Where the position is not what was seen last, Delta forgets what it remembers of the log:
+        another process may have written over a commit of ours."""
+        state = self._state(java.begin(session, self.folder, self.table))
+        if self._began and state.raw != self._seen:
+            java.forget(session, self.folder)
+            state = self._state(java.begin(session, self.folder, self.table))
+        return state
+
+    def check(self, state: TableState) -> Halt | None:
+        return check_table(state)
+
+    def stage(self, rows: DataFrame, state: TableState, attempt: str) -> Staged:
+        """Write the files. Nothing in the log names them; without the commit they are VACUUM's.
+
+        Raises:
+            Redo: they were taken away while they were written.
+        """
+        session = rows.sparkSession
+        txn = java.begin(session, self.folder, self.table)
+        files = self.change.write(rows, txn)
+        paths = java.paths_of(txn, files.added)
+        try:
+            count = files.rows if files.rows is not None else sum(pq.read_metadata(path).num_rows for path in paths)
+        except FileNotFoundError as gone:
+            raise Redo(f"a staged file is gone: {gone.filename}") from gone
+        return Staged(
+            attempt=attempt,
+            rows=count,
+            actions=[*files.added, *files.removed],
+            paths=paths,
+            metadata=str(txn.metadata().json()),
+            version=int(txn.snapshot().version()),
+            session=session,
+        )
+
+    def publish(self, state: TableState, staged: Staged, batch: RunningBatch, build: Build) -> Position:
+        """Again and again while only other commits came first: the staged files stay good."""
+        for attempt in range(ATTEMPTS):
+            if attempt:
+                pause(attempt)
+            txn = java.begin(staged.session, self.folder, self.table)
+            self._still(txn, state, staged)
+            version = int(txn.snapshot().version()) + 1
+            moved = build(version, version)
+            failpoints.hit("before-publish")
+            name = position.key(self.stream)
+            try:
+                landed = java.commit(staged.session, txn, staged.actions, moved, batch, name)
+            except Exception as error:
+                if java.changed(error):
+                    continue  # nothing was written: read and check again
+                raise
+            failpoints.hit("after-publish")
+            if landed != version:
+                raise LakewardError(
+                    f"Delta committed version {landed} of {self.table} where version {version} was asked for",
+                    why="the position names the version it is in; this is an error of ours, or of another Delta",
+                )
+            found = log.commit(self.folder, version)
+            if found is not None and found.domains.get(name) != moved.to_json():
+                java.forget(staged.session, self.folder)
+                raise Redo(f"version {version} was overwritten by another process")
+            return moved
+        raise self.contention(batch.batch, "other commits came first, every time")
+
+    def _still(self, txn: Any, state: TableState, staged: Staged) -> None:
+        """Raise unless the table is what was checked, as far as this batch goes by it."""
+        now = self._state(txn)
+        if now.raw != state.raw:
+            raise Redo("the position moved")
+        # The position does not go back with a RESTORE: between step 1 and here only a new look can tell.
+        halt = check_table(now)
+        if halt is not None:
+            raise halt.error()
+        if str(txn.metadata().json()) != staged.metadata:
+            raise Redo("the table's columns or properties changed")
+        if self.change.depends and now.version != staged.version:
+            raise Redo("the table changed, and what was written follows from what was in it")
+        gone = [path.name for path in staged.paths if not path.exists()]
+        if gone:
+            raise Redo(f"{len(gone)} staged files are gone (VACUUM)")
+
+    def _state(self, txn: Any) -> TableState:
+        return java.state_of(txn.snapshot(), self.folder, self.stream, self.table)

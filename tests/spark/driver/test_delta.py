@@ -1,0 +1,77 @@
+"""A stream into a Delta table, as the driver runs it, and what is known of it without a driver."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from lakeward.cli.stream_audit import audit
+from lakeward.connectors.delta import log, place
+from lakeward.control.report import sources
+from lakeward.errors import Blocked, SpecError
+from lakeward.spec.stream import StreamSpec
+from lakeward.telemetry import failpoints
+
+pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
+
+
+def _document(lab: Any, topic: str, **more: Any) -> dict[str, Any]:
+    document: dict[str, Any] = lab.spec(topic, sink={"delta": {"table": f"{lab.namespace}.t", "partition_by": ["s"]}})
+    return {**document, "lineage": "rows", **more}
+
+
+def _rows(lab: Any) -> list[tuple[int, str]]:
+    found = lab.spark.sql(f"SELECT n, s FROM spark_catalog.{lab.namespace}.t").collect()
+    return sorted((row["n"], row["s"]) for row in found)
+
+
+def test_a_stream_lands_in_delta_once_and_its_bad_rows_in_quarantine(lab: Any) -> None:
+    topic = lab.topic()
+    lab.produce(topic, [{"n": 1, "s": "a"}, "junk", {"n": 2, "s": "b"}])
+    document = _document(lab, topic)
+
+    class Died(RuntimeError):
+        pass
+
+    def die() -> None:
+        raise Died
+
+    for step in ("after-publish", "before-return"):
+        with failpoints.on(step, die):
+            lab.fail(document)
+        lab.started.clear()
+    lab.run(document, 3)
+    assert lab.done[-1].outcome.already
+    lab.produce(topic, [{"n": 3, "s": "a"}])
+    lab.run(document, 1)
+
+    assert _rows(lab) == [(1, "a"), (2, "b"), (3, "a")]
+    assert len(lab.rows("q")) == 1
+    spec = StreamSpec.model_validate(document)
+    found = audit(lab.runtime, spec, 0)
+    assert {name: found[name] for name in ("consumed", "landed", "quarantined", "missing", "duplicates")} == {
+        "consumed": 4, "landed": 3, "quarantined": 1, "missing": 0, "duplicates": 0,
+    }  # fmt: skip
+    folder = place.folder_of(lab.runtime.lake, f"{lab.namespace}.t")
+    lab.spark.sql(f"ALTER TABLE delta.`{folder}` SET TBLPROPERTIES ('a' = 'b')")
+    asked = sources.ask(lab.runtime, spec, {}, datetime(2026, 1, 1, tzinfo=UTC))
+    assert asked.position is not None
+    assert (asked.position.seq, asked.position.snapshot, asked.table_answered) == (2, 2, True)
+    assert [each.operation for each in asked.others] == ["set tblproperties"]
+    assert asked.lag is not None
+
+
+def test_what_is_wrong_is_said_before_the_query_starts(lab: Any) -> None:
+    topic = lab.topic()
+    lab.produce(topic, [{"n": 1, "s": "a"}])
+    lab.run(_document(lab, topic), 1)
+    with pytest.raises(SpecError, match="gives other columns"):
+        lab.start(_document(lab, topic, transform={"sql": "SELECT *, 1 AS more FROM source"}))
+    folder = place.folder_of(lab.runtime.lake, f"{lab.namespace}.t")
+    restored = {"commitInfo": {"timestamp": 1, "operation": "RESTORE", "operationParameters": {"version": 0}}}
+    (folder / log.LOG / f"{2:020d}.json").write_text(json.dumps(restored, separators=(",", ":")))
+    with pytest.raises(Blocked, match="restored to an older version"):
+        lab.start(_document(lab, topic))

@@ -1,0 +1,128 @@
+"""A Delta log read without a JVM: small logs written by hand; real ones are read in tests/spark/connectors/delta."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeward.connectors.delta import log, place
+from lakeward.connectors.exact.ancestry import Finding
+from lakeward.errors import Refused, SpecError
+from lakeward.runtime import Lake
+
+
+def _commit(folder: Path, version: int, *actions: dict[str, Any]) -> None:
+    (folder / log.LOG).mkdir(parents=True, exist_ok=True)
+    (folder / log.LOG / f"{version:020d}.json").write_text(
+        "".join(json.dumps(action, separators=(",", ":")) + "\n" for action in actions)
+    )
+
+
+def _domain(name: str, configuration: str, *, removed: bool = False) -> dict[str, Any]:
+    return {"domainMetadata": {"domain": name, "configuration": configuration, "removed": removed}}
+
+
+def _file(path: str, **more: Any) -> dict[str, Any]:
+    return {"add": {"path": path, "partitionValues": {}, **more}}
+
+
+def test_files_and_domains_are_those_of_the_newest_version(tmp_path: Path) -> None:
+    _commit(tmp_path, 0, {"metaData": {"id": "a"}}, _file("one"), _file("two"), _domain("x", "1"), _domain("y", "1"))
+    _commit(tmp_path, 1, {"remove": {"path": "one"}}, _file("three"), _domain("x", "2"), _domain("y", "", removed=True))
+
+    found = log.read(tmp_path)
+
+    assert found is not None
+    assert (found.version, set(found.files), dict(found.domains)) == (1, {"two", "three"}, {"x": "2"})
+
+
+def test_what_only_spark_reads_is_refused_and_no_table_is_none(tmp_path: Path) -> None:
+    assert log.read(tmp_path / "none") is None
+    _commit(tmp_path / "dv", 0, _file("one", deletionVector={"storageType": "u"}))
+    _commit(tmp_path / "hole", 0, _file("one"))
+    _commit(tmp_path / "hole", 2, _file("two"))
+    _commit(tmp_path / "newer", 5, _file("one"))
+    mapped = {"metaData": {"configuration": {"delta.columnMapping.mode": "name"}}}
+    _commit(tmp_path / "mapped", 0, mapped)
+    for name, why in (("dv", "deletion vectors"), ("hole", "hole"), ("newer", "checkpoint"), ("mapped", "maps column")):
+        with pytest.raises(Refused, match=why):
+            log.read(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("operation", "parameters", "parent"),
+    [
+        ("STREAMING UPDATE", {}, 6),
+        ("OPTIMIZE", {}, 6),
+        ("RESTORE", {"version": 3}, 3),
+        ("RESTORE", {"version": "3"}, 3),
+        ("RESTORE", {"timestamp": "2026-01-01"}, -1),
+        ("RESTORE", {"version": None, "timestamp": "2026-01-01"}, -1),
+        ("CREATE OR REPLACE TABLE", {}, None),
+        ("REPLACE TABLE AS SELECT", {}, None),
+        ("CLONE", {}, None),
+    ],
+)
+def test_every_commit_says_whose_rows_it_goes_on_from(
+    tmp_path: Path, operation: str, parameters: dict[str, Any], parent: int | None
+) -> None:
+    info = {"operation": operation, "operationParameters": parameters, "userMetadata": "s/1/n", "timestamp": 7}
+    _commit(tmp_path, 7, _file("one"), {"commitInfo": info}, _domain("d", "c"))
+
+    found = log.commit(tmp_path, 7)
+
+    assert found is not None
+    assert (found.parent, found.attempt, found.at_ms, found.domains) == (parent, "s/1/n", 7, {"d": "c"})
+    assert log.commit(tmp_path, 8) is None
+
+
+@pytest.mark.parametrize(
+    ("above", "finding"),
+    [
+        ([("OPTIMIZE", {}), ("WRITE", {})], Finding.MET),
+        ([("DELETE", {}), ("RESTORE", {"version": 3})], Finding.MET),
+        ([("DELETE", {}), ("RESTORE", {"version": 4}), ("OPTIMIZE", {})], Finding.MET),
+        ([("RESTORE", {"version": 2}), ("OPTIMIZE", {})], Finding.ROLLED_BACK),
+        ([("RESTORE", {"version": 2}), ("RESTORE", {"version": 3})], Finding.MET),
+        ([("RESTORE", {"version": 3}), ("RESTORE", {"version": 1})], Finding.ROLLED_BACK),
+        ([("OPTIMIZE", {}), ("RESTORE", {"version": None, "timestamp": "2026-01-01"})], Finding.ROLLED_BACK),
+        ([("CREATE OR REPLACE TABLE", {}), ("WRITE", {})], Finding.REPLACED),
+    ],
+)
+def test_the_walk_to_the_positions_version(
+    tmp_path: Path, above: list[tuple[str, dict[str, Any]]], finding: Finding
+) -> None:
+    for version, (operation, parameters) in enumerate(above, 4):
+        _commit(tmp_path, version, {"commitInfo": {"operation": operation, "operationParameters": parameters}})
+
+    assert log.walk(tmp_path, 3 + len(above), 3).finding is finding, "version 3 itself need not be in the log any more"
+
+
+def test_a_log_that_was_cleaned_up_above_the_position_tells_nothing(tmp_path: Path) -> None:
+    _commit(tmp_path, 5, {"commitInfo": {"operation": "OPTIMIZE"}})
+    assert log.walk(tmp_path, 5, 3).finding is Finding.EXPIRED
+
+
+def test_domains_are_those_of_one_version_and_of_none_that_cannot_be_told(tmp_path: Path) -> None:
+    _commit(tmp_path, 0, _domain("x", "0"))
+    _commit(tmp_path, 1, _domain("x", "1"), _domain("y", "1"))
+    _commit(tmp_path, 2, _domain("x", "", removed=True))
+    assert [log.domains(tmp_path, version) for version in range(3)] == [{"x": "0"}, {"x": "1", "y": "1"}, {"y": "1"}]
+    (tmp_path / log.LOG / f"{1:020d}.json").unlink()
+    assert log.domains(tmp_path, 2) is None
+
+
+def test_delta_tables_stand_beside_the_icebergs_and_only_on_this_machine(tmp_path: Path) -> None:
+    lake = Lake(warehouse=f"file://{tmp_path}")
+    folder = place.folder_of(lake, "ns.t")
+    assert folder == tmp_path / "delta.tables" / "ns" / "t"
+    assert place.known(lake) == []
+    _commit(folder, 0, _file("one"))
+    (tmp_path / "delta.tables" / "ns" / "no table").mkdir()
+    assert place.known(lake) == ["ns.t"]
+    assert place.known(Lake(warehouse="s3://bucket/w")) == []
+    with pytest.raises(SpecError, match="cannot stand in the warehouse s3://bucket/w"):
+        place.folder_of(Lake(warehouse="s3://bucket/w"), "ns.t")
