@@ -21,7 +21,7 @@ FILE_FORMATS = {"orc", "avro"}
 REFERENCES = {"iceberg", "delta", "jdbc"}
 SINKS = {"postgres", "format"}
 FILES = {"orc", "avro", "text"}
-MODES: dict[str, set[str]] = {"kafka": {"update"}, "delta": {"upsert", "complete"}}
+MODES: dict[str, set[str]] = {"kafka": {"update"}}
 """Sink -> modes."""
 TRIGGERS = {"real_time", "continuous"}
 BACKENDS = {"standalone", "yarn", "kubernetes"}

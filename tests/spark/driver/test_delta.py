@@ -75,3 +75,32 @@ def test_what_is_wrong_is_said_before_the_query_starts(lab: Any) -> None:
     (folder / log.LOG / f"{2:020d}.json").write_text(json.dumps(restored, separators=(",", ":")))
     with pytest.raises(Blocked, match="restored to an older version"):
         lab.start(_document(lab, topic))
+
+
+def test_groups_are_upserted_as_they_change(lab: Any) -> None:
+    topic = lab.topic()
+    document = _document(
+        lab,
+        topic,
+        lineage="none",
+        transform={"sql": "SELECT s, count(*) AS c FROM source GROUP BY s"},
+        sink={"delta": {"table": f"{lab.namespace}.t", "mode": "upsert", "keys": ["s"]}},
+        spark={"spark.sql.shuffle.partitions": 2},
+    )
+
+    class Died(RuntimeError):
+        pass
+
+    def die() -> None:
+        raise Died
+
+    lab.produce(topic, [{"n": 1, "s": "a"}, {"n": 2, "s": "b"}])
+    with failpoints.on("after-publish", die):
+        lab.fail(document)
+    lab.started.clear()
+    lab.run(document, 2)
+    lab.produce(topic, [{"n": 3, "s": "b"}, {"n": 4, "s": "c"}])
+    lab.run(document, 2)
+
+    found = lab.spark.sql(f"SELECT s, c FROM spark_catalog.{lab.namespace}.t").collect()
+    assert sorted((row["s"], row["c"]) for row in found) == [("a", 1), ("b", 2), ("c", 1)]

@@ -17,8 +17,6 @@ GRAMMAR = [
     (HEAD + SINK + "reference: {r: {iceberg: a.b}}\n", "iceberg as a reference"),
     (HEAD + SINK + "reference: {r: {jdbc: {connection: c, table: t}}}\n", "jdbc as a reference"),
     (HEAD + SINK + "transform: {python: 'a.b:c'}\n", "a transform in Python"),
-    (HEAD + "sink: {delta: {table: n.t, mode: upsert, keys: [a]}}\n", "mode upsert"),
-    (HEAD + "sink: {delta: {table: n.t, mode: complete}}\n", "mode complete"),
     (HEAD + "sink: {postgres: {connection: c, table: t, mode: upsert, keys: [a]}}\n", "postgres as a sink"),
     (HEAD + "sink: {files: {path: /p, format: orc, partition_by: [a]}}\n", "files of orc"),
     (HEAD + "sink: {memory: {}}\n", "lakeward streams preview shows rows"),

@@ -19,7 +19,7 @@ from lakeward.connectors.exact.position import Position
 from lakeward.errors import Blocked
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _FEATURE = "domainMetadata"
 _ATTEMPTS = "spark.databricks.delta.maxCommitAttempts"
@@ -98,15 +98,12 @@ def commit(
     """
     jvm: Any = session._jvm
     delta = jvm.org.apache.spark.sql.delta
-    actions = jvm.java.util.ArrayList()
-    for file in files:
-        actions.add(file)
-    actions.add(delta.actions.DomainMetadata(name, moved.to_json(), False))
+    position_ = delta.actions.DomainMetadata(name, moved.to_json(), False)
     output = getattr(jvm.org.apache.spark.sql.streaming.OutputMode, "Append" if moved.mode == "append" else "Update")()
     update = getattr(delta, "DeltaOperations$StreamingUpdate")
     operation = update(output, batch.query_id, batch.batch, jvm.scala.Option.apply(moved.attempt))
     with _once(session):
-        return int(txn.commit(jvm.org.apache.spark.api.python.PythonUtils.toSeq(actions), operation))
+        return int(txn.commit(_sequence(session, [*files, position_]), operation))
 
 
 def forget(session: SparkSession, folder: Path) -> None:
@@ -131,6 +128,22 @@ def changed(error: BaseException) -> bool:
 def paths_of(txn: Any, files: Sequence[Any]) -> list[Path]:
     """Where added files stand."""
     return [Path(str(each.absolutePath(txn.deltaLog()).toUri().getPath())) for each in files]
+
+
+def rows_of(session: SparkSession, txn: Any, files: Sequence[Any]) -> DataFrame:
+    """The rows of some files of the version a transaction reads."""
+    from pyspark.sql import DataFrame
+
+    log_, none = txn.deltaLog(), session._jvm.scala.Option.empty()  # type: ignore[union-attr]  # classic sessions have a JVM
+    return DataFrame(log_.createDataFrame(txn.snapshot(), _sequence(session, files), False, none), session)
+
+
+def _sequence(session: SparkSession, items: Sequence[Any]) -> Any:
+    jvm: Any = session._jvm
+    found = jvm.java.util.ArrayList()
+    for item in items:
+        found.add(item)
+    return jvm.org.apache.spark.api.python.PythonUtils.toSeq(found)
 
 
 def in_list(scala: Any) -> list[Any]:

@@ -10,16 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from lakeward.errors import SpecError
+from lakeward.connectors.exact.upsert import ByKey
 from lakeward.runtime import CATALOG
 from lakeward.spec.sql import quote, quote_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_BATCH, _RANK, _DELETE = "_lw_batch", "_lw_rank", "_lw_delete"
-_LATER = ("_kafka_offset", "_kinesis_sequence")
-"""Where a key's records come in order (one partition, one shard), these say which came later."""
+_BATCH, _DELETE = "_lw_batch", "_lw_delete"
 
 
 class Change(Protocol):
@@ -67,19 +65,9 @@ class Replace:
 
 
 @dataclass(frozen=True)
-class Upsert:
-    """Insert, update and delete by key, the newest row of a key winning.
+class Upsert(ByKey):
+    """Insert, update and delete by key, the newest row of a key winning; see `ByKey`."""
 
-    Args:
-        keys: the columns that identify a row; null is a value like any other.
-        order_by: says which of two rows of a key is newer, null the oldest. Without it the later record wins.
-        delete_when: rows for which this holds delete their key. What is deleted is forgotten: an older row of the key
-            that comes in a later batch is inserted again.
-    """
-
-    keys: Sequence[str]
-    order_by: str | None = None
-    delete_when: str | None = None
     mode = "upsert"
     depends = True
 
@@ -98,38 +86,12 @@ class Upsert:
                 Append().write(kept, table)  # a MERGE of nothing makes no snapshot, and the batch needs one
                 return 0
             if not order:
-                self._one_each(kept)
+                self.one_each(kept)
             kept.createOrReplaceTempView(_BATCH)
             kept.sparkSession.sql(self.merge(table, kept.columns)).collect()
             return count
         finally:
             kept.unpersist()
-
-    def order(self, columns: Sequence[str]) -> list[str]:
-        """The columns that say which of two rows is newer, the first that differs deciding; empty: none does."""
-        return [*([self.order_by] if self.order_by else []), *(name for name in _LATER if name in columns)]
-
-    def newest(self, rows: DataFrame, order: Sequence[str]) -> DataFrame:
-        """One row a key."""
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
-        from pyspark.sql.window import Window
-
-        by_key = Window.partitionBy(*(F.col(quote(name)) for name in self.keys))
-        ranked = by_key.orderBy(*(F.col(quote(name)).desc_nulls_last() for name in order))
-        return rows.withColumn(_RANK, F.row_number().over(ranked)).where(F.col(_RANK) == 1).drop(_RANK)
-
-    def _one_each(self, rows: DataFrame) -> None:
-        """Refuse rows of which two have one key."""
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
-
-        twice = rows.groupBy(*(F.col(quote(name)) for name in self.keys)).count().where(F.col("count") > 1).first()
-        if twice is not None:
-            key = ", ".join(f"{name}={twice[name]}" for name in self.keys)
-            raise SpecError(
-                "A batch has several rows of one key, and nothing says which of them is newer",
-                why=f"{key} is there {twice['count']} times",
-                next="name the column that says it (order_by:) under the sink, or let the transform keep _kafka_offset",
-            )
 
     def merge(self, table: str, columns: Sequence[str]) -> str:
         """The MERGE of `columns`, the batch's rows being a view."""

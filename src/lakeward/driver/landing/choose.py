@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lakeward.connectors import console, python_sink
+from lakeward.connectors.delta import change as delta_change
 from lakeward.connectors.delta import place
 from lakeward.connectors.delta.writer import DeltaWriter
 from lakeward.connectors.exact.offsets import Canonical
@@ -22,7 +23,7 @@ from lakeward.driver.landing.iceberg import IcebergLanding
 from lakeward.driver.wanted import Wanted
 from lakeward.errors import SpecError
 from lakeward.runtime import Runtime
-from lakeward.spec.sinks import IcebergSink
+from lakeward.spec.sinks import DeltaSink, IcebergSink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -76,6 +77,7 @@ def choose(
             canonical=canonical,
             topic_ids=topic_ids,
             folder=place.folder_of(runtime.lake, str(delta.table)),
+            change=_delta_change(delta),
         )
         return DeltaLanding(into, delta.mode, sink=delta, lake=runtime.lake)
     if (topic := spec.sink.kafka) is not None:
@@ -109,3 +111,12 @@ def _change(sink: IcebergSink) -> Change:
     if sink.mode == "complete":
         return Replace()
     return Append() if sink.keys is None else Upsert(sink.keys, sink.order_by, sink.delete_when)
+
+
+def _delta_change(sink: DeltaSink) -> delta_change.Change:
+    """What a batch does to the table."""
+    if sink.mode == "complete":
+        return delta_change.Replace()
+    if sink.keys is None:
+        return delta_change.Append()
+    return delta_change.Upsert(sink.keys, sink.order_by, sink.delete_when)
