@@ -1,7 +1,10 @@
 """A checkpoint made anew at a position, where a source cannot be told by options where to go on.
 
 Kafka's source is: it takes offsets. A file source goes on where its log says, and the log has to be there, together
-with a finished batch that ends at it. The folder is made beside and then renamed: there is a whole checkpoint or none.
+with finished batches that end at it. The folder is made beside and then renamed: there is a whole checkpoint or none.
+
+Two of them, with nothing in between: at a start Spark plans its newest finished batch once more, from where the one
+before ended. After a single one that would be everything that ever landed, listed file by file.
 """
 
 from __future__ import annotations
@@ -45,8 +48,9 @@ def rebuild(folder: str, order: Sequence[Inlet], begin: Mapping[str, str]) -> bo
     ]
     head = {"batchWatermarkMs": 0, "batchTimestampMs": int(time.time() * 1000), "conf": {}}
     (made / "metadata").write_text(json.dumps({"id": str(uuid4())}))
-    (made / "offsets" / "0").write_text("\n".join(["v1", json.dumps(head), *ends]))
-    (made / "commits" / "0").write_text('v1\n{"nextBatchWatermarkMs":0}')
+    for batch in ("0", "1"):
+        (made / "offsets" / batch).write_text("\n".join(["v1", json.dumps(head), *ends]))
+        (made / "commits" / batch).write_text('v1\n{"nextBatchWatermarkMs":0}')
     shutil.rmtree(checkpoint, ignore_errors=True)
     made.rename(checkpoint)
     _log.info("checkpoint made anew", checkpoint=folder, ends=ends)
