@@ -37,23 +37,20 @@ class Mirror:
     log: Path
     folder: Path
     _copied: set[str] = field(default_factory=set)
-    _begun: bool = False
 
     def copy(self, last: int) -> None:
-        """Bring the copy up to entry `last`; what was there of another log is removed."""
+        """Bring the copy up to entry `last`; what somebody removed is there again, and nothing of another log."""
         self.folder.mkdir(parents=True, exist_ok=True)
         names = [each.name for each in self.log.iterdir()]
         wanted = {name for name in names if (number := number_of(name)) is not None and number <= last}
-        for name in sorted(wanted - self._copied):
+        there = {each.name for each in self.folder.iterdir()}
+        for name in sorted(wanted - (self._copied & there)):
             staged = self.folder / f".{name}"
             shutil.copyfile(self.log / name, staged)
             staged.replace(self.folder / name)
-        gone = self._copied - wanted
-        if not self._begun:
-            gone = {each.name for each in self.folder.iterdir()} - wanted
-        for name in gone:
+        for name in there - wanted:
             (self.folder / name).unlink(missing_ok=True)
-        self._copied, self._begun = wanted, True
+        self._copied = wanted
 
 
 def find(folder: Path, position: str) -> int | None:

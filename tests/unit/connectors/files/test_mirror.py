@@ -54,6 +54,20 @@ def test_a_copy_of_another_log_is_no_danger(tmp_path: Path) -> None:
     assert mirror.find(copy, position(new, 0)) is None
 
 
+def test_what_somebody_did_to_the_copy_is_undone_by_the_next_batch(tmp_path: Path) -> None:
+    log, copy = tmp_path / "log", tmp_path / "copy"
+    kept = Mirror(log, copy)
+    write(log, "0", (0, "a"))
+    write(log, "1", (1, "b"))
+    kept.copy(1)
+    (copy / "0").unlink()
+    write(copy, "7", (7, "z"))
+    write(log, "2", (2, "c"))
+    kept.copy(2)
+    assert sorted(each.name for each in copy.iterdir()) == ["0", "1", "2"]
+    assert mirror.find(copy, position(log, 2)) == 2
+
+
 @pytest.mark.parametrize(
     ("location", "folder"),
     [
