@@ -27,6 +27,7 @@ from lakeward.errors import Blocked, Refused
 from lakeward.registry import generations, operations, streams
 from lakeward.registry.engine import connect, migrate
 from lakeward.spec.stream import StreamSpec
+from lakeward.telemetry import failpoints
 
 Registry = Callable[[], AbstractContextManager[Connection]]
 
@@ -160,13 +161,20 @@ def test_a_lost_checkpoint_of_files_is_made_anew_from_the_copy_of_their_log(
             staged.write_text(f'{{"n": {number}}}\n')
             staged.rename(arrived / f"{number}.json")
 
-    put(0, 1, 2, 3)
+    def die() -> None:
+        raise RuntimeError("died")
+
+    put(0, 1, 2)
     document = lab.spec(
         "none",
         source={"files": {"path": str(arrived), "format": "json", "max_files_per_trigger": 1}},
         spark={"spark.sql.streaming.fileSource.log.compactInterval": 3},
     )
-    lab.run(document, 4)
+    lab.run(document, 3)
+    put(3)
+    with failpoints.on("after-publish", die):
+        lab.fail(document)  # in the table, and in nothing that would be done after it
+    lab.started.clear()
     wanted = lab.wanted(document)
     shutil.rmtree(wanted.checkpoint)
     (arrived / "0.json").unlink()  # what has landed need not be there any more
@@ -186,8 +194,21 @@ def test_a_lost_checkpoint_of_files_is_made_anew_from_the_copy_of_their_log(
     with pytest.raises(Refused, match="only Kafka's offsets say that"):
         operator.run(replace(request, operation=Operation.RESET, to="latest", comment="no"))
 
+    oldest = copy / "2.compact"
+    good = oldest.read_text()
+    edited = good.replace("/1.json", "/5.json")
+    oldest.write_text(edited)
+    with pytest.raises(Refused, match="which files of source source have landed is not in"):
+        operator.run(request)
+    oldest.write_text(good)
+
     operator.run(request)
     again = accepted(registry, document["id"], wanted)
+    oldest.write_text(edited)
+    with pytest.raises(Blocked, match="cannot go on where its table ends"):
+        lab.starter().start(again)
+    assert not Path(again.checkpoint).exists()
+    oldest.write_text(good)
     go_on(lab, again, 6)
     put(6)
     go_on(lab, again, 7)
