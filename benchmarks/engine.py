@@ -28,6 +28,7 @@ from uuid import uuid4
 from confluent_kafka import Producer
 from ground import Ground, cpu_seconds
 
+from lakeward import jars
 from lakeward.connectors.decode.json import ERROR, RAW, REASON, JsonDecoder
 from lakeward.connectors.iceberg import table
 from lakeward.connectors.kafka import source
@@ -77,6 +78,7 @@ class Bench:
             kafka={"lakeward_kafka": self.ground.bootstrap},
             checkpoints=str(self.ground.folder / "checkpoints"),
             drivers=self.ground.folder,
+            jars=jars.spark_folder(),
         )
         listener = listener_of(name, _deaf())
         starter = Starter(self.spark, runtime, lambda stream: None, done.append, lambda wanted: listener)

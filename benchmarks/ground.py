@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,10 +21,14 @@ from lakeward.stack.postgres import Postgres, environment, pgpass
 
 
 def cpu_seconds() -> float:
-    """User and system time of this process and its JVM; nothing of the servers."""
+    """User and system time of this process and its JVM; nothing of the servers, nothing of helpers that are gone."""
     me = psutil.Process()
-    tree = [me, *(each for each in me.children(recursive=True) if _counts(each))]
-    return sum(each.cpu_times().user + each.cpu_times().system for each in tree)
+    total = 0.0
+    for each in (me, *me.children(recursive=True)):
+        with suppress(psutil.NoSuchProcess):
+            times = each.cpu_times()
+            total += times.user + times.system if each is me or _counts(each) else 0.0
+    return total
 
 
 def _counts(process: psutil.Process) -> bool:
