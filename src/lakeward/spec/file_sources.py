@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from lakeward.spec.document import Path_
-from lakeward.spec.files_source import elsewhere, folder_of
+from lakeward.spec.file_places import elsewhere, folder_of
 from lakeward.spec.messages import Finding
 from lakeward.spec.sources import FilesSource
 from lakeward.spec.stream import StreamSpec

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lakeward.spec.document import Path_
-from lakeward.spec.files_source import elsewhere
+from lakeward.spec.file_places import elsewhere
 from lakeward.spec.settings import Catalog, Reconcile, Settings
 from lakeward.spec.sources import FilesSource
 from lakeward.spec.stream import StreamSpec

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.spec.files_source import archive_of, folder_of
+from lakeward.spec.file_places import archive_of, folder_of
 
 SINK = "sink: {iceberg: {table: n.t}}\n"
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from lakeward.connectors.exact.batch import Counted
 from lakeward.errors import Blocked
 
 NO_DATA = "-"
@@ -42,6 +43,14 @@ class Totals(BaseModel):
             filtered=self.filtered + other.filtered,
             skipped=self.skipped + other.skipped,
         )
+
+
+def totals_of(counted: Counted, landed: int) -> Totals:
+    """One batch's records. Without a count at decode, consumed is what is known to have come out."""
+    if counted.consumed is None:
+        return Totals(consumed=landed + counted.quarantined, landed=landed, quarantined=counted.quarantined)
+    filtered = counted.consumed - landed - counted.quarantined
+    return Totals(consumed=counted.consumed, landed=landed, quarantined=counted.quarantined, filtered=max(0, filtered))
 
 
 class Skip(BaseModel):

@@ -22,7 +22,7 @@ import structlog
 from lakeward.connectors.exact import offsets
 from lakeward.connectors.exact.batch import Counted, RunningBatch
 from lakeward.connectors.exact.follow import AlreadyLanded, Decision, Halt, Land, follow
-from lakeward.connectors.exact.position import Position, Totals
+from lakeward.connectors.exact.position import Position, Totals, totals_of
 from lakeward.errors import DependencyDown, Fenced, Transient
 from lakeward.telemetry import failpoints
 
@@ -307,7 +307,7 @@ class TableWriter(ABC, Generic[R, W]):
         staged = self.stage(rows, state, attempt)
         failpoints.hit("after-stage")
         before = state.position.totals if state.position else Totals()
-        counts = _counts(counted, staged.rows)
+        counts = totals_of(counted, staged.rows)
         self._tried[staged.attempt] = counts
         if staged.rows == 0 and not batch.advances and state.position is not None and not counts.quarantined:
             # What was staged stays behind unreferenced; expiry takes it.
@@ -372,14 +372,6 @@ def new_attempt(stream: str, seq: int) -> str:
 def pause(attempt: int) -> None:
     """Full jitter: writers that collided once should not collide again."""
     time.sleep(random.uniform(0.2, 1.0) * min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**attempt))  # noqa: S311  # no secret
-
-
-def _counts(counted: Counted, landed: int) -> Totals:
-    """This batch's records. Without a count at decode, consumed is what is known to have come out."""
-    if counted.consumed is None:
-        return Totals(consumed=landed + counted.quarantined, landed=landed, quarantined=counted.quarantined)
-    filtered = counted.consumed - landed - counted.quarantined
-    return Totals(consumed=counted.consumed, landed=landed, quarantined=counted.quarantined, filtered=max(0, filtered))
 
 
 def _ms_since(began: float) -> float:

@@ -16,7 +16,7 @@ from lakeward.connectors.files.log import SourceLog, log_offset
 from lakeward.connectors.files.mirror import Mirror
 from lakeward.connectors.source import Inlet, Reader
 from lakeward.errors import Blocked, DependencyDown, SpecError
-from lakeward.spec.files_source import elsewhere, folder_of, local
+from lakeward.spec.file_places import elsewhere, folder_of, local
 from lakeward.spec.sources import FilesSource
 
 if TYPE_CHECKING:

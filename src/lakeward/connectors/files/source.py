@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from lakeward.connectors.source import VALUE
-from lakeward.spec.files_source import archive_of
+from lakeward.spec.file_places import archive_of
 from lakeward.spec.positions import INGESTED_AT
 from lakeward.spec.sources import FilesSource
 

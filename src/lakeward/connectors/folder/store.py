@@ -18,8 +18,8 @@ from lakeward.connectors.exact import position
 from lakeward.connectors.exact.position import Position
 from lakeward.errors import Blocked, SpecError
 
-MANIFEST = "_lakeward.json"
-"""In each batch's folder: `{"stream": id, "position": ...}`. Readers of files pass over names that begin so."""
+MANIFEST = "_lakeward_position"
+"""In each batch's folder: the stream's id in the first line, its position behind it. Readers pass over such names."""
 STAGING = "_staging"
 _SEQ = "seq="
 _SEQ_NAME = re.compile(rf"{_SEQ}[0-9]+")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from lakeward.connectors.exact import offsets
 from lakeward.connectors.exact.batch import Counted, RunningBatch
 from lakeward.connectors.exact.follow import AlreadyLanded, Halt, follow
-from lakeward.connectors.exact.position import Position, Totals
+from lakeward.connectors.exact.position import Position, Totals, totals_of
 from lakeward.connectors.folder import store
 from lakeward.driver.landing.base import Outcome, Standing
 from lakeward.driver.layout import Checkpoint
@@ -126,7 +126,7 @@ class FilesLanding:
         kept = rows.persist()
         try:
             landed = kept.count()
-            counts = _counts(counted, landed)
+            counts = totals_of(counted, landed)
             if not landed and not batch.advances and at is not None and not counts.quarantined:
                 return Outcome(batch, 0, counts.filtered if counted.consumed is not None else None, seq=at.seq)
             staged.mkdir(parents=True)
@@ -186,10 +186,3 @@ class FilesLanding:
         """With a step that there is for a folder: the operations that move a position know tables only."""
         step = "put the checkpoint back from a copy; or give the stream a new id and a new folder"
         return replace(halt, next=f"{step} (conf/streams/{self.stream}.yaml), then: lakeward deploy")
-
-
-def _counts(counted: Counted, landed: int) -> Totals:
-    if counted.consumed is None:
-        return Totals(consumed=landed + counted.quarantined, landed=landed, quarantined=counted.quarantined)
-    filtered = max(0, counted.consumed - landed - counted.quarantined)
-    return Totals(consumed=counted.consumed, landed=landed, quarantined=counted.quarantined, filtered=filtered)
