@@ -133,7 +133,8 @@ class Running:
     def failure(self) -> tuple[BaseException, str] | None:
         """Why the query ended by itself: the exception and all the text there is for classing it; None if it did not.
 
-        A batch turned away at a closed gate is no failure.
+        A batch turned away at a closed gate is no failure, nor is one that a stop broke off: Spark then knows of no
+        exception, while Python was told of an interrupted call in the JVM.
         """
         if self.active:
             return None
@@ -141,7 +142,7 @@ class Running:
         if isinstance(raised, Draining):
             return None
         text = _causes(self.query)
-        if raised is None and not text and (self.gate.closed or self._ends):
+        if not text and (self.gate.closed or (raised is None and self._ends)):
             return None
         if raised is not None:
             return raised, text

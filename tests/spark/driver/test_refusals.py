@@ -157,3 +157,20 @@ def test_a_sink_without_a_position_does_not_write_without_its_lease(lab: Any) ->
     running.kill()
     assert lab.done == []
     assert running.failure() is None, "being stopped while waiting is no failure"
+
+
+def test_a_call_in_the_jvm_that_a_stop_breaks_off_is_no_failure(lab: Any) -> None:
+    topic, alerts = lab.topic(), lab.topic()
+    lab.produce(topic, [{"n": 1}])
+    asked: list[str] = []
+
+    def asleep(stream: str) -> None:
+        asked.append(stream)
+        lab.spark._jvm.java.lang.Thread.sleep(600_000)
+
+    lab.leased = asleep
+    running = lab.start(lab.spec(topic, sink={"kafka": {"topic": alerts}}))
+    lab.until("the batch is in the JVM", lambda: asked)
+    running.kill()
+    assert "InterruptedException" in str(running.function.failure), "Python was told of it"
+    assert running.failure() is None
