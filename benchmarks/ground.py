@@ -14,6 +14,7 @@ import psutil
 
 from lakeward import jars
 from lakeward.connectors.iceberg import catalog
+from lakeward.driver import session
 from lakeward.runtime import Lake
 from lakeward.stack import ports, private, service_user
 from lakeward.stack.kafka import Kafka, create_topic
@@ -91,6 +92,7 @@ class Ground:
             "spark.sql.shuffle.partitions": "2",
             "spark.sql.session.timeZone": "UTC",
             "spark.sql.streaming.numRecentProgressUpdates": "100000",
+            **session.BATCH_CONF,
             **catalog.spark_conf(self.lake),
         }.items():
             builder = builder.config(name, value)

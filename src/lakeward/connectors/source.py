@@ -148,6 +148,10 @@ class Inlet(ABC):
     def decode(self, raw: DataFrame) -> DataFrame:
         """Raw records with their columns, the position columns and REASON, ERROR, RAW. No row more or less."""
 
+    def explain(self, bad: DataFrame) -> DataFrame:
+        """Records that `decode` found bad, with the position columns, REASON, ERROR and RAW as they are kept aside."""
+        return bad
+
     def before_reading(self, stream: str, start: str, end: str) -> None:
         """A look at what a batch is to read, inside the batch.
 

@@ -209,7 +209,8 @@ class BatchFunction:
             # A query over kept rows, not an accumulator: those count the rows of a repeated task twice.
             all_rows, bad_rows = _count(decoded)
             consumed += all_rows
-            bad.append((rows.undecoded(decoded, inlet.name), bad_rows, inlet.identity))
+            if bad_rows:
+                bad.append((rows.undecoded(inlet, decoded), bad_rows, inlet.identity))
             flows.good(inlet, decoded).createOrReplaceTempView(inlet.name)
         result = session.sql(flows.sql_of(self.flow.spec))
         good, broken, came_out = self._judge(result, held)
@@ -232,7 +233,8 @@ class BatchFunction:
             decoded = inlet.decode(inlet.again(session, start, end))
             all_rows, bad_rows = _count(decoded)
             consumed += all_rows
-            bad.append((rows.undecoded(decoded, inlet.name), bad_rows, inlet.identity))
+            if bad_rows:
+                bad.append((rows.undecoded(inlet, decoded), bad_rows, inlet.identity))
         joined = self.flow.lineage == "rows" and self.flow.joins
         if joined and not self.flow.spec.rules:
             result = self._keep(result, held)  # the plan must run once: it changes the state

@@ -83,7 +83,7 @@ def of(session: SparkSession, spec: StreamSpec, runtime: Runtime, samples: Sampl
         for inlet in sources:
             raw = session.createDataFrame(list(samples[inlet.name]), sample.COLUMNS)
             decoded = inlet.decode(raw.withColumn(INGESTED_AT, F.current_timestamp()))
-            aside.append(rows.undecoded(decoded, inlet.name))
+            aside.append(rows.undecoded(inlet, decoded))
             kept = flow.good(inlet, decoded)
             if (unique := inlet.spec.deduplicate) is not None:
                 kept = kept.dropDuplicates([str(key) for key in unique.keys])

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from lakeward.connectors.iceberg import quarantine
-from lakeward.connectors.source import ERROR, RAW, REASON
+from lakeward.connectors.source import ERROR, RAW, REASON, Inlet
 from lakeward.errors import SpecError
 from lakeward.spec.positions import INGESTED_AT, POSITION_TYPES
 
@@ -46,13 +46,13 @@ def judged(frame: DataFrame, rules: Mapping[str, str]) -> DataFrame:
     return frame.withColumn(REASON, broken)
 
 
-def undecoded(decoded: DataFrame, source: str) -> DataFrame:
+def undecoded(inlet: Inlet, decoded: DataFrame) -> DataFrame:
     """The records that could not be decoded, shaped for the quarantine table."""
     from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
 
     kept = [column for column in decoded.columns if column in POSITION_TYPES]
-    return decoded.where(F.col(REASON).isNotNull()).select(
-        F.lit(source).alias(quarantine.SOURCE),
+    return inlet.explain(decoded.where(F.col(REASON).isNotNull())).select(
+        F.lit(inlet.name).alias(quarantine.SOURCE),
         *kept,
         F.col(REASON).alias(quarantine.REASON),
         F.col(RAW).alias(quarantine.RAW),

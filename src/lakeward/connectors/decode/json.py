@@ -78,40 +78,65 @@ class JsonDecoder:
             keep: columns carried along unchanged, e.g. the position columns.
 
         Returns:
-            The declared columns, those of `keep`, and REASON, ERROR, RAW. Rows are neither dropped nor added.
+            The declared columns, those of `keep`, and REASON, ERROR, RAW. Rows are neither dropped nor added. Of a bad
+            one RAW is the whole value and ERROR still null: see `explain`.
         """
         from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
 
-        text = F.col(VALUE).cast("string")
-        wrapped = F.concat(F.lit(f'{{"{self._mark}":['), text, F.lit(f',{{"{self._mark}":true}}]}}'))
+        kept = [F.col(f"`{column}`") for column in keep]
+        bad = F.col("_lw_bad")
+        return (
+            self._parsed(raw, keep)
+            .select(*kept, F.col(VALUE), F.col("_lw_record"), self._bad.alias("_lw_bad"))
+            .select(
+                *self._fields,
+                *kept,
+                F.when(bad, F.lit(DECODE)).alias(REASON),
+                F.lit(None).cast("string").alias(ERROR),
+                F.when(bad, F.col(VALUE)).alias(RAW),
+            )
+        )
+
+    def explain(self, bad: DataFrame, keep: list[str]) -> DataFrame:
+        """Say of bad records what is wrong with them: `keep`, REASON, ERROR and RAW, which is cut to `KEPT_BYTES`.
+
+        They are parsed once more for it. To have the words ready in every row costs more than to decode it: the code
+        Spark makes of them is too long for the JVM to compile.
+        """
+        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+
+        kept = [F.col(f"`{column}`") for column in (*keep, REASON)]
+        again = bad.select(*kept, F.col(RAW).alias(VALUE))
+        return self._parsed(again, [*keep, REASON]).select(
+            *kept, self._error().alias(ERROR), F.substring(F.col(VALUE), 1, KEPT_BYTES).alias(RAW)
+        )
+
+    def _parsed(self, raw: DataFrame, keep: list[str]) -> DataFrame:
+        """`keep`, the value, the parsed record, whether a field did not fit, whether it is one whole value."""
+        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+
+        kept = [F.col(f"`{column}`") for column in keep]
         elements = F.col(f"_lw_p.{self._mark}")
-        parsed = raw.select(*(F.col(f"`{c}`") for c in keep), F.col(VALUE), self._parse(wrapped).alias("_lw_p"))
-        record = F.try_element_at(elements, F.lit(1))
-        staged = parsed.select(
-            *(F.col(f"`{c}`") for c in keep),
+        return raw.select(*kept, F.col(VALUE), self._parse.alias("_lw_p")).select(
+            *kept,
             F.col(VALUE),
-            record.alias("_lw_record"),
+            F.try_element_at(elements, F.lit(1)).alias("_lw_record"),
             F.col(f"_lw_p.{_CORRUPT}").isNotNull().alias("_lw_broken"),
             F.coalesce(
                 (F.size(elements) == 2) & F.try_element_at(elements, F.lit(2))[self._mark].eqNullSafe(F.lit(True)),
                 F.lit(False),
             ).alias("_lw_whole"),
         )
-        names = [field.name for field in self.schema.fields]
-        error = self._error()
-        return staged.select(
-            *(F.col("_lw_record")[name].alias(name) for name in names),
-            *(F.col(f"`{c}`") for c in keep),
-            error.alias(ERROR),
-            F.col(VALUE),
-        ).select(
-            *(F.col(f"`{c}`") for c in [*names, *keep]),
-            F.when(F.col(ERROR).isNotNull(), F.lit(DECODE)).alias(REASON),
-            F.col(ERROR),
-            F.when(F.col(ERROR).isNotNull(), F.substring(F.col(VALUE), 1, KEPT_BYTES)).alias(RAW),
-        )
 
-    def _parse(self, wrapped: Column) -> Column:
+    # Expressions belong to no session: they are made once, each call to the JVM costs, and a batch would make hundreds.
+    @cached_property
+    def _fields(self) -> list[Column]:
+        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+
+        return [F.col("_lw_record")[field.name].alias(field.name) for field in self.schema.fields]
+
+    @cached_property
+    def _parse(self) -> Column:
         from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
         from pyspark.sql.types import ArrayType, BooleanType, StringType, StructField, StructType
 
@@ -123,7 +148,20 @@ class JsonDecoder:
             "allowNonNumericNumbers": "false",
             "allowSingleQuotes": "false",
         }
+        value = F.col(VALUE).cast("string")
+        wrapped = F.concat(F.lit(f'{{"{self._mark}":['), value, F.lit(f',{{"{self._mark}":true}}]}}'))
         return F.from_json(wrapped, envelope, options)
+
+    @cached_property
+    def _bad(self) -> Column:
+        """Whether a record is bad: whether `_error` has something to say."""
+        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+
+        record, text = F.col("_lw_record"), F.col(VALUE).cast("string")
+        bad = F.col(VALUE).isNull() | F.col("_lw_broken") | ~F.col("_lw_whole") | record.isNull()
+        for wrong, _ in self._unfit():
+            bad = bad | wrong
+        return bad | ~F.is_valid_utf8(text)
 
     def _error(self) -> Column:
         """Why a record is bad, null when it is good. Checks stand in the order in which they explain most."""
@@ -137,14 +175,23 @@ class JsonDecoder:
         case = case.when(~whole, F.lit("not one JSON object"))
         case = case.when(~broken & record.isNull(), F.lit("null, not a JSON object"))
         case = case.when(broken, self._which_field(text))
-        for field in self.schema.fields:
-            value = record[field.name]
-            if field.dataType.typeName() in ("double", "float"):
-                infinite = F.abs(value) == F.lit(float("inf"))
-                case = case.when(infinite, F.lit(f"{field.name}: number too large for {_name(field.dataType)}"))
-            if not field.nullable:
-                case = case.when(value.isNull(), F.lit(f"{field.name}: required, but missing or null"))
+        for wrong, words in self._unfit():
+            case = case.when(wrong, F.lit(words))
         return case
+
+    def _unfit(self) -> list[tuple[Column, str]]:
+        """What the parser lets pass: the condition, and what it is."""
+        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+
+        found = []
+        for field in self.schema.fields:
+            value = F.col("_lw_record")[field.name]
+            if field.dataType.typeName() in ("double", "float"):
+                infinite = F.abs(value).eqNullSafe(F.lit(float("inf")))
+                found.append((infinite, f"{field.name}: number too large for {_name(field.dataType)}"))
+            if not field.nullable:
+                found.append((value.isNull(), f"{field.name}: required, but missing or null"))
+        return found
 
     def _which_field(self, text: Column) -> Column:
         """The declared fields that are null although the record has a value for them, with that value."""

@@ -108,6 +108,10 @@ class FilesInlet(Inlet):
         decoder = self._decoder
         return text.decode(raw, keep) if decoder is None else decoder.apply(raw, keep)
 
+    def explain(self, bad: DataFrame) -> DataFrame:
+        decoder = self._decoder
+        return decoder.explain(bad, list(self.spec.position_columns)) if isinstance(decoder, JsonDecoder) else bad
+
     def before_reading(self, stream: str, start: str, end: str) -> None:
         schema = self._schema
         if schema is None or end in (start, NO_DATA):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lakeward.connectors.decode.json import JsonDecoder
@@ -46,7 +47,10 @@ class KafkaInlet(Inlet):
     def gauge(self, at: str) -> Gauge:
         return Gauge(self.bootstrap, tuple(str(topic) for topic in self.kafka.topics) or tuple(position.parse(at)))
 
-    @property
+    def explain(self, bad: DataFrame) -> DataFrame:
+        return bad if self.decoder is None else self.decoder.explain(bad, list(self.spec.position_columns))
+
+    @cached_property
     def decoder(self) -> JsonDecoder | None:
         """None: the record's bytes are the columns."""
         decode = self.spec.decode

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.connectors.decode.json import JsonDecoder
+from lakeward.connectors.decode.json import KEPT_BYTES, JsonDecoder
 from lakeward.errors import SpecError
 
 DDL = (
@@ -63,34 +63,48 @@ BAD = {
 }
 
 
-def _decode(spark: Any, values: list[Any], ddl: str = DDL) -> list[Any]:
+def _decode(spark: Any, values: list[Any], ddl: str = DDL) -> list[tuple[Any, str | None]]:
+    """Each record decoded, and what is said of it; null for a good one."""
     raw = [(value.encode() if isinstance(value, str) else value, index) for index, value in enumerate(values)]
     frame = spark.createDataFrame(raw, "_value BINARY, _kafka_offset BIGINT")
-    decoded = JsonDecoder(ddl).apply(frame, ["_kafka_offset"])
-    return sorted(decoded.collect(), key=lambda row: row["_kafka_offset"])
+    decoder = JsonDecoder(ddl)
+    decoded = decoder.apply(frame, ["_kafka_offset"]).persist()
+    bad = decoder.explain(decoded.where("_lw_reason IS NOT NULL"), ["_kafka_offset"])
+    said = {row["_kafka_offset"]: row["_lw_error"] for row in bad.collect()}
+    rows = sorted(decoded.collect(), key=lambda row: row["_kafka_offset"])
+    decoded.unpersist()
+    assert {row["_lw_reason"] for row in rows if row["_kafka_offset"] in said} <= {"decode"}
+    return [(row, said.get(row["_kafka_offset"])) for row in rows]
 
 
 def test_every_kind_of_record(spark: Any) -> None:
     found = _decode(spark, [*GOOD, *BAD])
-    good, bad = found[: len(GOOD)], found[len(GOOD) :]
-    assert [row["_lw_error"] for row in good] == [None] * len(GOOD)
-    assert {key: row["_lw_error"] for key, row in zip(BAD, bad, strict=True)} == BAD
-    assert {row["_lw_reason"] for row in bad} == {"decode"}
+    good, bad = [row for row, _ in found[: len(GOOD)]], found[len(GOOD) :]
+    assert [error for _, error in found[: len(GOOD)]] == [None] * len(GOOD)
+    assert {key: error for key, (_, error) in zip(BAD, bad, strict=True)} == BAD
     assert (good[0]["i"], good[0]["arr"], good[0]["o"]["x"], str(good[0]["dec"])) == (1, [1, 2], 1, "12.34")
     assert good[6]["s"] == "12", "whatever JSON stands where STRING is declared keeps its text"
     assert good[10]["s"] == "} ] , {"
 
 
+def test_what_is_kept_of_a_bad_record(spark: Any) -> None:
+    long = '{"i":"' + "x" * KEPT_BYTES
+    [(row, error)] = _decode(spark, [long])
+    decoder = JsonDecoder(DDL)
+    frame = spark.createDataFrame([(long.encode(),)], "_value BINARY")
+    [kept] = decoder.explain(decoder.apply(frame, []), []).collect()
+    assert (bytes(row["_lw_raw"]), error) == (long.encode(), "not one JSON object")
+    assert bytes(kept["_lw_raw"]) == long[:KEPT_BYTES].encode()
+
+
 def test_a_required_column_must_have_a_value(spark: Any) -> None:
     found = _decode(spark, ['{"i":1}', "{}", '{"i":null}'], "i INT NOT NULL")
-    assert [row["_lw_error"] for row in found] == [None, *["i: required, but missing or null"] * 2]
+    assert [error for _, error in found] == [None, *["i: required, but missing or null"] * 2]
 
 
 def test_a_record_cannot_close_the_envelope_by_itself(spark: Any) -> None:
-    decoder = JsonDecoder("i INT")
-    forged = '{"i":1},{"end_0":true}],"r":[{"i":2}'
-    frame = spark.createDataFrame([(forged.encode(),)], "_value BINARY")
-    assert decoder.apply(frame, []).collect()[0]["_lw_error"] == "not one JSON object"
+    [(_, error)] = _decode(spark, ['{"i":1},{"end_0":true}],"r":[{"i":2}'], "i INT")
+    assert error == "not one JSON object"
 
 
 def test_a_type_that_would_wrap_around_is_refused(spark: Any) -> None:
@@ -99,5 +113,5 @@ def test_a_type_that_would_wrap_around_is_refused(spark: Any) -> None:
 
 
 def test_names_that_need_quoting(spark: Any) -> None:
-    [row] = _decode(spark, ['{"a b":1,"c.d":"x"}'], "`a b` INT, `c.d` STRING")
-    assert (row["a b"], row["c.d"], row["_lw_error"]) == (1, "x", None)
+    [(row, error)] = _decode(spark, ['{"a b":1,"c.d":"x"}'], "`a b` INT, `c.d` STRING")
+    assert (row["a b"], row["c.d"], error) == (1, "x", None)
