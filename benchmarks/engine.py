@@ -32,6 +32,7 @@ from lakeward import jars
 from lakeward.connectors.decode.json import ERROR, RAW, REASON, JsonDecoder
 from lakeward.connectors.iceberg import table
 from lakeward.connectors.kafka import source
+from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.demo import flights
 from lakeward.driver.listener import listener_of
 from lakeward.driver.starting import Starter
@@ -92,7 +93,7 @@ class Bench:
         """Rows per CPU second of the same, written by hand."""
         name = f"hand{uuid4().hex[:8]}"
         spec = KafkaSource(topics=(self.topic,), max_offsets_per_trigger=PER_BATCH)
-        raw = source.read(self.spark, spec, self.ground.bootstrap, fresh=True)
+        raw = source.read(self.spark, spec, Cluster("lakeward_kafka", self.ground.bootstrap), fresh=True)
         decoded = JsonDecoder(DDL).apply(raw, list(position_columns("kafka")))
         rows = decoded.where(f"{REASON} IS NULL").drop(REASON, ERROR, RAW)
         properties = MERGE_ON_READ if self.mode == "upsert" else {}

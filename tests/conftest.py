@@ -17,6 +17,7 @@ import pytest
 from airflow_service import airflow  # noqa: F401  # a fixture
 
 from lakeward import jars
+from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.registry.engine import engine, migrate
 from lakeward.stack import ports, private, service_user
 from lakeward.stack.kafka import Kafka, create_topic
@@ -91,6 +92,11 @@ class KafkaService:
     """A running broker; topics are never made by themselves."""
 
     bootstrap: str
+
+    @property
+    def cluster(self) -> Cluster:
+        """The same, as Lakeward's own functions take it."""
+        return Cluster("lakeward_kafka", self.bootstrap)
 
     def create_topic(self, name: str | None = None, partitions: int = 1, config: dict[str, str] | None = None) -> str:
         """A new topic, ready to use; a unique name is made unless one is given."""

@@ -142,7 +142,8 @@ class Runtime(BaseModel):
         registry_url_file: 0600 file with the SQLAlchemy URL of the registry.
         pgpass: 0600 PostgreSQL password file, exported as `PGPASSFILE` to every process; None if not needed.
         lake: the Iceberg catalog.
-        kafka: connection id -> bootstrap servers.
+        kafka: connection id -> bootstrap servers, of clusters that need nothing else.
+        connections: folder with further Kafka connections, their secrets among them; None: there are no others.
         connect: Spark Connect `host:port`; None when there is none. The token stands in `connect_token_file`.
         checkpoints: absolute path or URI below which each stream has its checkpoint.
         drivers: folder with one subfolder a driver: logs, launch file.
@@ -155,6 +156,7 @@ class Runtime(BaseModel):
     pgpass: Path | None = None
     lake: Lake
     kafka: dict[str, str] = {}
+    connections: Path | None = None
     connect: str | None = None
     connect_token_file: Path | None = None
     checkpoints: str
@@ -174,7 +176,9 @@ class Runtime(BaseModel):
             Unhealthy: there is no such file (the stack was never started here), or it cannot be understood.
         """
         try:
-            return cls.model_validate_json(file.read_text())
+            found = cls.model_validate_json(file.read_text())
+            beside = file.parent / "secrets"  # where a version before connections wrote its own
+            return found if found.connections else found.model_copy(update={"connections": beside})
         except OSError as error:
             raise Unhealthy(
                 "No Lakeward stack is known here",

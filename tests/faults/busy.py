@@ -16,6 +16,7 @@ from sqlalchemy import func, select
 
 from lakeward.connectors.kafka import broker
 from lakeward.connectors.kafka import position as positions
+from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.demo import flights
 from lakeward.demo.check import FLIGHTS, TABLE, TOPIC
 from lakeward.demo.flights import Record
@@ -88,7 +89,7 @@ class Busy(Watched):
 
     def _at_the_end(self) -> bool:
         found = self._lake.position(TABLE, FLIGHTS)
-        ends = broker.end_offsets(self.stand.bootstrap, [TOPIC])
+        ends = broker.end_offsets(Cluster("lakeward_kafka", self.stand.bootstrap), [TOPIC])
         return found is not None and all(positions.behind(end, ends) == 0 for end in found.end.values())
 
 

@@ -1,9 +1,9 @@
-"""Airflow connections become a `Runtime`: addresses and secrets of Lakeward under Airflow stand in four connections.
+"""Airflow connections become a `Runtime`: addresses and secrets of Lakeward under Airflow stand in connections.
 
 | id | type | gives |
 |---|---|---|
 | `lakeward_registry` | postgres | host, port, schema, login; a password, unless `PGPASSFILE` has it |
-| `lakeward_kafka` | kafka | `bootstrap.servers` in extra, or host and port |
+| `lakeward_kafka`, and any other that a stream names | kafka | librdkafka's properties in extra, or host and port |
 | `lakeward_spark` | spark | where finite jobs with an engine of their own run (`engine: submit`) |
 | `lakeward_connect` | spark_connect | host, port and token (password) of the warm Spark Connect server |
 
@@ -31,7 +31,7 @@ REGISTRY = "lakeward_registry"
 KAFKA = "lakeward_kafka"
 SPARK = "lakeward_spark"
 CONNECT = "lakeward_connect"
-ALWAYS = (REGISTRY, KAFKA)
+ALWAYS = (REGISTRY,)
 
 
 class Found(Protocol):
@@ -60,8 +60,15 @@ def runtime(*, spark: bool = False) -> Runtime:
     """
     from airflow.sdk import BaseHook
 
+    from lakeward.airflow import kafka_connections
+
+    def get(name: str) -> Found | None:
+        return optional(BaseHook.get_connection, name)
+
     names = (*ALWAYS, CONNECT) if spark else ALWAYS
-    return compose(home(), {name: optional(BaseHook.get_connection, name) for name in names})
+    addresses = compose(home(), {name: get(name) for name in names})
+    kafka_connections.keep(addresses, kafka_connections.named(addresses), get)
+    return addresses
 
 
 async def runtime_async() -> Runtime:
@@ -87,9 +94,6 @@ def compose(place: Home, connections: Mapping[str, Found | None]) -> Runtime:
     """`runtime.json` with what the connections say; a connection that is not defined changes nothing."""
     base = Runtime.load(place.runtime_file)
     update: dict[str, object] = {}
-    kafka = connections.get(KAFKA)
-    if kafka is not None and (servers := _bootstrap(kafka)):
-        update["kafka"] = {**base.kafka, KAFKA: servers}
     connect = connections.get(CONNECT)
     if connect is not None and connect.host:
         # With a token and no TLS the client talks only to a host named `localhost`; 127.0.0.1 hangs.
@@ -116,13 +120,6 @@ def optional(get: object, name: str) -> Found | None:
     except AirflowNotFoundException:
         return None
     return found
-
-
-def _bootstrap(connection: Found) -> str | None:
-    servers = connection.extra_dejson.get("bootstrap.servers")
-    if servers:
-        return str(servers)
-    return f"{connection.host}:{connection.port or 9092}" if connection.host else None
 
 
 def _url(connection: Found) -> str:

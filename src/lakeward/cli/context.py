@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakeward.cli.output import ConsoleOutput, Form, Output, make
+from lakeward.errors import Unhealthy
 from lakeward.runtime import Home, Project, Runtime, registry_url
 
 if TYPE_CHECKING:
@@ -31,6 +32,16 @@ class State:
     def runtime(self) -> Runtime:
         """The addresses of the running stack."""
         return Runtime.load(self.home.runtime_file)
+
+    @property
+    def kafka(self) -> list[str] | None:
+        """The Kafka connections that are known here; None where no stack is."""
+        from lakeward.connectors.kafka import cluster
+
+        try:
+            return cluster.names(self.runtime)
+        except Unhealthy:
+            return None
 
     @contextmanager
     def registry(self) -> Iterator[Connection]:

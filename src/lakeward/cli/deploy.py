@@ -22,7 +22,7 @@ def deploy(
     from lakeward.spec.loader import load_project
     from lakeward.spec.problems import raise_if_any
 
-    loaded = load_project(state().project)
+    loaded = load_project(state().project, state().kafka)
     raise_if_any(loaded.problems, next="lakeward config validate, then deploy again")
     specs = {name: stream.spec for name, stream in loaded.streams.items()}
     with state().registry() as connection:
@@ -33,6 +33,9 @@ def deploy(
     data = {"changes": [change.document() for change in changes]}
     columns = ["stream", "change", "generation", "checkpoint_compatible", "why"]
     state().output.show(data, rows="changes", columns=columns)
+    for problem in loaded.problems:
+        if problem.path.endswith("kafka.connection"):
+            state().output.note(problem.text())
     if plan:
         state().output.note("nothing was touched; without --plan this is done")
 

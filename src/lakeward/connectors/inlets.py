@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakeward.connectors.files.inlet import FilesInlet
-from lakeward.connectors.kafka import broker
+from lakeward.connectors.kafka import cluster
 from lakeward.connectors.kafka.inlet import KafkaInlet
 from lakeward.connectors.rate import RateInlet
 from lakeward.connectors.source import Inlet
@@ -27,7 +27,7 @@ def of(spec: StreamSpec, runtime: Runtime) -> list[Inlet]:
 
 def _one(spec: StreamSpec, name: str, source: Source, runtime: Runtime) -> Inlet:
     if source.kafka is not None:
-        return KafkaInlet(name, source, broker.bootstrap_of(source.kafka.connection, runtime.kafka))
+        return KafkaInlet(name, source, cluster.find(source.kafka.connection, runtime))
     if source.files is not None:
         return FilesInlet(name, source, stream=str(spec.id))
     if source.rate is not None:

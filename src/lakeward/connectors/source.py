@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from lakeward.connectors.exact.offsets import canonical_json
+from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.spec.positions import IDENTITY_COLUMNS
 from lakeward.spec.sources import Source
 
@@ -38,9 +39,9 @@ class Reader(Protocol):
 
 @dataclass(frozen=True)
 class Gauge:
-    """Where the ends of a source are asked for, outside of any query: brokers and topics."""
+    """Where the ends of a source are asked for, outside of any query: a cluster and its topics."""
 
-    bootstrap: str
+    cluster: Cluster
     topics: tuple[str, ...]
 
 

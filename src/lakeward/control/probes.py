@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import humanize
 
-from lakeward.connectors.kafka import broker
+from lakeward.connectors.kafka import broker, cluster
 from lakeward.errors import LakewardError
 from lakeward.runtime import Runtime
 from lakeward.streams.dependencies import Dependency, Kind
@@ -60,8 +60,9 @@ def ask(runtime: Runtime, dependencies: Iterable[Dependency], patience_s: float 
 
 
 def _kafka(name: str, runtime: Runtime) -> str | None:
-    bootstrap = broker.bootstrap_of(name, runtime.kafka)
-    broker.end_offsets(bootstrap, [], timeout_s=ANSWER_S)  # metadata: a port alone answers for a hung broker, too
+    broker.end_offsets(
+        cluster.find(name, runtime), [], timeout_s=ANSWER_S
+    )  # metadata: a port alone answers for a hung broker, too
     return None
 
 

@@ -181,7 +181,7 @@ class Control:
                 at = ends.get(inlet.name)
                 gauge = None if at is None else inlet.gauge(at)
                 if at is not None and gauge is not None:
-                    found.append(Watched(name, inlet.name, gauge.bootstrap, gauge.topics, at))
+                    found.append(Watched(name, inlet.name, gauge.cluster, gauge.topics, at))
         return found
 
     def landed_up_to(self, stream: str, ends: dict[str, str]) -> None:

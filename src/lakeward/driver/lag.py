@@ -13,8 +13,9 @@ from typing import Any
 import structlog
 
 from lakeward.connectors.kafka import broker, position
+from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.connectors.kafka.position import Offsets
-from lakeward.errors import DependencyDown
+from lakeward.errors import LakewardError
 
 _log = structlog.get_logger(__name__)
 
@@ -70,7 +71,7 @@ class Watched:
 
     stream: str
     source: str
-    bootstrap: str
+    cluster: Cluster
     topics: tuple[str, ...]
     at: str
 
@@ -79,7 +80,7 @@ class Watched:
 class Broker:
     """What was asked of one cluster besides its ends, and when it is asked again."""
 
-    bootstrap: str
+    cluster: Cluster
     _kept: dict[str, float | None] = field(default_factory=dict)
     _kept_until: float = 0.0
 
@@ -87,7 +88,7 @@ class Broker:
         """The shortest time one of the topics keeps a record; None for ever."""
         if time.monotonic() >= self._kept_until or not set(topics) <= self._kept.keys():
             self._kept |= dict.fromkeys(topics)  # topics nobody tells about: not asked again and again
-            self._kept |= broker.retentions(self.bootstrap, sorted(self._kept))
+            self._kept |= broker.retentions(self.cluster, sorted(self._kept))
             self._kept_until = time.monotonic() + RETENTION_EVERY_S
         return min((kept for topic in topics if (kept := self._kept[topic]) is not None), default=None)
 
@@ -113,7 +114,7 @@ class LagThread:
         self._note = note
         self._watch = watch
         self._meters: dict[tuple[str, str], Meter] = {}
-        self._brokers: dict[str, Broker] = {}
+        self._brokers: dict[Cluster, Broker] = {}
         self._oldest: dict[tuple[str, str], _Oldest] = {}
         self._said = ""
         self._stop = threading.Event()
@@ -131,8 +132,8 @@ class LagThread:
         while not self._stop.wait(EVERY_S):
             try:
                 self.once()
-            except DependencyDown:
-                continue  # the streams say themselves that their broker is away
+            except LakewardError:
+                continue  # the streams say themselves that their broker is away, or that it refuses them
             except Exception as error:  # noqa: BLE001  # named boundary: measuring must not end for one odd answer
                 if str(error) != self._said:
                     _log.exception("lag cannot be measured")
@@ -143,18 +144,18 @@ class LagThread:
     def once(self) -> None:
         """Measure all streams now, each broker asked once. A broker that is away keeps the others' from nothing."""
         watched = list(self._watched())
-        down: DependencyDown | None = None
-        for bootstrap in sorted({each.bootstrap for each in watched}):
-            mine = [each for each in watched if each.bootstrap == bootstrap]
+        down: LakewardError | None = None
+        for cluster in sorted({each.cluster for each in watched}, key=lambda each: each.connection):
+            mine = [each for each in watched if each.cluster == cluster]
             try:
-                self._measure(self._brokers.setdefault(bootstrap, Broker(bootstrap)), mine)
-            except DependencyDown as error:
+                self._measure(self._brokers.setdefault(cluster, Broker(cluster)), mine)
+            except LakewardError as error:
                 down = error
         if down is not None:
             raise down
 
     def _measure(self, asked: Broker, watched: Sequence[Watched]) -> None:
-        ends = broker.end_offsets(asked.bootstrap, sorted({topic for each in watched for topic in each.topics}))
+        ends = broker.end_offsets(asked.cluster, sorted({topic for each in watched for topic in each.topics}))
         now = time.monotonic()
         by_stream: dict[str, list[Source]] = {}
         for each in watched:
@@ -183,7 +184,7 @@ class LagThread:
                 continue
             kept = self._oldest.setdefault((each.watched.stream, each.watched.source), _Oldest())
             if time.monotonic() >= kept.until:
-                times = broker.written_at(each.watched.bootstrap, each.waiting())
+                times = broker.written_at(each.watched.cluster, each.waiting())
                 kept.written, kept.until = min(times.values(), default=None), time.monotonic() + WRITTEN_EVERY_S
             if kept.written is not None:
                 found.append(kept.written)

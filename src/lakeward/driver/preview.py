@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors import inlets
 from lakeward.connectors.iceberg import quarantine
-from lakeward.connectors.kafka import broker, sample
+from lakeward.connectors.kafka import broker, cluster, sample
 from lakeward.connectors.reference import static
 from lakeward.connectors.source import REASON
 from lakeward.driver import flow, rows
@@ -59,10 +59,10 @@ def take(spec: StreamSpec, runtime: Runtime, most: int) -> Samples:
     for name, source in spec.sources.items():
         if source.kafka is None:
             raise SpecError(f"Source {name} cannot be previewed yet", why=f"it is {source.connector}; Kafka's can")
-        bootstrap = broker.bootstrap_of(source.kafka.connection, runtime.kafka)
-        topics = sorted(broker.topic_ids(bootstrap, source.kafka))
-        begin, end = broker.begin_offsets(bootstrap, topics), broker.end_offsets(bootstrap, topics)
-        found[str(name)] = sample.newest(bootstrap, begin, end, most)
+        at = cluster.find(source.kafka.connection, runtime)
+        topics = sorted(broker.topic_ids(at, source.kafka))
+        begin, end = broker.begin_offsets(at, topics), broker.end_offsets(at, topics)
+        found[str(name)] = sample.newest(at, begin, end, most)
     return found
 
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, Row, func, insert, null, select, tuple_, update
+from sqlalchemy.dialects.postgresql import JSONB
 
 from lakeward.registry.schema import generations, streams
 
@@ -104,6 +105,19 @@ def latest(connection: Connection) -> dict[str, Generation]:
         )
     )
     return {row.stream: _read(row) for row in rows}
+
+
+def kafka_connections(connection: Connection) -> set[str]:
+    """The Kafka connections that streams name which are not removed, in the generations they run or wait for."""
+    named = func.jsonb_path_query(generations.c.spec, "$.**.kafka.connection", type_=JSONB)
+    rows = connection.execute(
+        select(named)
+        .distinct()
+        .join(streams, streams.c.id == generations.c.stream)
+        .where(streams.c.removed_at.is_(None))
+        .where(generations.c.generation.in_([streams.c.generation, streams.c.pending_generation]))
+    )
+    return {str(row[0]) for row in rows}
 
 
 def add(

@@ -11,7 +11,8 @@ from typing import Any, Literal
 from lakeward.spec.document import Path_
 from lakeward.spec.file_sources import takers
 from lakeward.spec.settings import Settings
-from lakeward.spec.sinks import ConsoleSink, Sink
+from lakeward.spec.sinks import ConsoleSink, KafkaSink, Sink
+from lakeward.spec.sources import KafkaSource
 from lakeward.spec.stream import Resources, StreamSpec
 from lakeward.spec.tables import Tables, matches
 from lakeward.spec.types import DriverName
@@ -117,6 +118,21 @@ def _topics(streams: Sequence[StreamSpec]) -> Iterator[CrossFinding]:
             message = f"stream {writers[topic]} writes this topic too; readers cannot tell the two apart"
             yield CrossFinding(spec.id, ("sink", "kafka", "topic"), message, topic[1], severity="warning")
         writers.setdefault(topic, spec.id)
+
+
+def unknown_connections(streams: Sequence[StreamSpec], known: Collection[str]) -> Iterator[CrossFinding]:
+    """Kafka connections that this machine does not know. Airflow may: its connections come here with its next task."""
+    listed = ", ".join(sorted(known)) or "none"
+    for spec in streams:
+        ends: list[tuple[tuple[str, ...], KafkaSource | KafkaSink | None]] = [(("sink",), spec.sink.kafka)]
+        ends += [(("sources", str(name)), source.kafka) for name, source in spec.sources.items()]
+        for at, kafka in ends:
+            if kafka is not None and kafka.connection not in known:
+                message = (
+                    f"there is no Kafka connection {kafka.connection} here; known: {listed}; "
+                    "unless Airflow has it, make it (docs/how-to/connect-to-kafka.md)"
+                )
+                yield CrossFinding(spec.id, (*at, "kafka", "connection"), message, str(kafka.connection), "warning")
 
 
 def _folders(streams: Sequence[StreamSpec]) -> Iterator[CrossFinding]:

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from lakeward.runtime import Project, absent
-from lakeward.spec.cross_checks import CrossFinding, comparable, stream_findings, unused_findings
+from lakeward.spec.cross_checks import CrossFinding, comparable, stream_findings, unknown_connections, unused_findings
 from lakeward.spec.document import Document, Path_
 from lakeward.spec.file_checks import settings_findings, suite_findings, tables_findings
 from lakeward.spec.files import Files
@@ -66,9 +66,13 @@ class Loaded:
         return [self.streams[name].spec for name in sorted(self.streams)]
 
 
-def load_project(project: Project) -> Loaded:
-    """Read everything a project says. Never raises for what stands in its files."""
-    return _Loading(project).load()
+def load_project(project: Project, kafka: Collection[str] | None = None) -> Loaded:
+    """Read everything a project says. Never raises for what stands in its files.
+
+    Args:
+        kafka: the Kafka connections that are known on this machine; None: nobody knows, and none is missed.
+    """
+    return _Loading(project, kafka).load()
 
 
 @dataclass(frozen=True)
@@ -91,8 +95,9 @@ class _Read(Generic[_Model]):
 class _Loading:
     """One pass over a project."""
 
-    def __init__(self, project: Project) -> None:
+    def __init__(self, project: Project, kafka: Collection[str] | None = None) -> None:
         self.project = project
+        self.kafka = kafka
         self.files = Files(project.root)
         self.documents: dict[str, tuple[Path, Document]] = {}  # stream id, lakeward.yaml -> its file
         self.compared: list[StreamSpec] = []  # the streams of which enough can be read, also with other mistakes
@@ -106,6 +111,8 @@ class _Loading:
         # A file that could not be read may be the one that writes the table.
         suites = self._suites(landed if self.all_compared else ())
         for finding in stream_findings(self.compared, _declared_drivers(self.project, settings.document)):
+            self._cross(finding, settings.document)
+        for finding in () if self.kafka is None else unknown_connections(self.compared, self.kafka):
             self._cross(finding, settings.document)
         if not self.files.errors:
             for finding in unused_findings(self.compared, settings.whole or Settings(), tables):

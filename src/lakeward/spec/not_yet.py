@@ -77,7 +77,7 @@ def _of_files(at: Path_, files: FilesSource) -> Found:
 def of_settings(settings: Settings) -> Found:
     """Path in `conf/lakeward.yaml`, and what is not done yet."""
     if settings.connections:
-        yield ("connections",), "connections in this file (they come from Airflow, or from the embedded stack)"
+        yield ("connections",), "connections in this file (they stand in Airflow, or in files of the home)"
     if settings.catalog != Catalog():
         yield ("catalog",), "a catalog other than the embedded one"
     if settings.reconcile != Reconcile():

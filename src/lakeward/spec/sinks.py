@@ -65,6 +65,7 @@ class KafkaSink(SpecModel):
 
     topic: Topic
     connection: Name = Name(KAFKA_CONNECTION)
+    """Id of the Kafka connection: of Airflow, or of a file of the home."""
     key: Expression | None = None
     """The record's key: a column or an expression; without it the key is null."""
     value: Expression | None = None

@@ -42,7 +42,7 @@ class KafkaSource(SpecModel):
     pattern: Text | None = None
     """Java regular expression of topics to read, instead of `topics`."""
     connection: Name = Name(KAFKA_CONNECTION)
-    """Id of the Airflow connection with the brokers."""
+    """Id of the Kafka connection: of Airflow, or of a file of the home."""
     starting_offsets: Literal["earliest", "latest"] | dict[Topic, dict[str, Offset]] = "earliest"
     """Where a stream without a position begins: `earliest`, `latest`, or `{topic: {"partition": offset}}`."""
     max_offsets_per_trigger: PositiveLong

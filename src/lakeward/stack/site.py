@@ -81,6 +81,7 @@ class Site:
                 warehouse=str(self.home.warehouse),
             ),
             kafka={"lakeward_kafka": self.kafka},
+            connections=self.home.secrets,
             connect=self.connect,
             connect_token_file=self.connect_token,
             checkpoints=str(self.home.checkpoints),

@@ -1,26 +1,14 @@
 from __future__ import annotations
 
 import stat
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from airflow_given import Given
 
 from lakeward.airflow.connections import CONNECT, KAFKA, REGISTRY, compose
 from lakeward.errors import LakewardError
 from lakeward.runtime import Home, Lake, Runtime
-
-
-@dataclass
-class Given:
-    """What Airflow would give for a connection."""
-
-    host: str | None = None
-    port: int | None = None
-    login: str | None = None
-    password: str | None = None
-    schema: str | None = None
-    extra_dejson: dict[str, object] = field(default_factory=dict)
 
 
 @pytest.fixture
@@ -45,7 +33,7 @@ def home(tmp_path: Path) -> Home:
 
 def test_without_connections_the_stacks_own_addresses_hold(home: Home) -> None:
     assert compose(home, {}) == Runtime.load(home.runtime_file)
-    assert compose(home, {REGISTRY: None, KAFKA: None, CONNECT: None}) == Runtime.load(home.runtime_file)
+    assert compose(home, {REGISTRY: None, CONNECT: None}) == Runtime.load(home.runtime_file)
 
 
 def test_the_embedded_connections_write_nothing_new(home: Home) -> None:
@@ -80,18 +68,6 @@ def test_no_secret_stands_in_the_runtime(home: Home) -> None:
     text = compose(home, given).model_dump_json()
     assert "s3cret" not in text
     assert "t0ken" not in text
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        (Given(extra_dejson={"bootstrap.servers": "a:9092,b:9092"}), "a:9092,b:9092"),
-        (Given("broker", 9093), "broker:9093"),
-        (Given("broker"), "broker:9092"),
-    ],
-)
-def test_kafka_by_extra_or_by_host(home: Home, given: Given, expected: str) -> None:
-    assert compose(home, {KAFKA: given}).kafka[KAFKA] == expected
 
 
 def test_the_connect_server_is_never_reached_by_number(home: Home) -> None:

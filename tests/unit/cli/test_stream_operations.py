@@ -25,8 +25,9 @@ def produce(site: Any, count: int) -> dict[int, int]:
     records = [Record(f"k{n}".encode(), b'{"password": "hunter2", "year": 2013}', "flight") for n in range(count)]
     Sender(site.runtime.kafka["lakeward_kafka"], site.topic).send(records, per_second=1e6)
     from lakeward.connectors.kafka import broker
+    from lakeward.connectors.kafka.cluster import find
 
-    return broker.end_offsets(site.runtime.kafka["lakeward_kafka"], [site.topic])[site.topic]
+    return broker.end_offsets(find("lakeward_kafka", site.runtime), [site.topic])[site.topic]
 
 
 def position(table: Any) -> Position:

@@ -9,6 +9,7 @@ import pytest
 
 from lakeward.connectors import inlets
 from lakeward.connectors.files.inlet import FilesInlet
+from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.connectors.kafka.inlet import KafkaInlet
 from lakeward.connectors.rate import RateInlet
 from lakeward.connectors.source import Gauge
@@ -33,9 +34,14 @@ def one(tmp_path: Path, source: dict[str, Any], **more: Any) -> Any:
 def test_topics_are_measured_at_their_brokers(tmp_path: Path) -> None:
     inlet = one(tmp_path, {"kafka": {"topics": ["a", "b"], "max_offsets_per_trigger": 1}})
     assert isinstance(inlet, KafkaInlet)
-    assert (inlet.reads, inlet.gauge("-")) == (frozenset({"a", "b"}), Gauge("b:1", ("a", "b")))
+    assert (inlet.reads, inlet.gauge("-")) == (
+        frozenset({"a", "b"}),
+        Gauge(Cluster("lakeward_kafka", "b:1"), ("a", "b")),
+    )
     inlet = one(tmp_path, {"kafka": {"pattern": "a.*", "max_offsets_per_trigger": 1}})
-    assert inlet.gauge('{"a1":{"0":3}}') == Gauge("b:1", ("a1",)), "what a pattern reads, the position says"
+    assert inlet.gauge('{"a1":{"0":3}}') == Gauge(Cluster("lakeward_kafka", "b:1"), ("a1",)), (
+        "what a pattern reads, the position says"
+    )
     assert not inlet.checked
 
 

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.driver.lag import LagThread, Meter, Source, Watched, broker, document
 from lakeward.errors import DependencyDown
 
@@ -45,7 +46,7 @@ def test_the_rate_of_the_first_seconds_is_not_known() -> None:
 
 
 def watched(position: str) -> Watched:
-    return Watched("flights", "source", "broker:1", ("t",), position)
+    return Watched("flights", "source", Cluster("kafka", "broker:1"), ("t",), position)
 
 
 def test_the_document_names_every_partition_and_only_what_waits_is_asked_for() -> None:
@@ -62,18 +63,20 @@ def test_the_document_names_every_partition_and_only_what_waits_is_asked_for() -
 
 
 def test_a_broker_that_is_away_does_not_keep_the_others_from_being_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    def ends(bootstrap: str, topics: object) -> dict[str, dict[int, int]]:
-        if bootstrap == "away:1":
+    away, here = Cluster("away", "away:1"), Cluster("here", "here:1")
+
+    def ends(cluster: Cluster, topics: object) -> dict[str, dict[int, int]]:
+        if cluster == away:
             raise DependencyDown("Kafka does not answer")
         return {"t": {0: 7}}
 
     monkeypatch.setattr(broker, "end_offsets", ends)
-    monkeypatch.setattr(broker, "retentions", lambda bootstrap, topics: {"t": None})
-    monkeypatch.setattr(broker, "written_at", lambda bootstrap, at: {("t", 0): 100.0})
+    monkeypatch.setattr(broker, "retentions", lambda cluster, topics: {"t": None})
+    monkeypatch.setattr(broker, "written_at", lambda cluster, at: {("t", 0): 100.0})
     noted: dict[str, int] = {}
     seen: dict[str, object] = {}
     lag = LagThread(
-        lambda: [Watched("a", "source", "away:1", ("t",), at(5)), Watched("b", "source", "here:1", ("t",), at(5))],
+        lambda: [Watched("a", "source", away, ("t",), at(5)), Watched("b", "source", here, ("t",), at(5))],
         lambda stream, records, seconds: noted.update({stream: records}),
         lambda stream, found: seen.update({stream: found}),
     )

@@ -128,3 +128,14 @@ def test_a_new_stream_with_a_schedule_waits_for_it(registry):
     trigger = {"available_now": True, "schedule": "0 * * * *"}
     assert put(registry, specs(trigger=trigger)).why == "its schedule starts it: 0 * * * *"
     assert streams.get(registry, "a").desired == "stopped"
+
+
+def test_the_kafka_connections_that_streams_name(registry):
+    orders = {"connection": "orders", "topics": ["flights"], "max_offsets_per_trigger": 100}
+    put(registry, specs(sources={"f": {"kafka": orders}}))
+    assert generations.kafka_connections(registry) == {"orders"}
+    put(registry, specs(sources={"f": {"kafka": orders | {"connection": "newer"}}}))
+    assert generations.kafka_connections(registry) <= {"orders", "newer"}
+    assert "newer" in generations.kafka_connections(registry), "what waits for an upgrade is looked up before it"
+    put(registry, {}, retire=["a"])
+    assert generations.kafka_connections(registry) == set()

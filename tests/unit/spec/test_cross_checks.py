@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lakeward.runtime import Project
 from lakeward.spec.cross_checks import stream_findings
+from lakeward.spec.loader import load_project
 from lakeward.spec.stream import StreamSpec
 
 
@@ -49,3 +52,17 @@ def test_a_table_has_one_format_and_one_partitioning() -> None:
     assert said(stream("one", "append"), delta("two")) == ["one makes ns.t as iceberg: a table has one format"]
     assert said(delta("one", "id"), delta("two")) == ["one creates ns.t with another partitioning: id"]
     assert said(delta("one", "id"), delta("two", "id")) == []
+
+
+def test_a_connection_that_is_not_known_here_is_told_where_it_stands(tmp_path: Path) -> None:
+    (tmp_path / "conf" / "streams").mkdir(parents=True)
+    (tmp_path / "conf" / "streams" / "a.yaml").write_text(
+        "owner: x\nsource:\n  kafka: {topics: [t], max_offsets_per_trigger: 10, connection: orders}\n"
+        "decode: {json: 'year INT'}\nsink: {iceberg: {table: a.b}}\n"
+    )
+    assert load_project(Project(tmp_path)).problems == (), "nobody knows what there is"
+    assert load_project(Project(tmp_path), ["orders"]).problems == ()
+    [problem] = load_project(Project(tmp_path), ["other", "lakeward_kafka"]).problems
+    assert problem.text().startswith("conf/streams/a.yaml:3:")
+    assert "there is no Kafka connection orders here; known: lakeward_kafka, other" in problem.message
+    assert problem.severity == "warning", "Airflow may have it: what it knows comes here when a stream names it"

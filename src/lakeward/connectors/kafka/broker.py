@@ -8,11 +8,12 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
+from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.connectors.kafka.position import Offsets
 from lakeward.errors import DependencyDown, SpecError
 from lakeward.spec.sources import KafkaSource
@@ -20,23 +21,7 @@ from lakeward.spec.sources import KafkaSource
 TIMEOUT_S = 10.0
 
 
-def bootstrap_of(connection: str, known: Mapping[str, str]) -> str:
-    """The bootstrap servers of a connection.
-
-    Raises:
-        SpecError: this deployment does not know the connection.
-    """
-    found = known.get(connection)
-    if found is None:
-        raise SpecError(
-            f"There is no Kafka connection {connection!r}",
-            why=f"known connections: {', '.join(sorted(known)) or 'none'}",
-            next="name one of them under kafka: connection:, or add it to conf/lakeward.yaml",
-        )
-    return found
-
-
-def topic_ids(bootstrap: str, source: KafkaSource, timeout_s: float = TIMEOUT_S) -> dict[str, str]:
+def topic_ids(cluster: Cluster, source: KafkaSource, timeout_s: float = TIMEOUT_S) -> dict[str, str]:
     """The topics a source reads now, with their ids. A topic deleted and created again has another id.
 
     Raises:
@@ -45,18 +30,18 @@ def topic_ids(bootstrap: str, source: KafkaSource, timeout_s: float = TIMEOUT_S)
     """
     from confluent_kafka import KafkaException, TopicCollection
 
-    admin = _admin(bootstrap)
-    names = sorted(_topics(admin, bootstrap, source, timeout_s))
+    admin = _admin(cluster)
+    names = sorted(_topics(admin, cluster, source, timeout_s))
     if not names:
         return {}
     try:
         answers = admin.describe_topics(TopicCollection(names), request_timeout=timeout_s)
         return {name: str(answers[name].result(timeout=timeout_s + 5).topic_id) for name in names}
     except (KafkaException, TimeoutError) as error:
-        raise _down(bootstrap, error) from None
+        raise _down(cluster, error) from None
 
 
-def end_offsets(bootstrap: str, topics: Sequence[str], timeout_s: float = TIMEOUT_S) -> Offsets:
+def end_offsets(cluster: Cluster, topics: Sequence[str], timeout_s: float = TIMEOUT_S) -> Offsets:
     """Where each partition ends (the offset of the next record, uncommitted ones included).
 
     Topics that do not exist are left out.
@@ -64,38 +49,38 @@ def end_offsets(bootstrap: str, topics: Sequence[str], timeout_s: float = TIMEOU
     Raises:
         DependencyDown: the broker does not answer.
     """
-    return _offsets(bootstrap, topics, timeout_s, lambda spec: spec.latest())
+    return _offsets(cluster, topics, timeout_s, lambda spec: spec.latest())
 
 
-def begin_offsets(bootstrap: str, topics: Sequence[str], timeout_s: float = TIMEOUT_S) -> Offsets:
+def begin_offsets(cluster: Cluster, topics: Sequence[str], timeout_s: float = TIMEOUT_S) -> Offsets:
     """The first offset each partition still has.
 
     Raises:
         DependencyDown: the broker does not answer.
     """
-    return _offsets(bootstrap, topics, timeout_s, lambda spec: spec.earliest())
+    return _offsets(cluster, topics, timeout_s, lambda spec: spec.earliest())
 
 
-def offsets_at(bootstrap: str, topics: Sequence[str], moment: datetime, timeout_s: float = TIMEOUT_S) -> Offsets:
+def offsets_at(cluster: Cluster, topics: Sequence[str], moment: datetime, timeout_s: float = TIMEOUT_S) -> Offsets:
     """The first record of each partition that was written at `moment` or later; its end where there is none.
 
     Raises:
         DependencyDown: the broker does not answer.
     """
     millis = int(moment.timestamp() * 1000)
-    found = _offsets(bootstrap, topics, timeout_s, lambda spec: spec.for_timestamp(millis))
-    ends = end_offsets(bootstrap, topics, timeout_s)
+    found = _offsets(cluster, topics, timeout_s, lambda spec: spec.for_timestamp(millis))
+    ends = end_offsets(cluster, topics, timeout_s)
     return {
         topic: {part: at if at >= 0 else ends[topic][part] for part, at in parts.items()}
         for topic, parts in found.items()
     }
 
 
-def _offsets(bootstrap: str, topics: Sequence[str], timeout_s: float, edge: Callable[[Any], Any]) -> Offsets:
+def _offsets(cluster: Cluster, topics: Sequence[str], timeout_s: float, edge: Callable[[Any], Any]) -> Offsets:
     from confluent_kafka import KafkaException, TopicPartition
     from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # public, but not marked as exported
 
-    admin = _admin(bootstrap)
+    admin = _admin(cluster)
     found: Offsets = {}
     try:
         known = admin.list_topics(timeout=timeout_s).topics
@@ -110,30 +95,31 @@ def _offsets(bootstrap: str, topics: Sequence[str], timeout_s: float, edge: Call
         for each, answer in admin.list_offsets(wanted, request_timeout=timeout_s).items():
             found.setdefault(each.topic, {})[each.partition] = answer.result(timeout=timeout_s + 5).offset
     except (KafkaException, TimeoutError) as error:
-        raise _down(bootstrap, error) from None
+        raise _down(cluster, error) from None
     return found
 
 
-def _topics(admin: Any, bootstrap: str, source: KafkaSource, timeout_s: float) -> list[str]:
+def _topics(admin: Any, cluster: Cluster, source: KafkaSource, timeout_s: float) -> list[str]:
     from confluent_kafka import KafkaException
 
     try:
         known = admin.list_topics(timeout=timeout_s).topics
     except KafkaException as error:
-        raise _down(bootstrap, error) from None
+        raise _down(cluster, error) from None
     if source.pattern:
         return [name for name in known if re.fullmatch(source.pattern, name)]
     missing = [name for name in source.topics if name not in known or known[name].error is not None]
     if missing:
+        there = ", ".join(sorted(name for name in known if name[0] != "_")) or "none"
         raise SpecError(
             f"Kafka has no topic {', '.join(missing)}",
-            why=f"the brokers at {bootstrap} have: {', '.join(sorted(n for n in known if n[0] != '_')) or 'none'}",
+            why=f"the brokers at {cluster.bootstrap} have: {there}",
             next="create the topic, or correct kafka: topics: in the stream's file",
         )
     return list(source.topics)
 
 
-def retentions(bootstrap: str, topics: Sequence[str], timeout_s: float = TIMEOUT_S) -> dict[str, float | None]:
+def retentions(cluster: Cluster, topics: Sequence[str], timeout_s: float = TIMEOUT_S) -> dict[str, float | None]:
     """How long each topic keeps a record, in seconds; None for ever. Topics nobody tells about are left out.
 
     Raises:
@@ -147,7 +133,7 @@ def retentions(bootstrap: str, topics: Sequence[str], timeout_s: float = TIMEOUT
     asked = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
     found: dict[str, float | None] = {}
     try:
-        for resource, answer in _admin(bootstrap).describe_configs(asked, request_timeout=timeout_s).items():
+        for resource, answer in _admin(cluster).describe_configs(asked, request_timeout=timeout_s).items():
             try:
                 kept = int(answer.result(timeout=timeout_s + 5)["retention.ms"].value)
             except KafkaException as error:
@@ -156,11 +142,11 @@ def retentions(bootstrap: str, topics: Sequence[str], timeout_s: float = TIMEOUT
                 continue  # no such topic, or not allowed to ask
             found[str(resource.name)] = kept / 1000 if kept >= 0 else None
     except (KafkaException, TimeoutError) as error:
-        raise _down(bootstrap, error) from None
+        raise _down(cluster, error) from None
     return found
 
 
-def written_at(bootstrap: str, at: Offsets, timeout_s: float = 5.0) -> dict[tuple[str, int], float]:
+def written_at(cluster: Cluster, at: Offsets, timeout_s: float = 5.0) -> dict[tuple[str, int], float]:
     """When the record at each offset was written (seconds since 1970); partitions that give none in time are left out.
 
     It fetches: ask seldom.
@@ -169,17 +155,8 @@ def written_at(bootstrap: str, at: Offsets, timeout_s: float = 5.0) -> dict[tupl
 
     places = [TopicPartition(topic, part, offset) for topic, parts in at.items() for part, offset in parts.items()]
     found: dict[tuple[str, int], float] = {}
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "lakeward-lag",  # the library wants one; no group is joined and nothing is committed
-            "enable.auto.commit": False,
-            "auto.offset.reset": "earliest",
-            "queued.min.messages": 1,
-            "fetch.message.max.bytes": 1024,  # one record a partition is all that is wanted
-            "log_level": 0,
-        }
-    )
+    one_record = {"queued.min.messages": 1, "fetch.message.max.bytes": 1024}  # a partition: all that is wanted
+    consumer = Consumer(cluster.reader("lakeward-lag") | one_record)
     try:
         consumer.assign(places)
         end = time.monotonic() + timeout_s
@@ -194,30 +171,23 @@ def written_at(bootstrap: str, at: Offsets, timeout_s: float = 5.0) -> dict[tupl
     return found
 
 
-def _admin(bootstrap: str) -> Any:
-    return _client(bootstrap, os.getpid())
+def _admin(cluster: Cluster) -> Any:
+    return _client(cluster, os.getpid(), cluster.version)
 
 
 @lru_cache(maxsize=8)
-def _client(bootstrap: str, pid: int) -> Any:
-    """One client a cluster, for it is asked all day; not across a fork, which its threads do not survive."""
+def _client(cluster: Cluster, pid: int, version: int) -> Any:
+    """One client a cluster, for it is asked all day; not across a fork, which its threads do not survive, and not
+    after its settings changed."""
     from confluent_kafka.admin import AdminClient
 
-    # librdkafka writes every refused connection to stderr; the error that is raised says it once.
-    return AdminClient(
-        {
-            "bootstrap.servers": bootstrap,
-            "log_level": 0,
-            "socket.timeout.ms": 10_000,
-            "reconnect.backoff.max.ms": 1_000,
-        }
-    )
+    return AdminClient(cluster.client() | {"socket.timeout.ms": 10_000, "reconnect.backoff.max.ms": 1_000})
 
 
-def _down(bootstrap: str, error: Exception) -> DependencyDown:
+def _down(cluster: Cluster, error: Exception) -> DependencyDown:
     reason = error.args[0].str() if error.args and hasattr(error.args[0], "str") else str(error) or "no answer in time"
     return DependencyDown(
         "Kafka does not answer",
-        why=f"brokers {bootstrap}: {reason}",
+        why=f"brokers {cluster.bootstrap}: {reason}",
         next="lakeward stack status   (the stream tries again by itself)",
     )

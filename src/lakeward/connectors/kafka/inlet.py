@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from lakeward.connectors.decode.json import JsonDecoder
 from lakeward.connectors.kafka import broker, continuity, position, source
+from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.connectors.source import ERROR, RAW, REASON, VALUE, Gauge, Inlet
 from lakeward.errors import SpecError
 from lakeward.spec.sources import KafkaSource
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 class KafkaInlet(Inlet):
     """Records of the topics of one cluster."""
 
-    bootstrap: str
+    cluster: Cluster
 
     @property
     def kafka(self) -> KafkaSource:
@@ -37,15 +38,15 @@ class KafkaInlet(Inlet):
         _ = self.decoder and self.decoder.schema
 
     def ids(self) -> dict[str, str]:
-        return broker.topic_ids(self.bootstrap, self.kafka)
+        return broker.topic_ids(self.cluster, self.kafka)
 
     def still_has(self, stream: str, at: str, known: Collection[str]) -> None:
         topics = list(known)
-        begins, ends = broker.begin_offsets(self.bootstrap, topics), broker.end_offsets(self.bootstrap, topics)
+        begins, ends = broker.begin_offsets(self.cluster, topics), broker.end_offsets(self.cluster, topics)
         continuity.check(stream, at, begins, ends)
 
     def gauge(self, at: str) -> Gauge:
-        return Gauge(self.bootstrap, tuple(str(topic) for topic in self.kafka.topics) or tuple(position.parse(at)))
+        return Gauge(self.cluster, tuple(str(topic) for topic in self.kafka.topics) or tuple(position.parse(at)))
 
     def explain(self, bad: DataFrame) -> DataFrame:
         return bad if self.decoder is None else self.decoder.explain(bad, list(self.spec.position_columns))
@@ -61,10 +62,10 @@ class KafkaInlet(Inlet):
         return JsonDecoder(decode.json_)
 
     def read(self, session: SparkSession, *, fresh: bool, begin: str | None) -> DataFrame:
-        return source.read(session, self.kafka, self.bootstrap, fresh=fresh, begin=begin)
+        return source.read(session, self.kafka, self.cluster, fresh=fresh, begin=begin)
 
     def again(self, session: SparkSession, start: str, end: str) -> DataFrame:
-        return source.read_range(session, self.kafka, self.bootstrap, start, end)
+        return source.read_range(session, self.kafka, self.cluster, start, end)
 
     def decode(self, raw: DataFrame) -> DataFrame:
         from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.telemetry.mask import mask
 
 SHOWN = 160
@@ -32,7 +33,7 @@ class Peeked:
 
 
 def records(
-    bootstrap: str,
+    cluster: Cluster,
     start: Mapping[str, Mapping[int, int]],
     end: Mapping[str, Mapping[int, int]],
     most: int = 5,
@@ -53,16 +54,7 @@ def records(
     each = max(1, most // max(1, len(ranges)))
     found: dict[tuple[str, int], list[Peeked]] = {place: [] for place in ranges}
     done: set[tuple[str, int]] = set()
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "lakeward-peek",  # the library wants one; no group is joined and nothing is committed
-            "enable.auto.commit": False,
-            "auto.offset.reset": "earliest",
-            "fetch.message.max.bytes": 65_536,
-            "log_level": 0,
-        }
-    )
+    consumer = Consumer(cluster.reader("lakeward-peek") | {"fetch.message.max.bytes": 65_536})
     try:
         consumer.assign([TopicPartition(topic, part, low) for (topic, part), (low, _) in ranges.items()])
         limit = time.monotonic() + timeout_s

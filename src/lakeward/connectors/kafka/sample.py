@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.connectors.kafka.source import HEADERS, KEY
 from lakeward.connectors.source import VALUE
 
@@ -21,7 +22,7 @@ Row = tuple[Any, ...]
 
 
 def newest(
-    bootstrap: str, begin: Mapping[str, Mapping[int, int]], end: Mapping[str, Mapping[int, int]], most: int
+    cluster: Cluster, begin: Mapping[str, Mapping[int, int]], end: Mapping[str, Mapping[int, int]], most: int
 ) -> list[Row]:
     """The newest records of each partition between `begin` (inclusive) and `end` (exclusive), `most` in all.
 
@@ -38,16 +39,8 @@ def newest(
     each = -(-most // max(1, len(places)))
     open_ones = set(places)
     found: list[Row] = []
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "lakeward-preview",  # the library wants one; no group is joined and nothing is committed
-            "enable.auto.commit": False,
-            "auto.offset.reset": "earliest",
-            "enable.partition.eof": True,  # a range may end with a transaction's marker, which is no record
-            "log_level": 0,
-        }
-    )
+    marked = {"enable.partition.eof": True}  # a range may end with a transaction's marker, which is no record
+    consumer = Consumer(cluster.reader("lakeward-preview") | marked)
     try:
         consumer.assign([TopicPartition(*place, max(low, until - each)) for place, (low, until) in places.items()])
         limit = time.monotonic() + _TIMEOUT_S

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from lakeward.connectors.kafka.broker import bootstrap_of
+from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.spec.sinks import KafkaSink
 
 if TYPE_CHECKING:
@@ -24,12 +23,12 @@ def shape(rows: DataFrame, sink: KafkaSink) -> DataFrame:
     return rows.select(key.cast("string").alias("key"), value.cast("string").alias("value"))
 
 
-def write(rows: DataFrame, sink: KafkaSink, known: Mapping[str, str]) -> None:
+def write(rows: DataFrame, sink: KafkaSink, cluster: Cluster) -> None:
     """Send one batch. A batch that is replayed is sent again."""
     records = shape(rows, sink)
     (
         records.write.format("kafka")
-        .option("kafka.bootstrap.servers", bootstrap_of(sink.connection, known))
+        .option("kafka.bootstrap.servers", cluster.bootstrap)
         .option("kafka.enable.idempotence", "true")
         .option("kafka.acks", "all")
         .option("topic", sink.topic)

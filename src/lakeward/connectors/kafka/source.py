@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from lakeward.connectors.kafka import position
+from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.connectors.source import VALUE
 from lakeward.spec.positions import INGESTED_AT
 from lakeward.spec.sources import KafkaSource
@@ -18,17 +19,17 @@ KEY, HEADERS = "_kafka_key", "_kafka_headers"
 """What a record has beside its value; they keep their names in rows."""
 
 
-def options(source: KafkaSource, bootstrap: str, *, fresh: bool, begin: str | None = None) -> dict[str, str]:
+def options(source: KafkaSource, cluster: Cluster, *, fresh: bool, begin: str | None = None) -> dict[str, str]:
     """Options of Spark's Kafka source.
 
     Args:
         source: the spec.
-        bootstrap: brokers.
+        cluster: where they are.
         fresh: the checkpoint is new: only then does a starting offset mean anything.
         begin: a position that a new checkpoint has to go on from, instead of the spec's `starting_offsets`.
     """
     chosen = {
-        "kafka.bootstrap.servers": bootstrap,
+        "kafka.bootstrap.servers": cluster.bootstrap,
         "kafka.isolation.level": source.isolation_level,
         "kafka.default.api.timeout.ms": "30000",
         "kafka.request.timeout.ms": "20000",
@@ -44,17 +45,17 @@ def options(source: KafkaSource, bootstrap: str, *, fresh: bool, begin: str | No
 
 
 def read(
-    session: SparkSession, source: KafkaSource, bootstrap: str, *, fresh: bool, begin: str | None = None
+    session: SparkSession, source: KafkaSource, cluster: Cluster, *, fresh: bool, begin: str | None = None
 ) -> DataFrame:
     """The topics as a stream of raw records: `_kafka_key _value _kafka_headers` and the position columns."""
-    chosen = options(source, bootstrap, fresh=fresh, begin=begin)
+    chosen = options(source, cluster, fresh=fresh, begin=begin)
     return _shape(session.readStream.format("kafka").options(**chosen).load())
 
 
-def read_range(session: SparkSession, source: KafkaSource, bootstrap: str, start: str, end: str) -> DataFrame:
+def read_range(session: SparkSession, source: KafkaSource, cluster: Cluster, start: str, end: str) -> DataFrame:
     """The same records once more, as a batch: everything from `start` (inclusive) to `end` (exclusive)."""
     first, last = position.span(start, end)
-    chosen = options(source, bootstrap, fresh=False)
+    chosen = options(source, cluster, fresh=False)
     for name in ("subscribe", "subscribePattern", "maxOffsetsPerTrigger"):
         chosen.pop(name, None)
     assign = {topic: sorted(parts) for topic, parts in last.items()}

@@ -15,8 +15,9 @@ from lakeward.connectors.exact.offsets import canonical_json
 from lakeward.connectors.exact.position import NO_DATA, Position, Skip
 from lakeward.connectors.files import mirror
 from lakeward.connectors.iceberg import catalog, pytable
-from lakeward.connectors.kafka import broker
+from lakeward.connectors.kafka import broker, cluster
 from lakeward.connectors.kafka import position as kafka_position
+from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.connectors.kafka.position import Offsets
 from lakeward.control.operations.site import Site
 from lakeward.errors import DependencyDown, Refused, SpecError
@@ -151,9 +152,9 @@ def _cost(site: Site, spec: StreamSpec) -> str:
     try:
         left = sum(
             end - first.get(topic, {}).get(part, 0)
-            for _, bootstrap, topics in kafka_of(site, spec).values()
-            for first in [broker.begin_offsets(bootstrap, topics)]
-            for topic, parts in broker.end_offsets(bootstrap, topics).items()
+            for _, at, topics in kafka_of(site, spec).values()
+            for first in [broker.begin_offsets(at, topics)]
+            for topic, parts in broker.end_offsets(at, topics).items()
             for part, end in parts.items()
         )
     except (DependencyDown, SpecError) as error:
@@ -161,8 +162,8 @@ def _cost(site: Site, spec: StreamSpec) -> str:
     return f"{what}: {count(left, 'record')}, and what it no longer has is lost to the state"
 
 
-def kafka_of(site: Site, spec: StreamSpec) -> dict[str, tuple[KafkaSource, str, list[str]]]:
-    """Source name -> its spec, its brokers and its topics now.
+def kafka_of(site: Site, spec: StreamSpec) -> dict[str, tuple[KafkaSource, Cluster, list[str]]]:
+    """Source name -> its spec, its cluster and its topics now.
 
     Raises:
         DependencyDown: a broker does not answer.
@@ -170,29 +171,29 @@ def kafka_of(site: Site, spec: StreamSpec) -> dict[str, tuple[KafkaSource, str, 
     found = {}
     for name, source in spec.sources.items():
         if source.kafka is not None:
-            bootstrap = broker.bootstrap_of(source.kafka.connection, site.runtime.kafka)
-            found[str(name)] = (source.kafka, bootstrap, sorted(broker.topic_ids(bootstrap, source.kafka)))
+            at = cluster.find(source.kafka.connection, site.runtime)
+            found[str(name)] = (source.kafka, at, sorted(broker.topic_ids(at, source.kafka)))
     return found
 
 
 def topic_ids(site: Site, spec: StreamSpec) -> dict[str, str]:
     """Topic -> its id in the broker, of all sources."""
     found: dict[str, str] = {}
-    for kafka, bootstrap, _ in kafka_of(site, spec).values():
-        found |= broker.topic_ids(bootstrap, kafka)
+    for kafka, at, _ in kafka_of(site, spec).values():
+        found |= broker.topic_ids(at, kafka)
     return found
 
 
 def with_new_partitions(site: Site, spec: StreamSpec, ends: Mapping[str, str]) -> dict[str, str]:
     """The ends, and the beginning of partitions that appeared since: a new query must be told of each."""
     whole = {str(name): ends[name] for name, each in spec.sources.items() if each.kafka is None and name in ends}
-    for name, (_, bootstrap, topics) in kafka_of(site, spec).items():
+    for name, (_, at, topics) in kafka_of(site, spec).items():
         text = ends.get(name, NO_DATA)
         if text == NO_DATA:
             whole[name] = text
             continue
         known = kafka_position.parse(text)
-        first = broker.begin_offsets(bootstrap, sorted({*known, *topics}))
+        first = broker.begin_offsets(at, sorted({*known, *topics}))
         whole[name] = canonical(
             {topic: {**first.get(topic, {}), **known.get(topic, {})} for topic in sorted({*known, *first})}
         )

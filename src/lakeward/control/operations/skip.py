@@ -157,9 +157,9 @@ class SkipBatch(Moving[SkipPlan]):
 
     def _sample(self, spec: StreamSpec, start: dict[str, str], end: dict[str, str]) -> list[str]:
         lines = []
-        for name, (_, bootstrap, _) in ground.kafka_of(self.site, spec).items():
+        for name, (_, cluster, _) in ground.kafka_of(self.site, spec).items():
             first, last = kafka_position.parse(start.get(name, NO_DATA)), kafka_position.parse(end.get(name, NO_DATA))
-            lines += [f"  {record.words}" for record in peek.records(bootstrap, first, last)]
+            lines += [f"  {record.words}" for record in peek.records(cluster, first, last)]
         return lines
 
     def move(self, plan: SkipPlan, waiting: Waiting) -> str:

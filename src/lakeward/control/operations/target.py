@@ -31,14 +31,14 @@ def of(site: Site, spec: StreamSpec, to: str, now: dict[str, str]) -> dict[str, 
     """
     chosen = to if to in ("earliest", "latest") else _moment(to) or _file(to, spec)
     found: dict[str, str] = {}
-    for name, (_, bootstrap, topics) in ground.kafka_of(site, spec).items():
-        first, last = broker.begin_offsets(bootstrap, topics), broker.end_offsets(bootstrap, topics)
+    for name, (_, cluster, topics) in ground.kafka_of(site, spec).items():
+        first, last = broker.begin_offsets(cluster, topics), broker.end_offsets(cluster, topics)
         if chosen == "earliest":
             found[name] = ground.canonical(first)
         elif chosen == "latest":
             found[name] = ground.canonical(last)
         elif isinstance(chosen, datetime):
-            found[name] = ground.canonical(broker.offsets_at(bootstrap, topics, chosen))
+            found[name] = ground.canonical(broker.offsets_at(cluster, topics, chosen))
         else:
             assert isinstance(chosen, dict)
             at = kafka_position.parse(now[name]) if name in now else first

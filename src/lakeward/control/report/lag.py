@@ -11,9 +11,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from lakeward.connectors.kafka.broker import TIMEOUT_S, begin_offsets, bootstrap_of, end_offsets
+from lakeward.connectors.kafka.broker import TIMEOUT_S, begin_offsets, end_offsets, retentions
+from lakeward.connectors.kafka.cluster import Cluster, find
 from lakeward.connectors.kafka.position import Offsets, parse
 from lakeward.errors import DependencyDown
+from lakeward.runtime import Runtime
 from lakeward.spec.sources import KafkaSource
 
 if TYPE_CHECKING:
@@ -90,23 +92,25 @@ class Lag:
         return sum(item.lag for item in self.partitions)
 
 
-def of_kafka(name: str, source: KafkaSource, position: str, known: Mapping[str, str]) -> Lag:
+def of_kafka(name: str, source: KafkaSource, position: str, runtime: Runtime) -> Lag:
     """The lag of one Kafka source.
 
     Args:
         name: the source's name in the spec.
         source: its spec.
         position: what is landed, `-` before anything is.
-        known: connection id -> bootstrap servers.
+        runtime: knows the connection.
 
     Raises:
         DependencyDown: the broker does not answer.
         SpecError: this deployment does not know the connection.
     """
-    bootstrap = bootstrap_of(source.connection, known)
+    from confluent_kafka import Consumer
+
+    cluster = find(source.connection, runtime)
     landed = parse(position)
     topics = [str(topic) for topic in source.topics] or list(landed)  # librdkafka takes str alone, no kind of it
-    ends, begins = end_offsets(bootstrap, topics), begin_offsets(bootstrap, topics)
+    ends, begins = end_offsets(cluster, topics), begin_offsets(cluster, topics)
     partitions = tuple(
         Partition(
             name, topic, partition, landed.get(topic, {}).get(partition), end, begins.get(topic, {}).get(partition)
@@ -114,14 +118,14 @@ def of_kafka(name: str, source: KafkaSource, position: str, known: Mapping[str, 
         for topic, parts in sorted(ends.items())
         for partition, end in sorted(parts.items())
     )
-    consumer = _consumer(bootstrap)
+    consumer = Consumer(cluster.reader("lakeward-lag"))
     try:
         waiting = [item for item in partitions if item.lag]
         return Lag(
             partitions,
             _oldest(consumer, waiting) if waiting else 0.0,
-            _arriving(consumer, bootstrap, ends),
-            _retention(bootstrap, topics),
+            _arriving(consumer, cluster, ends),
+            min((kept for kept in retentions(cluster, topics).values() if kept is not None), default=None),
         )
     finally:
         consumer.close()
@@ -173,20 +177,6 @@ def _of_watch(watch: Mapping[str, Any], now: datetime) -> Lag:
     )
 
 
-def _consumer(bootstrap: str) -> Consumer:
-    from confluent_kafka import Consumer
-
-    return Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "lakeward-lag",  # the library wants one; no group is joined and nothing is committed
-            "enable.auto.commit": False,
-            "auto.offset.reset": "earliest",
-            "log_level": 0,
-        }
-    )
-
-
 def _oldest(consumer: Consumer, waiting: list[Partition]) -> float | None:
     """Age of the first waiting record over the partitions; a partition that gives none in time says nothing."""
     from confluent_kafka import TopicPartition
@@ -204,7 +194,7 @@ def _oldest(consumer: Consumer, waiting: list[Partition]) -> float | None:
     return max(0.0, time.time() - min(first.values())) if first else None
 
 
-def _arriving(consumer: Consumer, bootstrap: str, ends: Offsets) -> float | None:
+def _arriving(consumer: Consumer, cluster: Cluster, ends: Offsets) -> float | None:
     from confluent_kafka import KafkaException, TopicPartition
 
     since = round((time.time() - WINDOW_S) * 1000)
@@ -212,7 +202,9 @@ def _arriving(consumer: Consumer, bootstrap: str, ends: Offsets) -> float | None
     try:
         found = consumer.offsets_for_times(asked, timeout=TIMEOUT_S) if asked else []
     except KafkaException as error:
-        raise DependencyDown("Kafka does not answer", why=f"brokers {bootstrap}: {error.args[0].str()}") from None
+        raise DependencyDown(
+            "Kafka does not answer", why=f"brokers {cluster.bootstrap}: {error.args[0].str()}"
+        ) from None
     # A partition with nothing that young answers with its end (-1): nothing came.
     came = sum(
         max(0, ends[item.topic][item.partition] - item.offset)
@@ -220,24 +212,3 @@ def _arriving(consumer: Consumer, bootstrap: str, ends: Offsets) -> float | None
         if item.offset is not None and item.offset >= 0
     )
     return came / WINDOW_S
-
-
-def _retention(bootstrap: str, topics: list[str]) -> float | None:
-    """The shortest retention by time, in seconds; None when every topic keeps for ever or nobody says."""
-    from confluent_kafka import KafkaException
-    from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, but not marked as exported
-        AdminClient,
-        ConfigResource,
-    )
-
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    asked = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
-    times: list[float] = []
-    for answer in admin.describe_configs(asked, request_timeout=TIMEOUT_S).values() if asked else ():
-        try:
-            value = answer.result(timeout=TIMEOUT_S)["retention.ms"].value
-        except (KafkaException, KeyError):
-            continue  # not allowed to ask, or no such topic: unknown is not an error
-        if value is not None and int(value) >= 0:
-            times.append(int(value) / 1000)
-    return min(times, default=None)

@@ -104,7 +104,7 @@ def ask(
 def measure(runtime: Runtime, spec: StreamSpec, ends: Mapping[str, str]) -> Lag | None:
     """The lag over all sources by `ends` (source -> position landed); None where no source can be asked yet."""
     return together(
-        of_kafka(str(name), source.kafka, ends.get(str(name), NO_DATA), runtime.kafka)
+        of_kafka(str(name), source.kafka, ends.get(str(name), NO_DATA), runtime)
         for name, source in spec.sources.items()
         if source.kafka is not None
     )

@@ -13,7 +13,7 @@ from lakeward.connectors.delta.writer import DeltaWriter
 from lakeward.connectors.exact.offsets import Canonical
 from lakeward.connectors.iceberg.change import Append, Change, Replace, Upsert
 from lakeward.connectors.iceberg.writer import ExactWriter
-from lakeward.connectors.kafka import broker
+from lakeward.connectors.kafka import cluster
 from lakeward.connectors.kafka import sink as kafka_sink
 from lakeward.driver.landing.at_least_once import AtLeastOnce
 from lakeward.driver.landing.base import Landing
@@ -81,8 +81,8 @@ def choose(
         )
         return DeltaLanding(into, delta.mode, sink=delta, lake=runtime.lake)
     if (topic := spec.sink.kafka) is not None:
-        broker.bootstrap_of(topic.connection, runtime.kafka)
-        return at_least_once(lambda rows, _: kafka_sink.write(rows, topic, runtime.kafka))
+        at = cluster.find(topic.connection, runtime)
+        return at_least_once(lambda rows, _: kafka_sink.write(rows, topic, at))
     if (files := spec.sink.files) is not None:
         return FilesLanding(own, stream, wanted.generation, sources, files, topic_ids, canonical)
     if (shown := spec.sink.console) is not None:

@@ -1,0 +1,59 @@
+"""Airflow's Kafka connections as files of the home, for drivers and for the command line, which cannot ask Airflow.
+
+Each task writes those that streams name, and removes what Airflow no longer has. What stands in one is judged by
+whoever uses it: a connection that is wrong stops the streams that name it and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+
+from lakeward import private
+from lakeward.airflow.connections import KAFKA, Found
+from lakeward.connectors.kafka import cluster
+from lakeward.connectors.kafka.settings import BOOTSTRAP, PASSWORD, USERNAME
+from lakeward.control.reconcile import registry_of
+from lakeward.errors import DependencyDown
+from lakeward.registry import generations
+from lakeward.runtime import Runtime
+
+
+def named(runtime: Runtime) -> set[str]:
+    """The connections that streams name; those known already where the registry is away."""
+    try:
+        with registry_of(runtime)() as connection:
+            return {KAFKA, *generations.kafka_connections(connection)}
+    except DependencyDown:
+        return set(cluster.names(runtime))
+
+
+def keep(runtime: Runtime, ids: Iterable[str], get: Callable[[str], Found | None]) -> None:
+    """Bring the files up to date with Airflow.
+
+    Args:
+        get: the Airflow connection of an id; None where there is none.
+    """
+    folder = cluster.from_airflow(runtime)
+    if folder is None:
+        return
+    for name in sorted(ids):
+        found, file = get(name), folder / f"{name}.json"
+        says = {} if found is None else given(found)
+        if not says or says == {BOOTSTRAP: runtime.kafka.get(name)}:
+            file.unlink(missing_ok=True)
+            continue
+        text = json.dumps(says, sort_keys=True)
+        if not file.exists() or file.read_text() != text:
+            private.write(private.folder(folder) / file.name, text)
+
+
+def given(connection: Found) -> dict[str, object]:
+    """What a connection says, in librdkafka's names: its extra, and its own fields where the extra lacks them."""
+    fields: dict[str, object] = {
+        BOOTSTRAP: f"{connection.host}:{connection.port or 9092}" if connection.host else None,
+        USERNAME: connection.login,
+        PASSWORD: connection.password,
+        "schema": connection.schema,
+    }
+    return {key: value for key, value in fields.items() if value} | dict(connection.extra_dejson)

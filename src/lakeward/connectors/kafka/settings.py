@@ -1,0 +1,173 @@
+"""What a Kafka connection may say, in librdkafka's names, and what is wrong with one that says something else.
+
+Nothing is left out in silence: a setting that is not known here is refused by its name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lakeward.errors import SpecError
+from lakeward.spec.problems import nearest
+from lakeward.spec.types import Brokers
+
+BOOTSTRAP = "bootstrap.servers"
+PROTOCOL, MECHANISM, USERNAME, PASSWORD = "security.protocol", "sasl.mechanism", "sasl.username", "sasl.password"
+CA, VERIFY = "ssl.ca.location", "ssl.endpoint.identification.algorithm"
+KEYS = (BOOTSTRAP, PROTOCOL, MECHANISM, USERNAME, PASSWORD, CA, VERIFY)
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+VERIFICATIONS = ("https", "none")
+_ALIASES = {"sasl.mechanisms": MECHANISM}
+_ELSEWHERE = {
+    "group.id": "Lakeward joins no consumer group: positions stand in tables",
+    "auto.offset.reset": "a stream's file says where it begins, under starting_offsets",
+    "enable.auto.commit": "Lakeward commits no offsets to Kafka: positions stand in tables",
+    "isolation.level": "a stream's file says it, under isolation_level",
+    "enable.ssl.certificate.verification": f"Spark always verifies; name the certificate authority in {CA}",
+    "schema": "a Kafka connection has no schema",
+}
+_CERTIFICATES = re.compile(r"-----BEGIN (?:TRUSTED )?CERTIFICATE-----")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A connection that is in order.
+
+    Attributes:
+        bootstrap: `host:port,host:port`.
+        protocol: one of PROTOCOLS.
+        mechanism, username, password: with SASL, else empty.
+        ca: PEM file with the certificates of the authorities that are trusted; None: those of the machine.
+        verify: whether a broker's certificate must name its host.
+    """
+
+    bootstrap: str
+    protocol: str = "PLAINTEXT"
+    mechanism: str = ""
+    username: str = ""
+    password: str = field(default="", repr=False)
+    ca: Path | None = None
+    verify: bool = True
+
+    @property
+    def secure(self) -> bool:
+        """Whether anything but the brokers is needed to connect."""
+        return self.protocol != "PLAINTEXT"
+
+    @property
+    def principal(self) -> str:
+        """As whom the broker's access control knows it, as far as that is known here."""
+        return f"User:{self.username}" if self.username else "User:ANONYMOUS"
+
+    def librdkafka(self) -> dict[str, str]:
+        """Properties of a client of librdkafka, the password among them."""
+        found = {BOOTSTRAP: self.bootstrap}
+        if self.secure:
+            found[PROTOCOL] = self.protocol
+        if self.mechanism:
+            found |= {MECHANISM: self.mechanism, USERNAME: self.username, PASSWORD: self.password}
+        if self.ca is not None:
+            found[CA] = str(self.ca)
+        if not self.verify:
+            found[VERIFY] = "none"
+        return found
+
+
+def check(connection: str, where: str, given: Mapping[str, object]) -> Settings:
+    """Read the settings of a connection.
+
+    Args:
+        connection: its id.
+        where: the file or the Airflow connection they come from, for the text.
+        given: the settings as they stand there.
+
+    Raises:
+        SpecError: names every setting that is unknown, missing or wrong. No value that may be secret is repeated.
+    """
+    wanted = {_ALIASES.get(key, key): value for key, value in given.items()}
+    found = [*_unknown(given), *_wrong(wanted)]
+    if found:
+        raise SpecError(
+            f"Kafka connection {connection} is not in order",
+            why=f"{where}: {'; '.join(found)}",
+            next="correct it there (docs/how-to/connect-to-kafka.md)",
+        )
+    plain = {key: str(value).strip() for key, value in wanted.items()}
+    return Settings(
+        re.sub(r"\s*,\s*", ",", plain[BOOTSTRAP]),
+        _protocol(plain),
+        plain.get(MECHANISM, "").upper(),
+        plain.get(USERNAME, ""),
+        str(wanted.get(PASSWORD, "")),
+        Path(plain[CA]) if CA in plain else None,
+        plain.get(VERIFY, "https").lower() == "https",
+    )
+
+
+def _protocol(given: Mapping[str, object]) -> str:
+    return str(given.get(PROTOCOL, "PLAINTEXT")).strip().upper()
+
+
+def _unknown(given: Mapping[str, object]) -> Iterator[str]:
+    for key in given:
+        if key in KEYS or key in _ALIASES:
+            if _ALIASES.get(key, "") in given:
+                yield f"{key} and {_ALIASES[key]} say the same thing twice"
+        elif key in _ELSEWHERE:
+            yield f"{key} has no place here: {_ELSEWHERE[key]}"
+        else:
+            like = nearest(key, KEYS)
+            yield f"{key} is not known; " + (f"did you mean {like}?" if like else f"valid: {', '.join(KEYS)}")
+
+
+def _wrong(given: Mapping[str, object]) -> Iterator[str]:
+    for key in KEYS:
+        if key in given and (not isinstance(given[key], str) or not str(given[key]).strip()):
+            yield f"{key} must be a text that is not empty"
+            return  # nothing else can be told from it
+    yield from _brokers(given)
+    yield from _one_of(PROTOCOL, _protocol(given), PROTOCOLS)
+    sasl, ssl = _protocol(given).startswith("SASL_"), _protocol(given).endswith("SSL")
+    for key in (MECHANISM, USERNAME, PASSWORD):
+        if sasl and key not in given:
+            valid = f"; valid: {', '.join(MECHANISMS)}" if key == MECHANISM else ""
+            yield f"{key} is missing, which {PROTOCOL} {_protocol(given)} needs{valid}"
+        elif not sasl and key in given:
+            yield f"{key} belongs to {PROTOCOL} SASL_SSL or SASL_PLAINTEXT; this is {_protocol(given)}"
+    for key in (CA, VERIFY):
+        if not ssl and key in given:
+            yield f"{key} belongs to {PROTOCOL} SSL or SASL_SSL; this is {_protocol(given)}"
+    if sasl and MECHANISM in given:
+        yield from _one_of(MECHANISM, str(given[MECHANISM]).strip().upper(), MECHANISMS)
+    if ssl and VERIFY in given:
+        yield from _one_of(VERIFY, str(given[VERIFY]).strip().lower(), VERIFICATIONS)
+    if ssl and CA in given:
+        yield from _authority(Path(str(given[CA]).strip()))
+
+
+def _brokers(given: Mapping[str, object]) -> Iterator[str]:
+    if BOOTSTRAP not in given:
+        yield f"{BOOTSTRAP} is missing: {Brokers.wanted}"
+    elif not Brokers.pattern.fullmatch(re.sub(r"\s*,\s*", ",", str(given[BOOTSTRAP]).strip())):
+        yield f"{BOOTSTRAP} is not understood: {Brokers.wanted}"
+
+
+def _one_of(key: str, value: str, valid: tuple[str, ...]) -> Iterator[str]:
+    if value not in valid:
+        yield f"{key} {value} is not supported; valid: {', '.join(valid)}"
+
+
+def _authority(file: Path) -> Iterator[str]:
+    """A path that is wrong would end in a time-out of the handshake, without a word of the file."""
+    if not file.is_absolute():
+        yield f"{CA} {file} must be an absolute path: a driver does not run in this folder"
+        return
+    try:
+        if not _CERTIFICATES.search(file.read_text()):
+            yield f"{CA} {file} holds no certificate in PEM form"
+    except (OSError, ValueError) as error:
+        yield f"{CA} {file} cannot be read: {getattr(error, 'strerror', None) or 'it is no text'}"
