@@ -45,7 +45,7 @@ def test_a_generation_proves_itself_or_gives_way_and_any_can_come_back(
 
     operator = Operator(
         world.connect, world.runtime, author="ann", holder="a test", backend=backend, timeout_s=900.0,
-        sleep=meanwhile, analyse=lambda spec, has: [],
+        sleep=meanwhile, analyse=lambda spec, has, runtime: [],
     )  # fmt: skip
 
     def pend(number: int, **changed: Any) -> None:

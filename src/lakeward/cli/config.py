@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lakeward.cli.context import state
-from lakeward.errors import SpecError
+from lakeward.errors import SpecError, Unhealthy
 
 if TYPE_CHECKING:
+    from lakeward.runtime import Runtime
     from lakeward.spec.loader import LoadedStream
 
 app = typer.Typer(help="Read the project's files: validate them, show what a stream resolves to.", no_args_is_help=True)
@@ -30,7 +31,7 @@ def validate(
     if deep and loaded.ok:
         from lakeward.cli.deep import deep_problems
 
-        problems += deep_problems(state().project, loaded)
+        problems += deep_problems(state().project, loaded, _runtime())
     ok = all(problem.severity != "error" for problem in problems)
     lines = [problem.text() for problem in problems]
     errors = sum(problem.severity == "error" for problem in problems)
@@ -41,6 +42,14 @@ def validate(
     state().output.either({"ok": ok, "problems": [problem.document() for problem in problems]}, "\n".join(lines))
     if not ok:
         raise typer.Exit(2)
+
+
+def _runtime() -> Runtime | None:
+    """The addresses of the stack, if one was ever started here."""
+    try:
+        return state().runtime
+    except Unhealthy:
+        return None
 
 
 @app.command()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from lakeward.control import analysis
 from lakeward.control.analysis import Finding
-from lakeward.runtime import Project
+from lakeward.runtime import Project, Runtime
 from lakeward.spec.document import read_document
 from lakeward.spec.files import dotted
 from lakeward.spec.loader import Loaded, LoadedStream
@@ -14,13 +14,18 @@ from lakeward.spec.problems import Problem, nearest
 from lakeward.spec.stream import written_path
 
 
-def deep_problems(project: Project, loaded: Loaded) -> list[Problem]:
-    """Everything Spark's analysis finds wrong with the transforms, rules and sinks of a project without problems."""
-    with analysis.session() as spark:
+def deep_problems(project: Project, loaded: Loaded, runtime: Runtime | None) -> list[Problem]:
+    """Everything Spark's analysis finds wrong with the transforms, rules and sinks of a project without problems.
+
+    Args:
+        runtime: of a running stack: it knows the tables that are references; None without one.
+    """
+    streams = [loaded.streams[name] for name in sorted(loaded.streams)]
+    with analysis.session([stream.spec for stream in streams], runtime) as spark:
         return [
             _problem(project, stream, found)
-            for stream in (loaded.streams[name] for name in sorted(loaded.streams))
-            for found in analysis.findings(spark, stream.spec)
+            for stream in streams
+            for found in analysis.findings(spark, stream.spec, runtime=runtime)
         ]
 
 
@@ -33,4 +38,5 @@ def _problem(project: Project, stream: LoadedStream, found: Finding) -> Problem:
         at = document.inside(written, *(found.place or (None, None)))
         name, line, column = stream.file, at.line, at.column
     suggestion = nearest(found.value or "", found.valid)
-    return Problem(name, line, column, dotted(written), found.message, found.value, found.valid, suggestion)
+    severity: Literal["error", "warning"] = "warning" if found.warning else "error"
+    return Problem(name, line, column, dotted(written), found.message, found.value, found.valid, suggestion, severity)

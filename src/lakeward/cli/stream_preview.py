@@ -30,7 +30,7 @@ def preview(
 
     spec, runtime = of_project(stream).spec, state().runtime
     samples = previewing.take(spec, runtime, rows)
-    with analysis.session() as spark:
+    with analysis.session([spec], runtime) as spark:
         found = previewing.of(spark, spec, runtime, samples, rows)
     state().output.either({"stream": stream, **asdict(found)}, text(found))
 

@@ -1,7 +1,8 @@
 """What only Spark can tell about a spec, without running anything: types, functions, columns.
 
-A local Spark session without jars, catalogs or network analyses the transform over empty tables of the declared
-columns. Nothing is read but the headers of reference files, nothing is written, nothing runs.
+A local Spark session analyses the transform over empty tables of the declared columns. It has the lake's catalogs where
+somebody says which lake, and neither jars nor network where nobody does. Nothing is read but the headers of reference
+files and the columns of reference tables, nothing is written, nothing runs.
 """
 
 from __future__ import annotations
@@ -10,13 +11,17 @@ import csv
 import os
 import re
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from lakeward.errors import LakewardError
+from lakeward import jars
+from lakeward.connectors.iceberg import catalog
+from lakeward.connectors.reference.choose import reader_of
+from lakeward.errors import DependencyDown, LakewardError, SpecError
+from lakeward.runtime import Runtime
 from lakeward.spec.column_checks import columns_path
 from lakeward.spec.files import dotted
 from lakeward.spec.positions import OWN_COLUMNS, RECORD_COLUMNS
@@ -48,6 +53,7 @@ class Finding:
         path: where in the spec.
         place: line and column inside the SQL text, where Spark names one.
         value, valid: what was named, and what could be.
+        warning: nothing is wrong, but something could not be looked at.
     """
 
     path: tuple[str | int, ...]
@@ -55,34 +61,36 @@ class Finding:
     place: tuple[int, int] | None = None
     value: str | None = None
     valid: tuple[str, ...] = ()
+    warning: bool = False
 
 
-def problems(spec: StreamSpec, has: Collection[str] = ()) -> list[str]:
+def problems(spec: StreamSpec, has: Collection[str] = (), runtime: Runtime | None = None) -> list[str]:
     """Everything Spark's analysis finds wrong with one spec, as sentences; starts and stops a session.
 
     Args:
         has: the columns of the sink's table, where there is one.
+        runtime: where the tables are that are references.
 
     Raises:
         LakewardError: Spark did not start.
     """
-    with session() as spark:
-        return [f"{dotted(found.path)}: {found.message}" for found in findings(spark, spec, has)]
+    with session([spec], runtime) as spark:
+        found = list(findings(spark, spec, has, runtime))
+    return [f"{dotted(each.path)}: {each.message}" for each in found if not each.warning]
 
 
 @contextmanager
-def session() -> Iterator[SparkSession]:
-    """A session for `findings`."""
+def session(specs: Iterable[StreamSpec] = (), runtime: Runtime | None = None) -> Iterator[SparkSession]:
+    """A session for `findings` of these specs; with the lake of `runtime` if one of them has a table as a reference."""
     from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
-
-    from lakeward import jars
 
     jars.find_java()  # says in one sentence what is missing, where Spark would print a shell script's complaint
     # Spark logs every analysis error with its stack trace; here they come back as findings.
     PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
     builder = SparkSession.builder.master("local[1]").appName("lakeward-analysis")
-    for key, value in _SETTINGS.items():
+    lake = runtime is not None and any(_of_the_lake(each) for spec in specs for each in spec.reference.values())
+    for key, value in {**_SETTINGS, **(_lake(runtime) if runtime is not None and lake else {})}.items():
         builder = builder.config(key, value)
     with tempfile.TemporaryFile() as chatter:
         try:
@@ -99,8 +107,26 @@ def session() -> Iterator[SparkSession]:
             spark.stop()
 
 
-def findings(spark: SparkSession, spec: StreamSpec, has: Collection[str] = ()) -> Iterator[Finding]:
-    """Everything Spark's analysis finds wrong with the transform, the rules and the sink of one spec."""
+def _lake(runtime: Runtime) -> dict[str, str]:
+    """What a session needs to know the tables of a lake."""
+    if runtime.pgpass is not None:
+        os.environ.setdefault("PGPASSFILE", str(runtime.pgpass))
+    classpath = os.pathsep.join(str(jar) for jar in jars.spark_classpath(runtime.jars))
+    return {"spark.driver.extraClassPath": classpath, **catalog.spark_conf(runtime.lake)}
+
+
+def _of_the_lake(reference: Reference) -> bool:
+    return reference.iceberg is not None or reference.delta is not None
+
+
+def findings(
+    spark: SparkSession, spec: StreamSpec, has: Collection[str] = (), runtime: Runtime | None = None
+) -> Iterator[Finding]:
+    """Everything Spark's analysis finds wrong with the transform, the rules and the sink of one spec.
+
+    Args:
+        runtime: as the session was made with.
+    """
     from pyspark.errors import PySparkException
 
     own = spark.newSession()  # views of one stream are not seen by another
@@ -112,10 +138,21 @@ def findings(spark: SparkSession, spec: StreamSpec, has: Collection[str] = ()) -
             yield Finding(path, f"Spark cannot read these columns: {_said(error)}", value=_declared_columns(source))
             return
     for name, reference in spec.reference.items():
+        at = ("reference", name, reference.kind)
+        if runtime is None and _of_the_lake(reference):
+            yield Finding(at, "the SQL was not analysed: without a running stack nobody knows this table's columns",
+                          warning=True)  # fmt: skip
+            return
         try:
-            _reference(own, reference).createOrReplaceTempView(name)
+            _reference(own, str(name), reference, runtime).createOrReplaceTempView(name)
+        except SpecError as error:
+            yield Finding(at, f"{error.what}; {error.why}")
+            return
+        except DependencyDown as error:
+            yield Finding(at, f"the SQL was not analysed: {error.what}: {error.why}", warning=True)
+            return
         except (PySparkException, OSError) as error:
-            yield Finding(("reference", name, reference.kind), f"Spark cannot read it: {_said(error)}")
+            yield Finding(at, f"Spark cannot read it: {_said(error)}")
             return
     try:
         rows = own.sql(spec.transform.sql or "")
@@ -128,7 +165,10 @@ def findings(spark: SparkSession, spec: StreamSpec, has: Collection[str] = ()) -
         yield from _other_columns(rows.columns, has)
 
 
-def _reference(spark: SparkSession, reference: Reference) -> DataFrame:
+def _reference(spark: SparkSession, name: str, reference: Reference, runtime: Runtime | None) -> DataFrame:
+    if runtime is not None and _of_the_lake(reference):
+        reader = reader_of(name, reference, runtime.lake)
+        return spark.createDataFrame([], reader.read(spark, reader.version(spark)).schema)
     if reference.parquet:
         return spark.read.parquet(reference.parquet)
     if reference.columns:

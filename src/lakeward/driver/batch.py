@@ -200,7 +200,8 @@ class BatchFunction:
         from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
 
         session = raw.sparkSession
-        for name, table in self.references.frames(session).items():
+        references = self.references.frames(session)
+        for name, table in references.items():
             table.createOrReplaceTempView(name)
         consumed, bad = 0, list[Bad]()
         for inlet in self.flow.inlets:
@@ -212,7 +213,7 @@ class BatchFunction:
             if bad_rows:
                 bad.append((rows.undecoded(inlet, decoded), bad_rows, inlet.identity))
             flows.good(inlet, decoded).createOrReplaceTempView(inlet.name)
-        result = session.sql(flows.sql_of(self.flow.spec))
+        result = flows.transform(session, self.flow.spec, references)
         good, broken, came_out = self._judge(result, held)
         if self.flow.lineage == "rows" and self.flow.joins:
             went_in = consumed - sum(count for _, count, _ in bad)

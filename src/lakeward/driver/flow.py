@@ -10,7 +10,8 @@ See docs/adr/0010.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -76,23 +77,14 @@ def build(
     Raises:
         SpecError: the SQL does not fit the columns, or does what a stream cannot.
     """
-    from pyspark.errors import AnalysisException, ParseException
-
     for name, table in references.items():
         table.createOrReplaceTempView(name)
     for inlet in sources:
         good(inlet, inlet.decode(stream_of(inlet, session, start))).createOrReplaceTempView(inlet.name)
-    text = sql_of(spec)
-    try:
-        transformed = session.sql(text)
+    transformed = transform(session, spec, references)
+    with _fitting(spec, references):
         for rule, condition in spec.rules.items():
             rows.check_rule(transformed, rule, condition)
-    except (AnalysisException, ParseException) as error:
-        raise SpecError(
-            f"The transform of stream {spec.id} does not fit",
-            why=first_line(error),
-            next=f"correct transform: (or rules:) in conf/streams/{spec.id}.yaml, then: lakeward deploy",
-        ) from error
     if not transformed.isStreaming:
         raise SpecError(
             f"The transform of stream {spec.id} reads none of its sources",
@@ -109,6 +101,34 @@ def build(
         return Flow(spec, sources, transformed, True, transformed.schema, lineage, joined)
     raw = _raw(session, sources, start)
     return Flow(spec, sources, raw, False, transformed.schema, lineage, joined, keeps_all(transformed, len(sources)))
+
+
+def transform(session: SparkSession, spec: StreamSpec, references: Mapping[str, DataFrame]) -> DataFrame:
+    """The transform over the views of `session`.
+
+    Args:
+        references: as they are now, for the error.
+
+    Raises:
+        SpecError: the SQL does not fit the columns: as it was written, or since a reference has others.
+    """
+    with _fitting(spec, references):
+        return session.sql(sql_of(spec))
+
+
+@contextmanager
+def _fitting(spec: StreamSpec, references: Mapping[str, DataFrame]) -> Iterator[None]:
+    from pyspark.errors import AnalysisException, ParseException
+
+    try:
+        yield
+    except (AnalysisException, ParseException) as error:
+        columns = "; ".join(f"{name} ({', '.join(table.columns)})" for name, table in references.items())
+        raise SpecError(
+            f"The transform of stream {spec.id} does not fit",
+            why=first_line(error) + (f"; references now: {columns}" if columns else ""),
+            next=f"correct transform: (or rules:) in conf/streams/{spec.id}.yaml, then: lakeward deploy",
+        ) from error
 
 
 def stream_of(inlet: Inlet, session: SparkSession, start: Start) -> DataFrame:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from lakeward.connectors import inlets
 from lakeward.connectors.iceberg import quarantine
 from lakeward.connectors.kafka import broker, cluster, sample
-from lakeward.connectors.reference import static
+from lakeward.connectors.reference.choose import reader_of
 from lakeward.connectors.source import REASON
 from lakeward.driver import flow, rows
 from lakeward.errors import SpecError
@@ -78,7 +78,8 @@ def of(session: SparkSession, spec: StreamSpec, runtime: Runtime, samples: Sampl
     aside: list[DataFrame] = []
     try:
         for name, reference in spec.reference.items():
-            static.read(session, str(name), reference).createOrReplaceTempView(str(name))
+            reader = reader_of(str(name), reference, runtime.lake)
+            reader.read(session, reader.version(session)).createOrReplaceTempView(str(name))
         sources = inlets.of(spec, runtime)
         for inlet in sources:
             raw = session.createDataFrame(list(samples[inlet.name]), sample.COLUMNS)

@@ -1,4 +1,8 @@
-"""The reference tables of one stream: kept in memory, read again when their interval is over and they changed."""
+"""The reference tables of one stream: kept in memory, read again when their interval is over and they changed.
+
+A batch joins each reference at one version, the newest that was looked for. A batch that runs again may join a newer
+one: it runs again only because nothing of it was visible.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,9 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from lakeward.connectors.reference import static
+from lakeward.connectors.reference.base import Reader
+from lakeward.connectors.reference.choose import reader_of
+from lakeward.runtime import Lake
 from lakeward.spec.sources import Reference
 from lakeward.spec.types import Name
 
@@ -25,13 +31,18 @@ class _Held:
     version: str
     due: float  # monotonic
 
+    def release(self) -> None:
+        """Let the rows go, which `localCheckpoint` keeps."""
+        self.frame._jdf.logicalPlan().rdd().unpersist(False)
+
 
 class References:
     """Reads each reference once an interval at most. Used by one thread at a time."""
 
-    def __init__(self, stream: str, specs: Mapping[Name, Reference]) -> None:
+    def __init__(self, stream: str, specs: Mapping[Name, Reference], lake: Lake) -> None:
         self._stream = stream
         self._specs = {str(name): spec for name, spec in specs.items()}
+        self._readers: dict[str, Reader] = {name: reader_of(name, spec, lake) for name, spec in self._specs.items()}
         self._held: dict[str, _Held] = {}
 
     def frames(self, session: SparkSession) -> dict[str, DataFrame]:
@@ -52,7 +63,7 @@ class References:
             if held is not None and time.monotonic() >= held.due:
                 held.due = time.monotonic() + spec.refresh.seconds
                 try:
-                    found = found or static.version(session, spec) != held.version
+                    found = found or self._readers[name].version(session) != held.version
                 except Exception as error:  # noqa: BLE001  # whatever keeps it from being read, the old content serves on
                     self._warn(name, error)
         return found
@@ -60,27 +71,29 @@ class References:
     def release(self) -> None:
         """Let the memory go."""
         for held in self._held.values():
-            held.frame.unpersist()
+            held.release()
         self._held.clear()
 
     def _read(self, session: SparkSession, name: str, spec: Reference) -> _Held:
-        frame = static.read(session, name, spec)  # raises for a file that is not there
-        version = static.version(session, spec)  # before the rows: a change in between is seen next time
-        frame = frame.persist()
-        rows = frame.count()  # now, so that a later batch never finds the file gone
-        _log.info("reference read", stream=self._stream, reference=name, rows=rows)
+        version = self._readers[name].version(session)  # before the rows: a change in between is seen next time
+        frame = self._readers[name].read(session, version)
+        # Now and whole, so that a later batch never finds the file gone or the snapshot expired. Not `persist`: it
+        # knows rows by their plan, which two versions of a file share, and a plan looks for its tables each time.
+        frame = frame.localCheckpoint(eager=True)
+        rows = frame.count()
+        _log.info("reference read", stream=self._stream, reference=name, rows=rows, version=version)
         return _Held(frame, version, time.monotonic() + spec.refresh.seconds)
 
     def _renew(self, session: SparkSession, name: str, spec: Reference, held: _Held) -> None:
         held.due = time.monotonic() + spec.refresh.seconds
         try:
-            if static.version(session, spec) == held.version:
+            if self._readers[name].version(session) == held.version:
                 return
             self._held[name] = self._read(session, name, spec)
         except Exception as error:  # noqa: BLE001  # whatever keeps it from being read, the old content serves on
             self._warn(name, error)
         else:
-            held.frame.unpersist()
+            held.release()
 
     def _warn(self, name: str, error: Exception) -> None:
         _log.warning(

@@ -96,7 +96,7 @@ class Starter:
         found = landing.beside(wanted.checkpoint, kept, self.declared, topics.now())
         if found is not None:
             found.check()
-        references = References(wanted.stream, spec.reference)
+        references = References(wanted.stream, spec.reference, self.runtime.lake)
         built = flow.build(own, spec, sources, references.frames(own), begin)
         notes = _fits(own, wanted, kept, standing.position, built)
         with self._creating:  # streams start side by side, and two cannot create one namespace at once

@@ -18,7 +18,7 @@ from lakeward.spec.tables import Tables, entries
 SOURCES = {"kinesis", "iceberg", "delta", "socket", "format"}
 WHY = {"socket": "; nothing of it can be read twice, so whatever is stopped or killed loses lines"}
 FILE_FORMATS = {"orc", "avro"}
-REFERENCES = {"iceberg", "delta", "jdbc"}
+REFERENCES = {"jdbc"}
 SINKS = {"postgres", "format"}
 FILES = {"orc", "avro", "text"}
 MODES: dict[str, set[str]] = {"kafka": {"update"}}

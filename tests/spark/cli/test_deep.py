@@ -6,12 +6,19 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from lakeward import jars
+from lakeward.connectors.delta import place
+from lakeward.runtime import Home, Lake, Runtime
 
 ROOT = Path(__file__).parents[3]
 HEAD = "owner: x\nsource: {kafka: {topics: [t], max_offsets_per_trigger: 10}}\n"
 
 
-def validate(project: Path) -> tuple[int, dict, str]:
+def validate(project: Path, home: Path | None = None) -> tuple[int, dict, str]:
     command = [
         sys.executable,
         "-m",
@@ -23,6 +30,7 @@ def validate(project: Path) -> tuple[int, dict, str]:
         "json",
         "--project",
         str(project),
+        *(["--home", str(home)] if home else []),
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=280)
     return done.returncode, json.loads(done.stdout), done.stderr
@@ -65,6 +73,61 @@ def test_what_only_spark_knows(tmp_path):
     assert "nofunc" in found["b.yaml", "transform.sql", 7]
     assert "SQLSTATE" not in json.dumps(said)
     assert err == "", "nothing of Spark's greetings reaches the terminal"
+
+
+def test_the_columns_of_a_reference_table_are_asked_where_a_stack_knows_them(
+    lake: Lake, catalog: Any, tmp_path: Path
+) -> None:
+    namespace, folder, home = f"deep_{tmp_path.name[-20:].replace('-', '_')}", tmp_path / "conf/streams", tmp_path / "h"
+    catalog.create_namespace(namespace)
+    catalog.create_table(f"{namespace}.names", pa.schema({"n": pa.int32(), "label": pa.string()}))
+    _delta_table(place.folder_of(lake, f"{namespace}.places"))
+    folder.mkdir(parents=True)
+    for stream, reference, column in (
+        ("fits", f"{{iceberg: {namespace}.names}}", "label"),
+        ("dropped", f"{{iceberg: {namespace}.names}}", "name"),
+        ("renamed", f"{{iceberg: {namespace}.name}}", "label"),
+        ("delta", f"{{delta: {namespace}.places}}", "plaice"),
+    ):
+        (folder / f"{stream}.yaml").write_text(
+            HEAD + 'decode: {json: "n INT"}\nreference:\n  r: ' + reference + "\ntransform:\n"
+            f"  sql: SELECT source.*, r.{column} FROM source JOIN r ON r.n = source.n\n"
+            f"sink: {{iceberg: {{table: a.{stream}}}}}\n"
+        )
+    code, said, err = validate(tmp_path, home)
+    assert (code, err) == (0, ""), "nothing is wrong as far as one can see"
+    assert {problem["severity"] for problem in said["problems"]} == {"warning"}
+    assert all("without a running stack" in problem["message"] for problem in said["problems"])
+
+    home.mkdir()
+    runtime = Runtime(
+        registry_url_file=tmp_path / "none", lake=lake, checkpoints="/c", drivers=tmp_path, jars=jars.spark_folder()
+    )
+    Home(home).runtime_file.write_text(runtime.model_dump_json())
+    code, said, err = validate(tmp_path, home)
+    found = {Path(p["file"]).stem: (p["line"], p["message"]) for p in said["problems"]}
+    assert (code, err) == (2, "")
+    assert set(found) == {"dropped", "renamed", "delta"}
+    assert found["dropped"][0] == 7
+    assert "`r`.`name` cannot be resolved" in found["dropped"][1]
+    assert found["renamed"][0] == 5
+    assert f"there is no {namespace}.name; " in found["renamed"][1]
+    assert f"did you mean {namespace}.names?" in found["renamed"][1]
+    assert "`place`" in found["delta"][1]
+
+
+def _delta_table(folder: Path) -> None:
+    """A Delta table without rows."""
+    fields = [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in
+              (("n", "integer"), ("place", "string"))]  # fmt: skip
+    metadata = {
+        "id": "5f1d", "format": {"provider": "parquet", "options": {}}, "partitionColumns": [], "configuration": {},
+        "schemaString": json.dumps({"type": "struct", "fields": fields}),
+    }  # fmt: skip
+    (folder / "_delta_log").mkdir(parents=True)
+    lines = [{"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}, {"metaData": metadata}]
+    text = "\n".join(json.dumps(line) for line in lines)
+    (folder / "_delta_log" / f"{0:020}.json").write_text(text)
 
 
 def test_the_demo_project_is_in_order():

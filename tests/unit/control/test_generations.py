@@ -62,8 +62,8 @@ def operator(connected, runtime, backend, monkeypatch):
 
     def make(wrong: list[str] | None = None, sleep=lambda s: None) -> Operator:
         return Operator(
-            connected, runtime, author="ada", holder="test", backend=backend, analyse=lambda spec, has: wrong or [],
-            timeout_s=120.0, sleep=sleep,
+            connected, runtime, author="ada", holder="test", backend=backend,
+            analyse=lambda spec, has, runtime: wrong or [], timeout_s=120.0, sleep=sleep,
         )  # fmt: skip
 
     return make

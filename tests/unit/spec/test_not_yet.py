@@ -14,7 +14,6 @@ GRAMMAR = [
     ("owner: x\nsource: {socket: {host: h, port: 1}}\n" + SINK, "loses lines"),
     ("owner: x\nsource: {format: {name: f, options: {a: b}}}\n" + SINK, "format as a source"),
     (HEAD + SINK + "decode: {avro: {registry: r, subject: s}}\n", "Avro records"),
-    (HEAD + SINK + "reference: {r: {iceberg: a.b}}\n", "iceberg as a reference"),
     (HEAD + SINK + "reference: {r: {jdbc: {connection: c, table: t}}}\n", "jdbc as a reference"),
     (HEAD + SINK + "transform: {python: 'a.b:c'}\n", "a transform in Python"),
     (HEAD + "sink: {postgres: {connection: c, table: t, mode: upsert, keys: [a]}}\n", "postgres as a sink"),

@@ -60,7 +60,8 @@ class Site:
         holder: who waits, as others will read it.
         timeout_s: how long one wait may take; None: as long as the operation usually needs.
         sleep: waits; given so that tests need no real time.
-        analyse: what is wrong with a spec's transform, found without running anything; takes the table's columns.
+        analyse: what is wrong with a spec's transform, found without running anything; takes the table's columns
+            and the addresses.
     """
 
     connect: Connect
@@ -71,7 +72,7 @@ class Site:
     settings: Settings | Callable[[], Settings] | None = None
     timeout_s: float | None = None
     sleep: Callable[[float], None] = time.sleep
-    analyse: Callable[[StreamSpec, Collection[str]], list[str]] = problems
+    analyse: Callable[[StreamSpec, Collection[str], Runtime | None], list[str]] = problems
 
     def see(self, stream: str) -> Seen:
         """The stream as it is now."""

@@ -1,0 +1,64 @@
+"""References in files of this machine: a CSV, a Parquet file or a folder of them."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lakeward.errors import DependencyDown, SpecError
+from lakeward.spec.sources import Reference
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class FilesReference:
+    """A `csv` or `parquet` reference. Its version says which files there are, by name, size and time."""
+
+    name: str
+    spec: Reference
+
+    @property
+    def _path(self) -> str:
+        return str(self.spec.csv or self.spec.parquet)
+
+    def version(self, session: SparkSession) -> str:
+        if "://" in self._path:
+            return ""
+        self._must_exist()
+        digest = hashlib.sha256()
+        root = Path(self._path)
+        for file in sorted(root.rglob("*")) if root.is_dir() else [root]:
+            stat = file.stat()
+            digest.update(f"{file}\0{stat.st_size}\0{stat.st_mtime_ns}\n".encode())
+        return digest.hexdigest()
+
+    def read(self, session: SparkSession, version: str) -> DataFrame:
+        self._must_exist()
+        if self.spec.parquet is not None:
+            return session.read.parquet(self.spec.parquet)
+        reader = session.read.option("header", "true").option("mode", "FAILFAST").option("enforceSchema", "false")
+        if self.spec.nulls is not None:
+            reader = reader.option("nullValue", self.spec.nulls)
+        if self.spec.columns:
+            reader = reader.schema(self.spec.columns)
+        return reader.csv(self._path)
+
+    def _must_exist(self) -> None:
+        if "://" in self._path:
+            return
+        try:
+            Path(self._path).stat()
+        except FileNotFoundError:
+            raise SpecError(
+                f"Reference {self.name} has no file",
+                why=f"{self._path} does not exist",
+                next="correct its path and deploy again",
+            ) from None
+        except OSError as error:
+            raise DependencyDown(
+                f"Reference {self.name} cannot be read", why=f"{self._path}: {error.strerror}"
+            ) from None
