@@ -153,3 +153,36 @@ def test_a_table_that_is_not_there_is_named_with_those_that_are(lab: Any, tables
             lab.start(document)
         assert f"there is no {lab.namespace}.{like}s" in raised.value.what
         assert f"did you mean {lab.namespace}.{like}?" in raised.value.why
+
+
+def test_the_row_that_was_valid_then_and_periods_that_overlap(lab: Any, tables: Any) -> None:
+    topic = lab.topic()
+    tables(
+        "ALTER TABLE {names} ADD COLUMNS (valid_from TIMESTAMP, valid_to TIMESTAMP)",
+        "INSERT INTO {names} VALUES (1, 'first', TIMESTAMP '2026-01-01', TIMESTAMP '2026-01-02'), "
+        "(1, 'second', TIMESTAMP '2026-01-02', NULL)",
+    )
+    document = lab.spec(
+        topic,
+        decode={"json": "n INT, t TIMESTAMP"},
+        reference={"names": {"iceberg": f"{lab.namespace}.names", "refresh": "100ms"}},
+        transform={
+            "sql": "SELECT source.*, name FROM source LEFT JOIN names ON names.n = source.n AND t >= valid_from "
+            "AND (t < valid_to OR valid_to IS NULL)"
+        },
+    )
+    times = ["2025-12-31T23:59:59Z", "2026-01-01T00:00:00Z", "2026-01-01T23:59:59Z", "2026-01-02T00:00:00Z"]
+    lab.produce(topic, [{"n": 1, "t": each} for each in times])
+    lab.run(document, 4)
+    assert [row["name"] for row in sorted(lab.rows(), key=lambda row: row["t"])] == [None, "first", "first", "second"]
+
+    tables("UPDATE {names} SET valid_from = TIMESTAMP '2026-01-01 12:00:00' WHERE name = 'second'")
+    lab.produce(topic, [{"n": 1, "t": "2026-01-01T13:00:00Z"}])
+    error = lab.fail(document)
+    lab.started.clear()
+    assert isinstance(error, SpecError)
+    assert "_kafka_offset=4 comes out 2 times" in error.why
+    assert len(lab.rows()) == 4, "nothing of the batch landed"
+    tables("UPDATE {names} SET valid_to = TIMESTAMP '2026-01-01 12:00:00' WHERE name = 'first'")
+    lab.run(document, 1)
+    assert {row["_kafka_offset"]: row["name"] for row in lab.rows()}[4] == "second"
