@@ -98,6 +98,10 @@ def _rebuild_blocked(what: str, why: str, next: str, reason: str) -> Blocked:
     return Blocked(what, why=why, next=next, reason=reason)
 
 
+class Poison(LakewardError):
+    """Raised when a batch's own records make its work fail: it fails again until the work or the records change."""
+
+
 class Fenced(Terminal):
     """Raised when another launch of the same stream holds a newer token or moved the table's position.
 

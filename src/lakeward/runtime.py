@@ -40,13 +40,17 @@ def absent(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class Project:
-    """What a user writes: `conf/` and `expectations/` under one folder."""
+    """What a user writes: `conf/`, `expectations/` and `python/` under one folder."""
 
     root: Path
 
     @property
     def streams(self) -> Path:
         return self.root / "conf" / "streams"
+
+    @property
+    def python(self) -> Path:
+        return self.root / "python"
 
     @property
     def tables_file(self) -> Path:

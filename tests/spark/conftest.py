@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import monotonic, sleep
@@ -41,9 +42,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def passwords(postgres: Any) -> Iterator[None]:
-    """`PGPASSFILE` for the JVM (which inherits the environment) and for libpq."""
+    """`PGPASSFILE` for the JVM (which inherits the environment) and for libpq; and which Python workers run."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PGPASSFILE", str(postgres.pgpass))
+        patch.setenv("PYSPARK_PYTHON", sys.executable)  # as a driver does: workers have what this environment has
         yield
 
 

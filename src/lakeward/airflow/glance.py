@@ -131,6 +131,6 @@ def _code() -> Iterator[Path]:
 
 
 def _files(project: Project) -> Iterator[Path]:
-    for folder in (project.root / "conf", project.expectations):
+    for folder, names in ((project.root / "conf", "*"), (project.expectations, "*"), (project.python, "*.py")):
         if folder.is_dir():
-            yield from sorted(item for item in folder.rglob("*") if item.is_file())
+            yield from sorted(item for item in folder.rglob(names) if item.is_file())

@@ -89,8 +89,15 @@ def of_project(stream: str) -> LoadedStream:
 def with_origins(document: dict[str, Any], origins: Mapping[str, str]) -> str:
     """The value at every path of `origins`, a line each, with where it came from."""
     width = max(len(path) for path in origins)
-    lines = [f"{path:<{width}}  {_short(_at(document, path))}   # {origins[path]}" for path in sorted(origins)]
+    lines = [f"{path:<{width}}  {_value(document, path)}   # {origins[path]}" for path in sorted(origins)]
     return "\n".join(lines)
+
+
+def _value(document: dict[str, Any], path: str) -> str:
+    found = _at(document, path)
+    if path.startswith("transform.code."):  # a whole module; whoever wants to read it opens its file
+        return _count(len(found.splitlines()), "line")
+    return _short(found)
 
 
 def _count(number: int, noun: str) -> str:

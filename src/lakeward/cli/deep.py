@@ -32,7 +32,9 @@ def deep_problems(project: Project, loaded: Loaded, runtime: Runtime | None) -> 
 def _problem(project: Project, stream: LoadedStream, found: Finding) -> Problem:
     document = read_document((project.root / stream.file).read_text(encoding="utf-8-sig"))
     written: Any = written_path(found.path, document.data)
-    if found.path == ("transform", "sql") and stream.sql_file:
+    if found.file is not None:
+        name, (line, column) = found.file, found.place or (1, 1)
+    elif found.path == ("transform", "sql") and stream.sql_file:
         name, (line, column) = stream.sql_file, found.place or (1, 1)
     else:
         at = document.inside(written, *(found.place or (None, None)))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import os
 import re
+import sys
 import tempfile
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
@@ -18,8 +19,10 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from lakeward import jars
+from lakeward.connectors import user_code
 from lakeward.connectors.iceberg import catalog
 from lakeward.connectors.reference.choose import reader_of
+from lakeward.connectors.user_code import UserCodeFailed
 from lakeward.errors import DependencyDown, LakewardError, SpecError
 from lakeward.runtime import Runtime
 from lakeward.spec.column_checks import columns_path
@@ -54,6 +57,7 @@ class Finding:
         place: line and column inside the SQL text, where Spark names one.
         value, valid: what was named, and what could be.
         warning: nothing is wrong, but something could not be looked at.
+        file: the project's own Python it stands in, where it is not the stream's file.
     """
 
     path: tuple[str | int, ...]
@@ -62,6 +66,7 @@ class Finding:
     value: str | None = None
     valid: tuple[str, ...] = ()
     warning: bool = False
+    file: str | None = None
 
 
 def problems(spec: StreamSpec, has: Collection[str] = (), runtime: Runtime | None = None) -> list[str]:
@@ -86,8 +91,10 @@ def session(specs: Iterable[StreamSpec] = (), runtime: Runtime | None = None) ->
     from pyspark.sql import SparkSession
 
     jars.find_java()  # says in one sentence what is missing, where Spark would print a shell script's complaint
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # a preview of a transform in Python starts workers
     # Spark logs every analysis error with its stack trace; here they come back as findings.
-    PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).disabled = True
     builder = SparkSession.builder.master("local[1]").appName("lakeward-analysis")
     lake = runtime is not None and any(_of_the_lake(each) for spec in specs for each in spec.reference.values())
     for key, value in {**_SETTINGS, **(_lake(runtime) if runtime is not None and lake else {})}.items():
@@ -130,9 +137,11 @@ def findings(
     from pyspark.errors import PySparkException
 
     own = spark.newSession()  # views of one stream are not seen by another
+    frames: dict[str, DataFrame] = {}
     for name, source in spec.sources.items():
         try:
-            own.createDataFrame([], _columns_of(source)).createOrReplaceTempView(name)
+            frames[name] = own.createDataFrame([], _columns_of(source))
+            frames[name].createOrReplaceTempView(name)
         except PySparkException as error:
             path = ("sources", name, *columns_path(source))
             yield Finding(path, f"Spark cannot read these columns: {_said(error)}", value=_declared_columns(source))
@@ -144,7 +153,8 @@ def findings(
                           warning=True)  # fmt: skip
             return
         try:
-            _reference(own, str(name), reference, runtime).createOrReplaceTempView(name)
+            frames[name] = _reference(own, str(name), reference, runtime)
+            frames[name].createOrReplaceTempView(name)
         except SpecError as error:
             yield Finding(at, f"{error.what}; {error.why}")
             return
@@ -155,14 +165,32 @@ def findings(
             yield Finding(at, f"Spark cannot read it: {_said(error)}")
             return
     try:
-        rows = own.sql(spec.transform.sql or "")
+        rows = (
+            own.sql(str(spec.transform.sql))
+            if spec.transform.python is None
+            else user_code.call(spec.transform, frames)
+        )
+    except UserCodeFailed as error:
+        yield _of_python(error)
+        return
     except PySparkException as error:
         yield Finding(("transform", "sql"), _said(error), _place(error))
         return
     yield from _expressions(spec, rows)
     yield from _columns(spec, rows)
     if has:
-        yield from _other_columns(rows.columns, has)
+        yield from _other_columns(spec, rows.columns, has)
+
+
+def _transform(spec: StreamSpec) -> tuple[str, str]:
+    return ("transform", "sql" if spec.transform.python is None else "python")
+
+
+def _of_python(error: UserCodeFailed) -> Finding:
+    first, *frames = [error.what, *error.why.splitlines()]
+    said = ": ".join([first, *frames[:1]])
+    file, line = error.place or (None, 1)
+    return Finding(("transform", "python"), said, (line, 1), file=file)
 
 
 def _reference(spark: SparkSession, name: str, reference: Reference, runtime: Runtime | None) -> DataFrame:
@@ -204,7 +232,7 @@ def _columns(spec: StreamSpec, rows: DataFrame) -> Iterator[Finding]:
     columns = rows.columns
     twice = sorted({column for column in columns if [c.lower() for c in columns].count(column.lower()) > 1})
     if twice:
-        yield Finding(("transform", "sql"), f"the SELECT gives {', '.join(twice)} twice; name each column once")
+        yield Finding(_transform(spec), f"the SELECT gives {', '.join(twice)} twice; name each column once")
     if spec.sink.table:
         known = {column.lower() for column in columns}
         partitioned = [part.column for part in spec.sink.iceberg.partition_by] if spec.sink.iceberg else []
@@ -217,10 +245,10 @@ def _columns(spec: StreamSpec, rows: DataFrame) -> Iterator[Finding]:
         for name, kind in rows.dtypes:
             if kind == "void":
                 message = f"column {name} has no type (NULL); cast it: CAST(NULL AS STRING)"
-                yield Finding(("transform", "sql"), message)
+                yield Finding(_transform(spec), message)
 
 
-def _other_columns(gives: Collection[str], has: Collection[str]) -> Iterator[Finding]:
+def _other_columns(spec: StreamSpec, gives: Collection[str], has: Collection[str]) -> Iterator[Finding]:
     extra, missing = [name for name in gives if name not in has], [name for name in has if name not in gives]
     parts = [
         f"{word}: {', '.join(names)}"
@@ -228,7 +256,7 @@ def _other_columns(gives: Collection[str], has: Collection[str]) -> Iterator[Fin
         if names
     ]
     if parts:
-        yield Finding(("transform", "sql"), f"it gives other columns than the table has; {'; '.join(parts)}")
+        yield Finding(_transform(spec), f"it gives other columns than the table has; {'; '.join(parts)}")
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from lakeward.connectors.exact.batch import Counted, RunningBatch
 from lakeward.connectors.iceberg import quarantine
 from lakeward.connectors.source import REASON
 from lakeward.driver import flow as flows
-from lakeward.driver import rows
+from lakeward.driver import rows, transform
 from lakeward.driver.flow import Flow
 from lakeward.driver.gate import Draining, Gate
 from lakeward.driver.landing.base import Landing, Outcome
@@ -97,7 +97,7 @@ class BatchFunction:
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """Land one batch, or raise. Spark commits the batch when this returns."""
         try:
-            with self.gate.batch(batch_id):
+            with self.gate.batch(batch_id), transform.failures_of(self.stream, self.flow.spec):
                 self._thread = threading.get_ident()
                 failpoints.hit("batch-start")
                 began = time.monotonic()
@@ -200,8 +200,8 @@ class BatchFunction:
         from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
 
         session = raw.sparkSession
-        references = self.references.frames(session)
-        for name, table in references.items():
+        frames = self.references.frames(session)
+        for name, table in frames.items():
             table.createOrReplaceTempView(name)
         consumed, bad = 0, list[Bad]()
         for inlet in self.flow.inlets:
@@ -212,8 +212,9 @@ class BatchFunction:
             consumed += all_rows
             if bad_rows:
                 bad.append((rows.undecoded(inlet, decoded), bad_rows, inlet.identity))
-            flows.good(inlet, decoded).createOrReplaceTempView(inlet.name)
-        result = flows.transform(session, self.flow.spec, references)
+            frames[inlet.name] = flows.good(inlet, decoded)
+            frames[inlet.name].createOrReplaceTempView(inlet.name)
+        result = transform.apply(session, self.flow.spec, frames)
         good, broken, came_out = self._judge(result, held)
         if self.flow.lineage == "rows" and self.flow.joins:
             went_in = consumed - sum(count for _, count, _ in bad)

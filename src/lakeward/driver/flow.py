@@ -10,14 +10,14 @@ See docs/adr/0010.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors.exact import offsets
 from lakeward.connectors.source import ERROR, RAW, REASON, Inlet
-from lakeward.driver import rows
+from lakeward.connectors.user_code import UserCodeFailed
+from lakeward.driver import rows, transform
 from lakeward.errors import SpecError
 from lakeward.spec.stream import StreamSpec
 
@@ -55,7 +55,7 @@ class Flow:
         stateful: which of the two.
         columns: the sink's columns as a schema (of the transform's result).
         lineage: `rows` when each of its rows is one record of the source.
-        joins: whether references are joined: only then can one record become several rows.
+        joins: whether references are joined, or Python maps rows: only then can one record become several rows.
         keeps_all: no record can be dropped either (left joins, no filter): then equal counts prove one row a record.
     """
 
@@ -79,10 +79,19 @@ def build(
     """
     for name, table in references.items():
         table.createOrReplaceTempView(name)
+    frames = dict(references)
     for inlet in sources:
-        good(inlet, inlet.decode(stream_of(inlet, session, start))).createOrReplaceTempView(inlet.name)
-    transformed = transform(session, spec, references)
-    with _fitting(spec, references):
+        frames[inlet.name] = good(inlet, inlet.decode(stream_of(inlet, session, start)))
+        frames[inlet.name].createOrReplaceTempView(inlet.name)
+    try:
+        transformed = transform.apply(session, spec, frames)
+    except UserCodeFailed as error:
+        raise SpecError(
+            f"The transform of stream {spec.id} cannot be planned",
+            why="\n".join(part for part in (error.what, error.why) if part),
+            next="correct it in python/, then: lakeward config validate --deep, lakeward deploy",
+        ) from error
+    with transform.fitting(spec, references):
         for rule, condition in spec.rules.items():
             rows.check_rule(transformed, rule, condition)
     if not transformed.isStreaming:
@@ -96,39 +105,14 @@ def build(
     )
     kept = all(set(i.identity) <= set(transformed.columns) for i in sources)
     lineage = spec.lineage or ("rows" if kept and not why_state and "Generate" not in kinds(transformed) else "none")
-    joined = "Join" in kinds(transformed)
+    nodes = kinds(transformed)
+    joined = "Join" in nodes or not nodes.isdisjoint(_PYTHON)
+    if spec.transform.python is not None and lineage == "rows":
+        _one_record_a_row(spec, kept=kept, why_state=why_state, nodes=nodes)
     if why_state:
         return Flow(spec, sources, transformed, True, transformed.schema, lineage, joined)
     raw = _raw(session, sources, start)
     return Flow(spec, sources, raw, False, transformed.schema, lineage, joined, keeps_all(transformed, len(sources)))
-
-
-def transform(session: SparkSession, spec: StreamSpec, references: Mapping[str, DataFrame]) -> DataFrame:
-    """The transform over the views of `session`.
-
-    Args:
-        references: as they are now, for the error.
-
-    Raises:
-        SpecError: the SQL does not fit the columns: as it was written, or since a reference has others.
-    """
-    with _fitting(spec, references):
-        return session.sql(sql_of(spec))
-
-
-@contextmanager
-def _fitting(spec: StreamSpec, references: Mapping[str, DataFrame]) -> Iterator[None]:
-    from pyspark.errors import AnalysisException, ParseException
-
-    try:
-        yield
-    except (AnalysisException, ParseException) as error:
-        columns = "; ".join(f"{name} ({', '.join(table.columns)})" for name, table in references.items())
-        raise SpecError(
-            f"The transform of stream {spec.id} does not fit",
-            why=first_line(error) + (f"; references now: {columns}" if columns else ""),
-            next=f"correct transform: (or rules:) in conf/streams/{spec.id}.yaml, then: lakeward deploy",
-        ) from error
 
 
 def stream_of(inlet: Inlet, session: SparkSession, start: Start) -> DataFrame:
@@ -151,12 +135,19 @@ def good(inlet: Inlet, decoded: DataFrame) -> DataFrame:
     return kept
 
 
-def sql_of(spec: StreamSpec) -> str:
-    """The transform's SQL text."""
-    text = spec.transform.sql
-    if text is None:
-        raise SpecError(f"Stream {spec.id} cannot be run yet", why="only SQL transforms are built")
-    return str(text)
+def _one_record_a_row(spec: StreamSpec, *, kept: bool, why_state: str | None, nodes: set[str]) -> None:
+    """Refuse `lineage: rows` of Python that does not keep it; of SQL the loader has seen that."""
+    why = None
+    if not kept:
+        why = f"it drops position columns ({', '.join(spec.position_columns)})"
+    elif why_state or "Generate" in nodes:
+        why = f"it makes other rows than it reads ({why_state or 'an explode'})"
+    if why is not None:
+        raise SpecError(
+            f"The transform of stream {spec.id} does not keep lineage: rows",
+            why=f"{spec.transform.python}: {why}",
+            next=f"keep the columns, or write lineage: none in conf/streams/{spec.id}.yaml, then: lakeward deploy",
+        )
 
 
 def _raw(session: SparkSession, sources: list[Inlet], start: Start) -> DataFrame:
@@ -169,7 +160,9 @@ def _raw(session: SparkSession, sources: list[Inlet], start: Start) -> DataFrame
     return whole
 
 
-_ROW_BY_ROW = frozenset(
+_PYTHON = frozenset({"MapInPandas", "MapInArrow", "PythonMapInArrow"})
+"""Functions over the rows of a partition. They keep no state, but may make any number of rows of one."""
+_ROW_BY_ROW = _PYTHON | frozenset(
     {"Project", "Filter", "SubqueryAlias", "View", "Generate", "Union", "WithCTE", "CTERelationDef", "CTERelationRef"}
     | {"EventTimeWatermark", "ResolvedHint", "UnresolvedHint", "StreamingRelationV2", "StreamingRelation"}
 )
@@ -228,9 +221,3 @@ def _streaming_nodes(plan: Any) -> list[Any]:
 
 def _seq(scala: Any) -> list[Any]:
     return [scala.apply(index) for index in range(scala.size())]
-
-
-def first_line(error: BaseException) -> str:
-    """Spark's own sentence, without the plan it prints below."""
-    text = str(error).strip()
-    return text.splitlines()[0] if text else type(error).__name__

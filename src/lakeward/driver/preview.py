@@ -15,7 +15,8 @@ from lakeward.connectors.iceberg import quarantine
 from lakeward.connectors.kafka import broker, cluster, sample
 from lakeward.connectors.reference.choose import reader_of
 from lakeward.connectors.source import REASON
-from lakeward.driver import flow, rows
+from lakeward.connectors.user_code import UserCodeFailed, told_within
+from lakeward.driver import flow, rows, transform
 from lakeward.errors import SpecError
 from lakeward.runtime import Runtime
 from lakeward.spec.positions import INGESTED_AT
@@ -77,9 +78,10 @@ def of(session: SparkSession, spec: StreamSpec, runtime: Runtime, samples: Sampl
 
     aside: list[DataFrame] = []
     try:
+        frames = {}
         for name, reference in spec.reference.items():
             reader = reader_of(str(name), reference, runtime.lake)
-            reader.read(session, reader.version(session)).createOrReplaceTempView(str(name))
+            frames[str(name)] = reader.read(session, reader.version(session))
         sources = inlets.of(spec, runtime)
         for inlet in sources:
             raw = session.createDataFrame(list(samples[inlet.name]), sample.COLUMNS)
@@ -88,8 +90,10 @@ def of(session: SparkSession, spec: StreamSpec, runtime: Runtime, samples: Sampl
             kept = flow.good(inlet, decoded)
             if (unique := inlet.spec.deduplicate) is not None:
                 kept = kept.dropDuplicates([str(key) for key in unique.keys])
-            kept.createOrReplaceTempView(inlet.name)
-        result = session.sql(flow.sql_of(spec))
+            frames[inlet.name] = kept
+        for name, frame in frames.items():
+            frame.createOrReplaceTempView(name)
+        result = transform.apply(session, spec, frames)
         rules = {str(name): str(condition) for name, condition in spec.rules.items()}
         for rule, condition in rules.items():
             rows.check_rule(result, rule, condition)
@@ -109,10 +113,16 @@ def of(session: SparkSession, spec: StreamSpec, runtime: Runtime, samples: Sampl
             quarantined=[_put_aside(each) for frame in aside for each in _json(frame)],
             notes=tuple(_notes(spec, rows_stay_rows=spec.lineage == "rows")),
         )
+    except UserCodeFailed as error:
+        raise SpecError(
+            f"The transform of stream {spec.id} does not work on this sample",
+            why=f"{error.what}: {error.why}",
+            next=f"correct it in python/, then: lakeward streams preview {spec.id}",
+        ) from error
     except PySparkException as error:
         raise SpecError(
             f"The transform of stream {spec.id} does not work on this sample",
-            why=flow.first_line(error),
+            why=told_within(str(error)) or transform.first_line(error),
             next=f"correct conf/streams/{spec.id}.yaml, then: lakeward streams preview {spec.id}",
         ) from error
 

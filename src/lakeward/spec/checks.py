@@ -164,7 +164,7 @@ def _sink(spec: StreamSpec) -> Iterator[Finding]:
                 )
                 yield Finding((*at, "partition_by", index), twice, str(field))
             seen.setdefault(field.kind, str(field))
-    if spec.sink.python and not _installed(str(spec.sink.python).partition(".")[0].partition(":")[0]):
+    if spec.sink.python and not installed(str(spec.sink.python).partition(".")[0].partition(":")[0]):
         message = "this package is not installed here; it must be where the driver runs"
         yield Finding(("sink", "python"), message, str(spec.sink.python), warning=True)
     if spec.sink.kafka:
@@ -176,7 +176,7 @@ def _sink(spec: StreamSpec) -> Iterator[Finding]:
                               str(spec.sink.kafka.topic))  # fmt: skip
 
 
-def _installed(package: str) -> bool:
+def installed(package: str) -> bool:
     """Whether a package can be found; nothing of it is run."""
     try:
         return importlib.util.find_spec(package) is not None

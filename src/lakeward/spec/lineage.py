@@ -29,6 +29,9 @@ def decide(spec: StreamSpec, facts: SqlFacts | None) -> Lineage:
     obstacle = _obstacle(spec, facts)
     if spec.lineage == "none":
         return Lineage("none", "written in the file")
+    if spec.transform.python is not None and spec.lineage is None:
+        why = "what Python does to rows cannot be read from its text; write lineage: rows where each row is one record"
+        return Lineage("none", f"derived: {why}")
     if obstacle:
         text = f"{obstacle}, so a row of the sink has no one record behind it"
         asked = spec.lineage == "rows"

@@ -6,9 +6,11 @@ import re
 import types
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic.json_schema import SkipJsonSchema
 
 from lakeward.spec.document import Path_
 from lakeward.spec.model import KeysProblem, SpecModel, too_many
@@ -142,9 +144,14 @@ def known_keys(model: type[BaseModel], path: Path_) -> tuple[str, ...]:
     kind = _model_at(model, path)
     if kind is None:
         return ()
-    keys = [info.alias or name for name, info in kind.model_fields.items()]
+    keys = [info.alias or name for name, info in kind.model_fields.items() if not _unwritten(info)]
     extra = getattr(kind, "also_written", None)
     return (*keys, *(extra() if extra else ()))
+
+
+def _unwritten(info: FieldInfo) -> bool:
+    """Whether it is a field that no user writes."""
+    return any(isinstance(each, cast(type, SkipJsonSchema)) for each in info.metadata)
 
 
 def _purpose(model: type[BaseModel], path: Path_) -> str:

@@ -42,8 +42,6 @@ def of_stream(spec: StreamSpec) -> Found:
     for name, reference in spec.reference.items():
         if reference.kind in REFERENCES:
             yield ("reference", name, reference.kind), f"{reference.kind} as a reference"
-    if spec.transform.python:
-        yield ("transform", "python"), "a transform in Python"
     sink: Path_ = ("sink", spec.sink.connector)
     if spec.sink.connector in SINKS:
         yield sink, f"{spec.sink.connector} as a sink"

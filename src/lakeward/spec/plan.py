@@ -134,11 +134,14 @@ def _changed(name: str, known: Accepted, spec: StreamSpec, wanted: str, hint: st
         why = _joined(*obstacles, then, hint)
         return Change(name, "changed", False, why, generation, "none" if waits_already else "pend")
     what = "changed: " + ", ".join(differences(before, spec))
+    fits: bool | None = True
+    if None in (keeps_state(before), keeps_state(spec)) and before.transform != spec.transform:
+        fits, what = None, f"{what}; whether state of Python code still fits is told when it starts"
     if known.wanted:
         then = f"upgrade pending, what runs is not touched; to take it: lakeward streams upgrade {name} --wait"
-        return Change(name, "changed", True, _joined(what, then, hint), generation, "none" if waits_already else "pend")
+        return Change(name, "changed", fits, _joined(what, then, hint), generation, "none" if waits_already else "pend")
     then = "the next start takes it"
-    return Change(name, "changed", True, _joined(what, then), generation, "adopt" if waits_already else "accept")
+    return Change(name, "changed", fits, _joined(what, then), generation, "adopt" if waits_already else "accept")
 
 
 def _back(name: str, known: Accepted, spec: StreamSpec, wanted: str) -> Change:
@@ -206,17 +209,18 @@ def _sources(before: StreamSpec, after: StreamSpec) -> Iterator[str]:
 
 def _state(before: StreamSpec, after: StreamSpec) -> Iterator[str]:
     stateful = keeps_state(before), keeps_state(after)
+    may = stateful[0] is not False and stateful[1] is not False
     old_conf, new_conf = {**before.spark}, {**after.spark}
     for key in map(SparkKey, FROZEN):
         old, new = old_conf.get(key, "its default"), new_conf.get(key, "its default")
-        if old != new and all(stateful):
+        if old != new and may:
             yield f"{key} changes from {old} to {new}, but the checkpoint keeps the old value"
+    if may and before.state.provider != after.state.provider:
+        yield "the state provider changes, but the checkpoint keeps the old one"
     if stateful == (True, True):
-        if before.state.provider != after.state.provider:
-            yield "the state provider changes, but the checkpoint keeps the old one"
         if _shape(before) != _shape(after):
             yield "the SQL of a query with state changes; its state would not fit"
-    elif stateful[0] != stateful[1]:
+    elif None not in stateful and stateful[0] != stateful[1]:
         yield "the query gains state" if stateful[1] else "the query loses its state"
 
 
@@ -237,10 +241,12 @@ def _read_order(spec: StreamSpec) -> list[str]:
     return list(dict.fromkeys(read.name.lower() for read in reads if read.name.lower() in names))
 
 
-def keeps_state(spec: StreamSpec) -> bool:
-    """Whether its query keeps state, as far as its SQL tells."""
+def keeps_state(spec: StreamSpec) -> bool | None:
+    """Whether its query keeps state, as far as its SQL tells; None for Python, of which only its plan tells."""
     if any(source.deduplicate for source in spec.sources.values()):
         return True
+    if spec.transform.python is not None:
+        return None
     facts = _facts(spec)
     return facts is not None and (facts.groups is not None or joins_streams(facts, spec.sources))
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 from lakeward.runtime import Project
 from lakeward.spec.document import Document, Path_
 from lakeward.spec.lineage import Lineage
+from lakeward.spec.python_code import FOLDER
 from lakeward.spec.stream import StreamSpec, written_path
 
 REASONS: Final[dict[str, str]] = {
@@ -75,6 +76,8 @@ class Origins:
         in_file = written_path(path, self.document.data)
         if path == ("transform", "sql") and self.sql_file:
             return self.sql_file
+        if path[:2] == ("transform", "code"):
+            return f"{FOLDER}/{path[-1]}"
         if self.document.has(in_file):
             return f"{self.file}:{self.document.place(in_file).line}"
         below = ("defaults", *in_file)

@@ -16,9 +16,10 @@ from lakeward.spec.analysis import SqlFacts, analyse
 from lakeward.spec.document import Document, Path_
 from lakeward.spec.files import Files
 from lakeward.spec.lineage import Lineage, decide
-from lakeward.spec.messages import Finding, findings, two_forms
+from lakeward.spec.messages import Finding, findings, known_keys, two_forms
 from lakeward.spec.problems import nearest
 from lakeward.spec.provenance import Origins
+from lakeward.spec.python_code import Code
 from lakeward.spec.reference_files import exists, unreachable
 from lakeward.spec.repair import concerns, repaired
 from lakeward.spec.secrets import holds_token
@@ -74,6 +75,7 @@ class StreamReader:
         self.document: Document | None = None
         self.sql_file: Path | None = None
         self.sql_text: str | None = None
+        self.code: dict[str, str] | None = None
         self.doubtful: frozenset[Path_] = frozenset()
         self.whole = True
 
@@ -89,6 +91,7 @@ class StreamReader:
         if data is None or spec is None:
             return None
         facts = self._sql(data)
+        self._python(spec)
         lineage = decide(spec, facts)
         resolved = self._resolved(spec, lineage)
         checked = resolved.model_copy(update={"lineage": spec.lineage, "reference": spec.reference})
@@ -121,7 +124,7 @@ class StreamReader:
 
     def _long(self, data: dict[str, Any]) -> dict[str, Any] | None:
         try:
-            return self._sql_in_place(long_form(data))
+            return self._without_code(self._sql_in_place(long_form(data)))
         except ValueError as error:  # what the defaults say does not go with what the file says
             self._found(Finding((), str(error)))
             return None
@@ -161,6 +164,15 @@ class StreamReader:
             return data
         self.sql_text = text
         return data | {"transform": {"sql": text}}
+
+    def _without_code(self, data: dict[str, Any]) -> dict[str, Any]:
+        """The data without what only the loader says of a transform, which is an unknown key to a file."""
+        transform = data.get("transform")
+        if not isinstance(transform, dict) or "code" not in transform:
+            return data
+        known = known_keys(StreamSpec, ("transform",))
+        self._found(Finding(("transform", "code"), "unknown key 'code'", "code", known, key=True))
+        return data | {"transform": {key: value for key, value in transform.items() if key != "code"}}
 
     def _sql_file(self, name: str) -> str | None:
         file = resolved(self.file.parent / name)
@@ -202,6 +214,22 @@ class StreamReader:
         wrong = any(not finding.warning for finding in strangers)
         return None if wrong else facts  # what else the SQL does is worth a word when it reads the right names
 
+    def _python(self, spec: StreamSpec) -> None:
+        """Read the modules of a transform in Python; their problems are told where they stand."""
+        at: Path_ = ("transform", "python")
+        if spec.transform.python is None or at in self.doubtful:
+            return
+        code = Code(self.project.python, self.files.text)
+        code.gather(spec.transform.python, list(map(str, spec.sources)), list(map(str, spec.reference)))
+        for each in code.wrong:
+            if each.file is None:
+                found = Finding(at, each.message, each.value, each.valid, each.nearest, warning=each.warning)
+                self._follows(found)
+            else:
+                self.files.add(each.file, each.line, each.column, at, each.message, each.value, each.valid,
+                               each.nearest, warning=each.warning)  # fmt: skip
+        self.code = code.files
+
     def _resolved(self, spec: StreamSpec, lineage: Lineage) -> StreamSpec:
         update: dict[str, Any] = {"lineage": lineage.value}
         if spec.quarantine is None and spec.sink.table is not None:
@@ -210,6 +238,8 @@ class StreamReader:
             update["resources"] = spec.resources.model_copy(update={"driver": DriverName(spec.id)})
         if self.sql_text is not None:
             update["transform"] = Transform(sql=self.sql_text)
+        if self.code is not None:
+            update["transform"] = spec.transform.model_copy(update={"code": self.code})
         reference = {}
         for name, each in spec.reference.items():
             path = each.csv or each.parquet

@@ -17,7 +17,7 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from lakeward.errors import Blocked, DependencyDown, Fenced, Terminal, Transient
+from lakeward.errors import Blocked, DependencyDown, Fenced, Poison, Terminal, Transient
 from lakeward.registry.storable import storable
 
 EXIT_STOPPED = 0
@@ -141,6 +141,8 @@ def judge(*, error: BaseException | None = None, text: str = "", exit_code: int 
     words = "\n".join(part for part in (text, str(error) if error else "") if part)
     if isinstance(error, DependencyDown):
         return Judgement(FailureClass.DEPENDENCY, Cause.DISK_FULL if _cause(words) is Cause.DISK_FULL else None)
+    if isinstance(error, Poison):
+        return Judgement(FailureClass.POISON)
     if isinstance(error, Blocked | Terminal):
         return Judgement(FailureClass.CONFIG)
     for failure, cause, pattern in _TEXTS:

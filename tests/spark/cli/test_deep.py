@@ -58,6 +58,13 @@ def test_what_only_spark_knows(tmp_path):
     (folder / "c.yaml").write_text(
         HEAD + 'decode: {json: "year INT"}\nsink: {kafka: {topic: u, key: yeer}}\nquarantine: {table: a.q}\n'
     )
+    (tmp_path / "python").mkdir()
+    (tmp_path / "python/mine.py").write_text(
+        "def run(source):\n    return cut(source)\n\n\ndef cut(source):\n    return source.select('yaer')\n"
+    )
+    (folder / "p.yaml").write_text(
+        HEAD + 'decode: {json: "year INT"}\ntransform: {python: "mine:run"}\nsink: {iceberg: {table: a.p}}\n'
+    )
     (folder / "raw.yaml").write_text(HEAD + "sink: {iceberg: {table: a.raw, partition_by: [_kafka_partition]}}\n")
     code, said, err = validate(tmp_path)
     found = {(p["file"].rpartition("/")[2], p["path"], p["line"]): p["message"] for p in said["problems"]}
@@ -68,7 +75,9 @@ def test_what_only_spark_knows(tmp_path):
         ("a.yaml", "sink.iceberg.partition_by[0]", 7),
         ("b.yaml", "transform.sql", 7),
         ("c.yaml", "sink.kafka.key", 4),
+        ("mine.py", "transform.python", 6),
     }
+    assert "mine:run fails: AnalysisException" in found["mine.py", "transform.python", 6]
     assert "`nope` cannot be resolved" in found["a.yaml", "rules.wrong", 6]
     assert "nofunc" in found["b.yaml", "transform.sql", 7]
     assert "SQLSTATE" not in json.dumps(said)

@@ -228,12 +228,12 @@ def test_a_rollback_waits_until_its_driver_says_that_it_runs_just_that(operator,
     assert len(looks) >= 2
 
 
-def test_python_code_is_not_in_the_registry_so_it_is_not_restored(operator, generation, connected) -> None:
+def test_python_code_that_is_not_in_the_registry_is_not_restored(operator, generation, connected) -> None:
     generation(1, transform={"python": "flights.clean:run"})
     generation(2)
     with connected() as connection:
         streams.accept(connection, "flights", generation=2, driver="nyc")
     with pytest.raises(Refused, match="cannot be restored") as refused:
         operator().run(Request(Operation.ROLLBACK, "flights", generation=1))
-    assert "only a digest is kept" in refused.value.why
+    assert "the code is not in the registry" in refused.value.why
     assert "check the old code out" in refused.value.next

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lakeward.spec.plan import Accepted, checkpoint_obstacles, digest, plan
-from lakeward.spec.stream import StreamSpec
+from lakeward.spec.stream import State, StreamSpec
 
 KAFKA = {"topics": ["flights"], "max_offsets_per_trigger": 100}
 BASE = {
@@ -52,6 +52,18 @@ def test_a_changed_stream_that_runs_is_not_touched():
     assert (change.change, change.checkpoint_compatible, change.generation, change.act) == ("changed", True, 2, "pend")
     assert "changed: trigger" in change.why
     assert "upgrade pending" in change.why
+
+
+def test_changed_python_makes_a_generation_and_whether_its_state_fits_is_not_known():
+    before = spec(transform={"python": "m:f", "code": {"m.py": "a"}})
+    after = spec(transform={"python": "m:f", "code": {"m.py": "b"}})
+    change = only({"a": known(before)}, {"a": after})
+    assert (change.checkpoint_compatible, change.act) == (None, "pend")
+    assert "told when it starts" in change.why
+    assert only({"a": known(before)}, {"a": before}).change == "same"
+    assert only({"a": known(before)}, {"a": before.model_copy(update={"tags": ("x",)})}).checkpoint_compatible is True
+    other = after.model_copy(update={"state": State(provider="hdfs")})
+    assert "the state provider changes" in " ".join(checkpoint_obstacles(before, other))
 
 
 def test_a_changed_stream_that_does_not_run_takes_it():

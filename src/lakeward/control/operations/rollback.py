@@ -36,10 +36,10 @@ class Rollback(Act[RollbackPlan]):
         before = self.generation(row.generation)
         target = self._target(before)
         old, new = spec_of(before), spec_of(target)
-        if new.transform.python is not None:
+        if new.transform.python is not None and new.transform.code is None:
             raise Refused(
                 f"Generation {target.generation} of stream {row.id} cannot be restored",
-                why=f"its transform is Python code ({new.transform.python}), of which only a digest is kept",
+                why=f"its transform is Python code ({new.transform.python}), and the code is not in the registry",
                 next="check the old code out, then: lakeward deploy",
             )
         continues(row, old, new, target)
