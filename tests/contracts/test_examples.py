@@ -22,6 +22,9 @@ def test_every_example_is_valid_as_it_stands(tmp_path: Path) -> None:
     (tmp_path / "data/weather").mkdir(parents=True)
     for file in (*EXAMPLES.glob("*.yaml"), *EXAMPLES.glob("*.sql")):
         shutil.copy(file, streams)
+    Project(tmp_path).python.mkdir()
+    for file in EXAMPLES.glob("*.py"):
+        shutil.copy(file, Project(tmp_path).python)
     loaded = load_project(Project(tmp_path))
     assert not loaded.problems, "\n".join(str(each) for each in loaded.problems)
     assert sorted(loaded.streams) == NAMES

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import runpy
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,46 @@ FINAL = {
     "driver_log_events": "begin + INTERVAL 5 MINUTES",
 }
 """Example -> the event time after which a row cannot change; the others give every row at once."""
+
+
+def _returns(records: list[dict[str, Any]]) -> Iterator[tuple[Any, ...]]:
+    """Departures of planes that would have had to be back faster than 370 miles an hour."""
+    planes: dict[str, list[dict[str, Any]]] = {}
+    for record in records:
+        if record["tailnum"] is not None:
+            planes.setdefault(record["tailnum"], []).append(record)
+    for tail, own in planes.items():
+        for before, after in pairwise(own):
+            hours = (_time(after) - _time(before)).total_seconds() / 3600
+            if hours > 0 and 2 * before["distance"] / hours > 370:
+                mph = round(2 * before["distance"] / hours, 1)
+                yield (tail, after["carrier"], after["flight"], after["origin"], _time(after), _time(before),
+                       before["dest"], mph)  # fmt: skip
+
+
+def _streaks(records: list[dict[str, Any]]) -> Iterator[tuple[Any, ...]]:
+    """For each carrier the last and the longest run of departures not more than 15 minutes late."""
+    for carrier in {record["carrier"] for record in records}:
+        own = [each for each in records if each["carrier"] == carrier and each["dep_delay"] is not None]
+        runs = [(good, len(list(run))) for good, run in groupby(own, lambda each: each["dep_delay"] <= 15)]
+        if own:
+            now = runs[-1][1] if runs[-1][0] else 0
+            best = max((length for good, length in runs if good), default=0)
+            yield carrier, now, best, len(own), max(map(_time, own))
+
+
+IN_PYTHON: dict[str, tuple[Callable[[list[dict[str, Any]]], Iterator[tuple[Any, ...]]], str]] = {
+    "impossible_returns": (
+        _returns,
+        "tailnum STRING, carrier STRING, flight INT, origin STRING, scheduled_at TIMESTAMP, before_at TIMESTAMP, "
+        "before_to STRING, mph DOUBLE",
+    ),
+    "punctuality_streaks": (
+        _streaks,
+        "carrier STRING, streak INT, best INT, departed BIGINT, last_departure TIMESTAMP",
+    ),
+}
+"""Example -> what it must give of the records in their order, and the columns of that."""
 
 ALL = sorted(file.stem for file in EXAMPLES.glob("*.yaml") if "kafka: {topics" in file.read_text())
 
@@ -62,7 +104,10 @@ def load(lab: Any, name: str, tmp_path: Path, topics: dict[str, str]) -> dict[st
     """The example as a stream of a project of its own, with topics and tables of this test."""
     project = Project(tmp_path / "project")
     project.streams.mkdir(parents=True)
-    for file in EXAMPLES.glob(f"{name}.*"):
+    project.python.mkdir()
+    for file in EXAMPLES.glob(f"{name}.py"):
+        (project.python / file.name).write_text(file.read_text())
+    for file in (EXAMPLES / f"{name}.yaml", *EXAMPLES.glob(f"{name}.sql")):
         text = file.read_text().replace("examples.", f"{lab.namespace}.")
         for topic, own in topics.items():
             text = text.replace(f"topics: [{topic}]", f"topics: [{own}]").replace(f"topic: {topic},", f"topic: {own},")
@@ -77,7 +122,11 @@ def load(lab: Any, name: str, tmp_path: Path, topics: dict[str, str]) -> dict[st
 
 
 def recompute(lab: Any, document: dict[str, Any], by_topic: dict[str, list[dict[str, Any]]]) -> Any:
-    """The example's SQL over all records at once."""
+    """The example's SQL over all records at once; where it is Python, the same told in another way."""
+    if document["id"] in IN_PYTHON:
+        told, columns = IN_PYTHON[document["id"]]
+        [records] = by_topic.values()
+        return lab.spark.createDataFrame(list(told(records)), columns)
     for name, source in document["sources"].items():
         records = [json.dumps(record) for record in by_topic[source["kafka"]["topics"][0]]]
         frame = lab.spark.createDataFrame([(each,) for each in records], "value STRING")
