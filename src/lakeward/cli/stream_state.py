@@ -1,0 +1,85 @@
+"""`streams state`: what a stream remembers, from its checkpoint and its newest report."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lakeward.cli.context import state
+from lakeward.cli.stream_preview import app as app  # the same for all: each file adds its commands
+from lakeward.cli.streams import Stream
+from lakeward.control.report.block import size
+from lakeward.errors import SpecError
+from lakeward.streams.words import count
+
+if TYPE_CHECKING:
+    from lakeward.control.state_store import Store
+
+MOST = 1000
+
+
+@app.command("state")
+def show(
+    stream: Stream,
+    rows: Annotated[int, typer.Option(min=0, max=MOST, help="how many rows of each store are shown")] = 0,
+) -> None:
+    """What a stream keeps between its batches. Read only, whether it runs or not; starts a Spark of its own."""
+    from lakeward.control import analysis, state_store
+    from lakeward.driver import checkpoint
+    from lakeward.registry import generations, observations, streams
+
+    with state().registry() as connection:
+        row = streams.get(connection, stream)
+        generation = generations.get(connection, stream, row.generation)
+        seen = observations.latest(connection).get(stream)
+    assert generation is not None
+    folder = state().runtime.checkpoint_of(generation.checkpoint)
+    if "://" in folder and not folder.startswith("file:"):
+        raise SpecError(
+            f"The state of stream {stream} cannot be shown yet",
+            why=f"its checkpoint is not on the file system of this machine: {folder}",
+            next=f"lakeward streams status {stream}   has its rows and bytes",
+        )
+    with analysis.session() as spark:
+        found = state_store.read(spark, folder, rows)
+        frozen = checkpoint.read(checkpoint.files_of(spark, folder), folder).conf if found else {}
+    reported = (seen.progress or {}).get("stateOperators") if seen is not None else None
+    data = document(stream, folder, found, state_store.provider(frozen), reported or [])
+    state().output.either(data, text(data))
+
+
+def document(
+    stream: str, folder: str, stores: list[Store], provider: str | None, reported: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """The JSON: one entry for each store. Rows and bytes are the operator's own figures, of its newest report."""
+    shown = []
+    for each in stores:
+        told = reported[each.operator] if each.operator < len(reported) else {}
+        figures = {"rows": told.get("numRowsTotal"), "memory_bytes": told.get("memoryUsedBytes")}
+        shown.append({**asdict(each), "provider": provider, **figures})
+    return {"stream": stream, "checkpoint": folder, "stateful": bool(stores), "stores": shown}
+
+
+def text(data: dict[str, Any]) -> str:
+    """For people: a store a paragraph."""
+    if not data["stateful"]:
+        return f"{data['stream']} keeps no state: each batch stands for itself ({data['checkpoint']})"
+    lines = []
+    for each in data["stores"]:
+        what = f"operator {each['operator']} {each['name']}, {each['provider'] or 'provider not known'}"
+        if each["variable"]:
+            what += f", {each['kind']} {each['variable']}{', with a time to live' if each['ttl'] else ''}"
+        elif each["store"] != "default":
+            what += f", {each['store']}"
+        lines.append(f"{what}: batches {each['from_batch']} to {each['to_batch']}, {count(each['partitions'], 'part')}")
+        if each["rows"] is not None:
+            lines.append(f"  {count(each['rows'], 'row')} of the operator, {size(each['memory_bytes'])} in memory")
+        for word in ("keys", "values"):
+            columns = ", ".join(f"{name} {kind}" for name, kind in each[word].items())
+            lines += [f"  {word}  {columns}"] if columns else []
+        lines += [f"  {json.dumps(row, ensure_ascii=False)}" for row in each["sample"]]
+        lines += [f"  cannot be read: {each['problem']}"] if each["problem"] else []
+    return "\n".join(lines)
