@@ -139,6 +139,24 @@ class Lake(BaseModel):
     properties: dict[str, str] = {}
 
 
+class Database(BaseModel):
+    """How to reach a PostgreSQL database that streams land in; the password stands in the password file.
+
+    Attributes:
+        host, port, database, user: where, and as whom.
+        sslmode, sslrootcert: libpq's own words for TLS; None leaves libpq's defaults.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    host: str
+    port: int = 5432
+    database: str
+    user: str
+    sslmode: str | None = None
+    sslrootcert: str | None = None
+
+
 class Runtime(BaseModel):
     """The addresses of one deployment, written by `lakeward stack up` or by whoever runs Lakeward elsewhere.
 
@@ -148,6 +166,7 @@ class Runtime(BaseModel):
         lake: the Iceberg catalog.
         kafka: connection id -> bootstrap servers, of clusters that need nothing else.
         connections: folder with further Kafka connections, their secrets among them; None: there are no others.
+        postgres: connection id -> database.
         connect: Spark Connect `host:port`; None when there is none. The token stands in `connect_token_file`.
         checkpoints: absolute path or URI below which each stream has its checkpoint.
         drivers: folder with one subfolder a driver: logs, launch file.
@@ -161,6 +180,7 @@ class Runtime(BaseModel):
     lake: Lake
     kafka: dict[str, str] = {}
     connections: Path | None = None
+    postgres: dict[str, Database] = {}
     connect: str | None = None
     connect_token_file: Path | None = None
     checkpoints: str

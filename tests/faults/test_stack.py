@@ -74,7 +74,7 @@ def test_up_twice_status_and_down(stack: Stack) -> None:
     found = stack.up(ONLY, None, lines.append)
 
     assert set(found) == {"home", "postgres", "timings_s"}
-    assert set(found["postgres"]["databases"]) == {"airflow", "catalog", "lakeward"}
+    assert set(found["postgres"]["databases"]) == {"airflow", "catalog", "lakeward", "served"}
     assert set(found["timings_s"]) == {"postgres", "total"}
     assert len([line for line in lines if line.startswith("postgres ")]) == 1, lines
     password = Path(found["postgres"]["password_file"]).read_text().strip()

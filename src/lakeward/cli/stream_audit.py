@@ -29,7 +29,7 @@ def audit(runtime: Runtime, spec: StreamSpec, late_dropped: int) -> dict[str, An
         Refused: the sink is of a kind that keeps nothing to audit.
     """
     found: dict[str, Any] = {"stream": spec.id, "sink": spec.sink.label, "lineage": spec.lineage or "none"}
-    if spec.sink.table is None:
+    if spec.sink.rows_in is None:
         raise Refused(
             f"Stream {spec.id} cannot be audited",
             why=f"its sink {spec.sink.label} keeps no position: delivery is at least once, repeats are told by readers",
@@ -43,7 +43,10 @@ def audit(runtime: Runtime, spec: StreamSpec, late_dropped: int) -> dict[str, An
     from lakeward.connectors.iceberg.catalog import pyiceberg_properties
 
     catalog = load_catalog(CATALOG, **pyiceberg_properties(runtime.lake, runtime.pgpass))
-    position, landed = _delta(runtime, spec) if spec.sink.delta else _iceberg(catalog, spec)
+    if spec.sink.postgres:
+        position, landed = _postgres(runtime, spec)
+    else:
+        position, landed = _delta(runtime, spec) if spec.sink.delta else _iceberg(catalog, spec)
     tail = {"skipped": position.totals.skipped, "late_dropped": late_dropped}
     if spec.lineage != "rows":
         return found | _by_totals(position) | tail | {"missing": None, "duplicates": None} | _ranges(position)
@@ -101,6 +104,19 @@ def _delta(runtime: Runtime, spec: StreamSpec) -> tuple[Position, Scan]:
     if table is None:
         raise _nothing(spec, f"the table {spec.sink.label} does not exist")
     return _position(table.domains, spec), log.scan(table)
+
+
+def _postgres(runtime: Runtime, spec: StreamSpec) -> tuple[Position, Scan]:
+    """Position and rows of a table of PostgreSQL; the rows are read later, and may be more than the position counts."""
+    from lakeward.connectors.postgres.keeper import of
+
+    kept = of(runtime, spec)
+    state = kept.state()
+    if state.oid is None:
+        raise _nothing(spec, f"the table {kept.table.text} does not exist")
+    if state.position is None:
+        raise _nothing(spec, f"{kept.table.positions.text} holds no position of it")
+    return state.position, kept.scan
 
 
 def _position(kept: Mapping[str, str], spec: StreamSpec) -> Position:

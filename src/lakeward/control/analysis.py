@@ -233,7 +233,7 @@ def _columns(spec: StreamSpec, rows: DataFrame) -> Iterator[Finding]:
     twice = sorted({column for column in columns if [c.lower() for c in columns].count(column.lower()) > 1})
     if twice:
         yield Finding(_transform(spec), f"the SELECT gives {', '.join(twice)} twice; name each column once")
-    if spec.sink.table:
+    if spec.sink.rows_in:
         known = {column.lower() for column in columns}
         partitioned = [part.column for part in spec.sink.iceberg.partition_by] if spec.sink.iceberg else []
         partitioned += [str(column) for column in spec.sink.delta.partition_by] if spec.sink.delta else []

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import humanize
 
 from lakeward.connectors.kafka import broker, cluster
+from lakeward.connectors.postgres import link, table
 from lakeward.errors import LakewardError
 from lakeward.runtime import Runtime
 from lakeward.streams.dependencies import Dependency, Kind
@@ -110,6 +111,12 @@ def _connect(name: str, runtime: Runtime) -> str | None:
     return _port(f"sc://{name}")
 
 
+def _postgres(name: str, runtime: Runtime) -> str | None:
+    with closing(link.connect(link.find(name, runtime.postgres), runtime.pgpass, "probe", int(ANSWER_S))) as held:
+        [(standby,)] = table.query(held, "SELECT pg_is_in_recovery()")
+    return "it is a standby: nothing can be written" if standby else None
+
+
 def _port(address: str) -> str | None:
     """Whether something listens. An address we are not told cannot be blamed."""
     parts = urlsplit(address)
@@ -125,6 +132,7 @@ _PROBES: Mapping[Kind, Callable[[str, Runtime], str | None]] = {
     Kind.CATALOG: _catalog,
     Kind.STORE: _store,
     Kind.CONNECT: _connect,
+    Kind.POSTGRES: _postgres,
 }
 
 

@@ -59,8 +59,8 @@ def stream_findings(streams: Sequence[StreamSpec], drivers: Collection[str] | No
 def _writers(streams: Sequence[StreamSpec]) -> Iterator[CrossFinding]:
     writers: dict[str, list[StreamSpec]] = defaultdict(list)
     for spec in streams:
-        if spec.sink.table:
-            writers[spec.sink.table].append(spec)
+        if spec.sink.rows_in:
+            writers[spec.sink.rows_in].append(spec)
     for table, specs in writers.items():
         for spec in specs:
             others = [other for other in specs if other is not spec]

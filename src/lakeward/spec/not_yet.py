@@ -19,7 +19,7 @@ SOURCES = {"kinesis", "iceberg", "delta", "socket", "format"}
 WHY = {"socket": "; nothing of it can be read twice, so whatever is stopped or killed loses lines"}
 FILE_FORMATS = {"orc", "avro"}
 REFERENCES = {"jdbc"}
-SINKS = {"postgres", "format"}
+SINKS = {"format"}
 FILES = {"orc", "avro", "text"}
 MODES: dict[str, set[str]] = {"kafka": {"update"}}
 """Sink -> modes."""

@@ -174,7 +174,9 @@ def differences(before: StreamSpec, after: StreamSpec) -> list[str]:
 def checkpoint_obstacles(before: StreamSpec, after: StreamSpec) -> Iterator[str]:
     """Why the checkpoint of `before` cannot be continued by `after`; nothing when it can."""
     yield from _sources(before, after)
-    if (before.sink.connector, before.sink.label) != (after.sink.connector, after.sink.label):
+    if (before.sink.connector, before.sink.label, before.sink.rows_in) != (
+        after.sink.connector, after.sink.label, after.sink.rows_in,
+    ):  # fmt: skip
         yield f"the sink moves from {before.sink.label} to {after.sink.label}; the position stays behind in the old one"
     if before.sink.mode != after.sink.mode:
         yield f"the mode changes from {before.sink.mode} to {after.sink.mode}"

@@ -11,7 +11,7 @@ from lakeward.spec.model import KeysProblem, PositiveInt, SpecModel, Text, not_l
 from lakeward.spec.partition import PartitionField
 from lakeward.spec.sources import KAFKA_CONNECTION
 from lakeward.spec.sql import Expression
-from lakeward.spec.types import Name, PythonCallable, TableName, Topic
+from lakeward.spec.types import Name, PostgresTable, PythonCallable, TableName, Topic
 
 Keys = Annotated[tuple[Name, ...], Field(min_length=1)]
 
@@ -78,13 +78,19 @@ class PostgresSink(SpecModel):
     """A table of a PostgreSQL database; rows and position in one transaction."""
 
     connection: Name
-    table: Text
+    """A connection to PostgreSQL, by its id."""
+    table: PostgresTable
+    """`table` (in schema `public`) or `schema.table`, upper and lower case told apart; made when it is not there."""
     mode: Literal["append", "upsert"] = "append"
+    """Add rows, or insert and update by key."""
     keys: Keys | None = None
+    """With `upsert`: the columns that identify a row; a table that is there needs a unique index on them."""
+    order_by: Name | None = None
+    """With `upsert`: the column that says which of two rows with the same keys is newer."""
 
     @model_validator(mode="after")
     def _upsert_needs_keys(self) -> Self:
-        check_upsert(self.mode, self.keys)
+        check_upsert(self.mode, self.keys, order_by=self.order_by)
         return self
 
 
@@ -175,6 +181,13 @@ class Sink(SpecModel):
         """The lake's table this sink writes (Iceberg or Delta), None for the others."""
         lake = self.iceberg or self.delta
         return lake.table if lake else None
+
+    @property
+    def rows_in(self) -> str | None:
+        """The table the rows stand in, whatever keeps it: one name for one table; None where the sink is no table."""
+        if self.postgres is None:
+            return self.table
+        return f"{self.postgres.connection}:{self.postgres.table.whole}"
 
     @property
     def mode(self) -> str:

@@ -168,6 +168,24 @@ class TableName(_Written):
         return self.split(".")[1]
 
 
+class PostgresTable(_Written):
+    """A table of PostgreSQL, `table` or `schema.table`; not the one our own positions stand in."""
+
+    pattern = re.compile(
+        r"(?!(?:[A-Za-z0-9_]+\.)?lakeward_positions$)(?:[A-Za-z_][A-Za-z0-9_]{0,62}\.)?[A-Za-z_][A-Za-z0-9_]{0,62}"
+    )
+    wanted = (
+        "a table of PostgreSQL is table or schema.table (letters, digits, _, each at most 63 characters), for example "
+        "public.flights; lakeward_positions is Lakeward's own"
+    )
+    examples: ClassVar[list[str]] = ["public.flights"]
+
+    @property
+    def whole(self) -> str:
+        """With its schema."""
+        return str(self) if "." in self else f"public.{self}"
+
+
 class StreamId(_Written):
     """The stable id of a stream: it names the checkpoint, the Dag and the position in the table."""
 

@@ -14,7 +14,7 @@ from lakeward.stack.site import CATALOG_ROLE, DATABASES, REGISTRY_ROLE
 
 
 class PostgresPart(Part):
-    """PostgreSQL: the databases airflow, catalog and lakeward."""
+    """PostgreSQL: the databases airflow, catalog, lakeward and served."""
 
     name = group = listens = "postgres"
 

@@ -9,14 +9,16 @@ from pathlib import Path
 
 from lakeward.backends.local import WRAPPER
 from lakeward.jars import Java, spark_folder
-from lakeward.runtime import Home, Lake, Project, Runtime
+from lakeward.runtime import Database, Home, Lake, Project, Runtime
 from lakeward.stack import ports, private
 from lakeward.stack.postgres import pgpass
 
 REGISTRY_ROLE = "lakeward"
 CATALOG_ROLE = "catalog"
 # The catalog's role owns the catalog and nothing else: whoever holds the Spark Connect token can read its password.
-DATABASES = {"airflow": REGISTRY_ROLE, "lakeward": REGISTRY_ROLE, "catalog": CATALOG_ROLE}
+SERVED = "served"
+"""The database that streams land in by the connection `lakeward_postgres`."""
+DATABASES = {"airflow": REGISTRY_ROLE, "lakeward": REGISTRY_ROLE, "catalog": CATALOG_ROLE, SERVED: REGISTRY_ROLE}
 _PASSED_ON = (
     "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR", "XDG_CACHE_HOME", "LAKEWARD_JARS",
     "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE",
@@ -82,6 +84,11 @@ class Site:
             ),
             kafka={"lakeward_kafka": self.kafka},
             connections=self.home.secrets,
+            postgres={
+                "lakeward_postgres": Database(
+                    host=ports.HOST, port=self.ports["postgres"], database=SERVED, user=REGISTRY_ROLE
+                )
+            },
             connect=self.connect,
             connect_token_file=self.connect_token,
             checkpoints=str(self.home.checkpoints),

@@ -17,6 +17,7 @@ class Kind(StrEnum):
     CATALOG = "catalog"
     STORE = "store"
     CONNECT = "connect"
+    POSTGRES = "postgres"
 
 
 _LABELS = {
@@ -24,6 +25,7 @@ _LABELS = {
     Kind.CATALOG: "the catalog ({})",
     Kind.STORE: "the store {}",
     Kind.CONNECT: "the Spark Connect server {}",
+    Kind.POSTGRES: "PostgreSQL ({})",
 }
 
 
@@ -56,6 +58,8 @@ def _needs(spec: Mapping[str, Any], runtime: Runtime) -> Iterator[Dependency]:
         kafka = end.get("kafka")
         if kafka:
             yield Dependency(Kind.KAFKA, str(kafka.get("connection") or "lakeward_kafka"))
+    if served := sink.get("postgres"):
+        yield Dependency(Kind.POSTGRES, str(served["connection"]))
     if any(name in sink for name in ("iceberg", "delta")) or spec.get("quarantine"):
         yield Dependency(Kind.CATALOG, runtime.lake.database)
         yield Dependency(Kind.STORE, runtime.lake.warehouse)

@@ -15,7 +15,6 @@ GRAMMAR = [
     ("owner: x\nsource: {format: {name: f, options: {a: b}}}\n" + SINK, "format as a source"),
     (HEAD + SINK + "decode: {avro: {registry: r, subject: s}}\n", "Avro records"),
     (HEAD + SINK + "reference: {r: {jdbc: {connection: c, table: t}}}\n", "jdbc as a reference"),
-    (HEAD + "sink: {postgres: {connection: c, table: t, mode: upsert, keys: [a]}}\n", "postgres as a sink"),
     (HEAD + "sink: {files: {path: /p, format: orc, partition_by: [a]}}\n", "files of orc"),
     (HEAD + "sink: {memory: {}}\n", "lakeward streams preview shows rows"),
     (HEAD + "sink: {format: {name: x}}\n", "format as a sink"),

@@ -50,3 +50,41 @@ def test_a_function_that_is_not_installed_here_is_warned_of(stream):
     [problem] = stream(HEAD + "sink: {python: 'nowhere.hooks:send'}\n").problems
     assert (problem.severity, problem.path) == ("warning", "sink.python")
     assert list(stream(HEAD + "sink: {python: 'json.tool:main'}\n").problems) == []
+
+
+def postgres(table="t", more="", connection="c"):
+    return HEAD + f"sink: {{postgres: {{connection: {connection}, table: {table}{more}}}}}\n"
+
+
+@pytest.mark.parametrize("table", ["t", "app.t", "App.T_1"])
+def test_a_table_of_postgresql_has_a_name_and_maybe_a_schema(stream, table):
+    loaded = stream(postgres(table))
+    assert list(loaded.problems) == []
+    sink = loaded.streams["a"].spec.sink
+    assert (sink.table, sink.rows_in) == (None, f"c:{table if '.' in table else 'public.' + table}")
+
+
+@pytest.mark.parametrize("table", ["a.b.c", "lakeward_positions", "app.lakeward_positions", "'a-b'", "''", "t" * 64])
+def test_another_name_is_none_of_postgresql(stream, table):
+    [problem] = stream(postgres(table)).problems
+    assert problem.path == "sink.postgres.table"
+
+
+def test_order_by_belongs_to_an_upsert_and_an_upsert_has_keys(stream):
+    assert list(stream(postgres(more=", mode: upsert, keys: [a], order_by: b")).problems) == []
+    [problem] = stream(postgres(more=", order_by: b")).problems
+    assert "belongs to mode upsert" in problem.message
+    [problem] = stream(postgres(more=", mode: upsert")).problems
+    assert "needs keys" in problem.message
+
+
+def test_one_stream_upserts_and_any_number_append(project):
+    keyed = ", mode: upsert, keys: [a]"
+    appends = {f"conf/streams/{name}.yaml": postgres(table) for name, table in (("a", "t"), ("b", "public.t"))}
+    assert list(project(appends).problems) == []
+    loaded = project({**appends, "conf/streams/c.yaml": postgres(more=keyed)})
+    [problem] = loaded.problems
+    assert (problem.file, problem.path) == ("conf/streams/c.yaml", "sink.postgres.mode")
+    assert "a, b writes c:public.t too" in problem.message
+    elsewhere = postgres(more=keyed, connection="d")
+    assert list(project({**appends, "conf/streams/c.yaml": elsewhere}).problems) == []

@@ -34,7 +34,8 @@ class Halt:
 
     Attributes:
         reason: short code: `wap-off no-position older-checkpoint diverged gap overlap discontinuous topic-replaced
-            rolled-back table-replaced unstaged mode-changed no-domains commit-overwritten`.
+            rolled-back table-replaced unstaged mode-changed no-domains commit-overwritten
+            unlogged table-renamed table-missing`.
         what, why, next: the texts of the error.
     """
 

@@ -51,9 +51,12 @@ class ByKey:
 
         twice = rows.groupBy(*(F.col(quote(name)) for name in self.keys)).count().where(F.col("count") > 1).first()
         if twice is not None:
-            key = ", ".join(f"{name}={twice[name]}" for name in self.keys)
-            raise SpecError(
-                "A batch has several rows of one key, and nothing says which of them is newer",
-                why=f"{key} is there {twice['count']} times",
-                next="name the column that says it (order_by:) under the sink, or let the transform keep _kafka_offset",
-            )
+            raise self.several(", ".join(f"{name}={twice[name]}" for name in self.keys), twice["count"])
+
+    def several(self, key: str, times: int) -> SpecError:
+        """The error for a key that comes several times, the key in words."""
+        return SpecError(
+            "A batch has several rows of one key, and nothing says which of them is newer",
+            why=f"{key} is there {times} times",
+            next="name the column that says it (order_by:) under the sink, or let the transform keep _kafka_offset",
+        )

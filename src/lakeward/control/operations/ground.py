@@ -110,6 +110,12 @@ def _table(site: Site, spec: StreamSpec, what: str) -> str:
             why="moving the position of a Delta table is not built yet; it is built for Iceberg",
             next="put the checkpoint back from a copy, or land into a new table under a new id",
         )
+    if spec.sink.postgres is not None:
+        raise Refused(
+            f"Stream {spec.id} cannot be {what}",
+            why="moving the position of a table of PostgreSQL is not built yet; it is built for Iceberg",
+            next="put the checkpoint back from a copy, or land into a new table under a new id",
+        )
     if sink is None or sink.commit != "exact":
         raise Refused(
             f"Stream {spec.id} cannot be {what}",

@@ -39,6 +39,7 @@ class Answer:
 _BLOCKED = {
     "rolled-back": Answer(Lost.YES, "rows that were landed are not in the table any more, until a person acts"),
     "table-replaced": Answer(Lost.YES, "rows that were landed are not in the table any more, until a person acts"),
+    "table-renamed": Answer(Lost.NO, "what was landed stands under another name; the source still has the rest"),
     "source-expired": Answer(Lost.YES, "the source gave up records before they were landed"),
     "topic-replaced": Answer(
         Lost.AT_RISK, "the topic was deleted and made again: what it held and was not landed is gone"
@@ -60,7 +61,7 @@ _BLOCKED = {
 }
 _STOPPED_IN_TIME = (
     "gap", "overlap", "discontinuous", "older-checkpoint", "checkpoint-missing", "checkpoint-truncated",
-    "foreign-checkpoint", "wap-off", "no-domains", "mode-changed", "file-unfit", "log-missing",
+    "foreign-checkpoint", "wap-off", "no-domains", "mode-changed", "unlogged", "file-unfit", "log-missing",
 )  # fmt: skip
 
 

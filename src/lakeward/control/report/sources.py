@@ -83,9 +83,9 @@ def ask(
     try:
         if spec.sink.files is not None:
             position, answered = store.newest(Path(spec.sink.files.path), str(spec.id)), True
-        answered = answered if spec.sink.table is None else True
-        found = _delta(runtime, spec, since) if spec.sink.delta else _iceberg(runtime, spec, since)
-        missing = spec.sink.table is not None and found is None
+        answered = answered if spec.sink.rows_in is None else True
+        found = _found(runtime, spec, since)
+        missing = spec.sink.rows_in is not None and found is None
         if found is not None:
             position, others = found
     except LakewardError as error:
@@ -108,6 +108,21 @@ def measure(runtime: Runtime, spec: StreamSpec, ends: Mapping[str, str]) -> Lag 
         for name, source in spec.sources.items()
         if source.kafka is not None
     )
+
+
+def _found(runtime: Runtime, spec: StreamSpec, since: datetime) -> tuple[Position | None, tuple[Commit, ...]] | None:
+    """Position and commits of others, by the table's own kind; None where there is no table."""
+    if spec.sink.delta:
+        return _delta(runtime, spec, since)
+    return _postgres(runtime, spec) if spec.sink.postgres else _iceberg(runtime, spec, since)
+
+
+def _postgres(runtime: Runtime, spec: StreamSpec) -> tuple[Position | None, tuple[Commit, ...]] | None:
+    """The position; a PostgreSQL does not tell who else wrote a table."""
+    from lakeward.connectors.postgres.keeper import of
+
+    state = of(runtime, spec).state()
+    return None if state.oid is None else (state.position, ())
 
 
 def _iceberg(runtime: Runtime, spec: StreamSpec, since: datetime) -> tuple[Position | None, tuple[Commit, ...]] | None:

@@ -11,15 +11,20 @@ from lakeward.connectors.delta import change as delta_change
 from lakeward.connectors.delta import place
 from lakeward.connectors.delta.writer import DeltaWriter
 from lakeward.connectors.exact.offsets import Canonical
+from lakeward.connectors.exact.upsert import ByKey
 from lakeward.connectors.iceberg.change import Append, Change, Replace, Upsert
 from lakeward.connectors.iceberg.writer import ExactWriter
 from lakeward.connectors.kafka import cluster
 from lakeward.connectors.kafka import sink as kafka_sink
+from lakeward.connectors.postgres import link
+from lakeward.connectors.postgres.name import Name
+from lakeward.connectors.postgres.writer import PostgresWriter
 from lakeward.driver.landing.at_least_once import AtLeastOnce
 from lakeward.driver.landing.base import Landing
 from lakeward.driver.landing.delta import DeltaLanding
 from lakeward.driver.landing.files import FilesLanding
 from lakeward.driver.landing.iceberg import IcebergLanding
+from lakeward.driver.landing.postgres import PostgresLanding
 from lakeward.driver.wanted import Wanted
 from lakeward.errors import SpecError
 from lakeward.runtime import Runtime
@@ -80,6 +85,23 @@ def choose(
             change=_delta_change(delta),
         )
         return DeltaLanding(into, delta.mode, sink=delta, lake=runtime.lake)
+    if (served := spec.sink.postgres) is not None:
+        place_ = Name.of(str(served.table))
+        lands = PostgresWriter(
+            session=own,
+            stream=stream,
+            table=place_.text,
+            query_name=stream,
+            sources=sources,
+            generation=wanted.generation,
+            canonical=canonical,
+            topic_ids=topic_ids,
+            database=link.find(str(served.connection), runtime.postgres),
+            place=place_,
+            pgpass=runtime.pgpass,
+            upsert=None if served.keys is None else ByKey(served.keys, served.order_by),
+        )
+        return PostgresLanding(lands, served.mode, sink=served)
     if (topic := spec.sink.kafka) is not None:
         at = cluster.find(topic.connection, runtime)
         return at_least_once(lambda rows, _: kafka_sink.write(rows, topic, at))

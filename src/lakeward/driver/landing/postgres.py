@@ -1,0 +1,110 @@
+"""Into a table of PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import structlog
+
+from lakeward.connectors.postgres import columns, table
+from lakeward.connectors.postgres.check import check_table
+from lakeward.connectors.postgres.writer import PostgresWriter
+from lakeward.driver import schema
+from lakeward.driver.landing.exact import ExactLanding, Seen
+from lakeward.driver.layout import Checkpoint
+from lakeward.driver.preflight import Finding, Verdict
+from lakeward.errors import SpecError
+from lakeward.spec.sinks import PostgresSink
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass
+class PostgresLanding(ExactLanding[PostgresWriter]):
+    """A PostgreSQL sink."""
+
+    sink: PostgresSink = field(kw_only=True)
+
+    def see(self) -> Seen | None:
+        """The table and the positions beside it.
+
+        Raises:
+            DependencyDown: the database does not answer.
+            Blocked: the position is there and its table is not.
+        """
+        writer = self.writer
+        try:
+            state = writer.load(writer.session)
+            if state.oid is None:
+                halt = check_table(state)
+                if halt is not None and state.raw is not None:
+                    raise halt.error()
+                return None
+            with writer.ask() as link:
+                others = table.others(link, writer.stream, writer.place) if state.raw is None else {}
+            return Seen(state, f"postgres:{self.sink.connection}:{writer.table}", others)
+        finally:
+            writer.close()
+
+    def folder(self) -> None:
+        """A table of PostgreSQL has none: copies of a source's log have no place beside it."""
+
+    def beside(
+        self,
+        checkpoint: str,
+        kept: Checkpoint,
+        declared: Callable[[], Mapping[str, str] | None],
+        topics: Mapping[str, str],
+    ) -> Verdict | None:
+        """A stream that landed the same topics under another id."""
+        found = super().beside(checkpoint, kept, declared, topics)
+        if found is None or found.finding is not Finding.RENAMED:
+            return found
+        place = self.writer.place
+        return replace(
+            found,
+            next="call it by its old id again (id: in its file); or, if both are meant, remove the old one's row from "
+            f"{place.positions.text} (psql)",
+        )
+
+    def prepare(self, columns_: Any, *, stateful: bool) -> None:
+        """Make the table, or compare its columns, its keys and our rights with what the stream needs.
+
+        Raises:
+            SpecError: something is missing; names the statement that mends it.
+        """
+        writer = self.writer
+        writer.stateful = stateful
+        stream, place = writer.stream, writer.place
+        if not writer.session.sparkContext._jsc.sc().isLocal():
+            raise SpecError(
+                f"Stream {stream} cannot land in PostgreSQL from here", why="its driver has executors elsewhere",
+                next=f"let it run in a driver of one machine (resources: in conf/streams/{stream}.yaml)",
+            )  # fmt: skip
+        given = {each.name: each.dataType.simpleString() for each in columns_.fields}
+        made = columns.wanted(stream, given)
+        keys = [str(key) for key in self.sink.keys or ()]
+        schema.check_keys(stream, keys, self.sink.order_by, columns_)
+        try:
+            with writer.ask() as link:
+                if table.prepare(link, stream, place, made, keys):
+                    _log.info("table created", stream=stream, table=place.text, connection=self.sink.connection)
+                state = table.read(link, stream, place)
+                self._fits(state.kind)
+                columns.compare(stream, place, given, state.columns)
+                if keys and state.oid is not None:
+                    known = table.indexes(link, state.oid)
+                    columns.check_keys(stream, place, keys, state.columns, known, link.server_version)
+                table.check_rights(link, stream, place, self.mode, writer.database.user)
+        finally:
+            writer.close()
+
+    def _fits(self, kind: str | None) -> None:
+        if kind is not None:
+            raise SpecError(
+                f"Stream {self.writer.stream} cannot land in {self.writer.table}",
+                why=f"it is {kind}: rows and position could not be committed together",
+                next=f"name a table in conf/streams/{self.writer.stream}.yaml, then: lakeward deploy",
+            )

@@ -1,0 +1,146 @@
+"""A stream into PostgreSQL, as the driver runs it, and what is known of it without a driver."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeward.cli.stream_audit import audit
+from lakeward.connectors.postgres import link
+from lakeward.control import probes
+from lakeward.control.report import sources
+from lakeward.errors import Blocked, SpecError
+from lakeward.runtime import Database
+from lakeward.spec.stream import StreamSpec
+from lakeward.streams.dependencies import Dependency, Kind, needs
+from lakeward.telemetry import failpoints
+
+pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
+
+
+@pytest.fixture
+def served(lab: Any, postgres: Any, database: str) -> Any:
+    """The lab with a connection `there` to an empty database, and `sql` on it."""
+    where = Database(host=postgres.host, port=postgres.port, database=database, user=postgres.user)
+    lab.runtime = lab.runtime.model_copy(update={"postgres": {"there": where}, "pgpass": postgres.pgpass})
+
+    def sql(statement: str) -> list[tuple[Any, ...]]:
+        with closing(link.connect(where, postgres.pgpass, "test")) as held, held.cursor() as cursor:
+            cursor.execute(statement)
+            return list(cursor.fetchall()) if cursor.description else []
+
+    lab.sql = sql
+    return lab
+
+
+def _document(lab: Any, topic: str, **more: Any) -> dict[str, Any]:
+    document: dict[str, Any] = lab.spec(topic, sink={"postgres": {"connection": "there", "table": "t"}})
+    return {**document, "lineage": "rows", **more}
+
+
+class Died(RuntimeError):
+    pass
+
+
+def die() -> None:
+    raise Died
+
+
+def test_a_stream_lands_in_postgresql_once_and_its_bad_rows_in_quarantine(served: Any, tmp_path: Path) -> None:
+    topic = served.topic()
+    served.produce(topic, [{"n": 1, "s": "a"}, "junk", {"n": 2, "s": "b"}])
+    document = _document(served, topic)
+    for step in ("after-stage", "after-publish", "before-return"):
+        with failpoints.on(step, die):
+            served.fail(document)
+        served.started.clear()
+    served.run(document, 3)
+    assert served.done[-1].outcome.already
+    copy = tmp_path / "older"
+    shutil.copytree(served.wanted(document).checkpoint, copy)
+    served.produce(topic, [{"n": 3, "s": "a"}])
+    served.run(document, 1)
+
+    assert served.sql("SELECT n, s FROM t ORDER BY n") == [(1, "a"), (2, "b"), (3, "a")]
+    assert len(served.rows("q")) == 1
+    spec = StreamSpec.model_validate(document)
+    found = audit(served.runtime, spec, 0)
+    assert {name: found[name] for name in ("consumed", "landed", "quarantined", "missing", "duplicates")} == {
+        "consumed": 4, "landed": 3, "quarantined": 1, "missing": 0, "duplicates": 0,
+    }  # fmt: skip
+    asked = sources.ask(served.runtime, spec, {}, datetime(2026, 1, 1, tzinfo=UTC))
+    assert asked.position is not None
+    assert (asked.position.seq, asked.table_answered, asked.table_missing) == (2, True, False)
+    assert asked.lag is not None
+    there = Dependency(Kind.POSTGRES, "there")
+    assert there in needs(spec.document(), served.runtime)
+    assert probes.ask(served.runtime, [there]) == {there: None}
+
+    shutil.rmtree(served.wanted(document).checkpoint)
+    shutil.copytree(copy, served.wanted(document).checkpoint)
+    with pytest.raises(Blocked) as caught:
+        served.start(document)
+    assert caught.value.reason == "older-checkpoint"
+    served.sql("DROP TABLE t")
+    with pytest.raises(Blocked) as caught:
+        served.start(document)
+    assert caught.value.reason == "table-missing"
+    assert sources.ask(served.runtime, spec, {}, datetime(2026, 1, 1, tzinfo=UTC)).table_missing
+
+
+def test_groups_are_upserted_as_they_change(served: Any) -> None:
+    topic = served.topic()
+    sink = {"postgres": {"connection": "there", "table": "app.counts", "mode": "upsert", "keys": ["s"]}}
+    select = {"sql": "SELECT s, count(*) AS c FROM source GROUP BY s"}
+    document = _document(served, topic, lineage="none", transform=select, sink=sink,
+                         spark={"spark.sql.shuffle.partitions": 2})  # fmt: skip
+    served.produce(topic, [{"n": 1, "s": "a"}, {"n": 2, "s": "b"}])
+    with failpoints.on("after-publish", die):
+        served.fail(document)
+    served.started.clear()
+    served.run(document, 2)
+    served.produce(topic, [{"n": 3, "s": "b"}, {"n": 4, "s": "c"}, {"n": 5}])
+    served.run(document, 3)
+    assert sorted(served.sql("SELECT s, c FROM app.counts"), key=str) == [("a", 1), ("b", 2), ("c", 1), (None, 1)]
+
+
+def test_what_is_wrong_is_said_before_the_query_starts_with_the_statement_that_mends_it(served: Any) -> None:
+    topic = served.topic()
+    document = _document(served, topic, lineage="none", transform={"sql": "SELECT n, s FROM source"})
+    with pytest.raises(SpecError, match="no PostgreSQL connection 'elsewhere'") as caught:
+        served.start({**document, "sink": {"postgres": {"connection": "elsewhere", "table": "t"}}})
+    assert caught.value.why == "known connections: there"
+    for made, words, mends in (
+        ("CREATE VIEW t AS SELECT 1 AS n, 'a' AS s", "a view", None),
+        ("CREATE TABLE t (n int, more text, own serial, at timestamptz DEFAULT now())",
+         "not in the table: s; only in the table, and without a default: more",
+         "ALTER TABLE t DROP COLUMN more, ADD COLUMN s text"),
+        ("ALTER TABLE t ALTER n TYPE smallint", "n is INT, the table has smallint",
+         "ALTER TABLE t ALTER n TYPE integer, ADD g text GENERATED ALWAYS AS ('x') STORED, DROP s"),
+        ("ALTER TABLE t RENAME g TO s", "s is generated by the table", "ALTER TABLE t ALTER s DROP EXPRESSION"),
+    ):  # fmt: skip
+        served.sql(made)
+        with pytest.raises(SpecError) as caught:
+            served.start(document)
+        assert words in caught.value.why
+        served.sql(mends or "DROP VIEW t")
+    sink = {**document["sink"]["postgres"], "mode": "upsert", "keys": ["n"]}
+    keyed = {**document, "sink": {"postgres": sink}}
+    with pytest.raises(SpecError, match="cannot tell the rows") as caught:
+        served.start(keyed)
+    statement = 'CREATE UNIQUE INDEX ON "public"."t" ("n") NULLS NOT DISTINCT;'
+    assert statement in caught.value.next
+    served.sql("CREATE UNIQUE INDEX ON t (n)")
+    with pytest.raises(SpecError, match="cannot tell the rows") as caught:
+        served.start(keyed)
+    assert "any number of rows whose key is null" in caught.value.why
+    served.sql(statement)
+    served.sql("ALTER TABLE t OWNER TO CURRENT_USER; REVOKE UPDATE ON t FROM CURRENT_USER")
+    with pytest.raises(SpecError, match="lacks rights") as caught:
+        served.start(keyed)
+    assert 'GRANT UPDATE ON "public"."t" TO "lakeward";' in caught.value.why
