@@ -91,8 +91,8 @@ def of(session: SparkSession, spec: StreamSpec, runtime: Runtime, samples: Sampl
             if (unique := inlet.spec.deduplicate) is not None:
                 kept = kept.dropDuplicates([str(key) for key in unique.keys])
             frames[inlet.name] = kept
-        for name, frame in frames.items():
-            frame.createOrReplaceTempView(name)
+        for view, frame in frames.items():
+            frame.createOrReplaceTempView(view)
         result = transform.apply(session, spec, frames)
         rules = {str(name): str(condition) for name, condition in spec.rules.items()}
         for rule, condition in rules.items():
