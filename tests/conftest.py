@@ -15,6 +15,7 @@ from uuid import uuid4
 
 import pytest
 from airflow_service import airflow  # noqa: F401  # a fixture
+from secure_kafka import Guard, SecureKafka
 
 from lakeward import jars
 from lakeward.connectors.kafka.cluster import Cluster
@@ -203,3 +204,18 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaService]:
         held.enter_context(running(service_user.bound(broker.command(java)), log, signal.SIGTERM, dict(os.environ)))
         _wait(broker.wait, log)
         yield KafkaService(broker.bootstrap)
+
+
+@pytest.fixture(scope="session")
+def secure_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guard]:
+    """A broker behind SASL_SSL with access control; gives users and permissions."""
+    folder = tmp_path_factory.mktemp("secure-kafka")
+    jars.ensure()
+    java = jars.find_java()
+    made = SecureKafka(folder, ports.any_free(), ports.any_free(), ports.any_free())
+    made.certificates()
+    made.initialise(java)
+    log = folder / "log"
+    with running(service_user.bound(made.command(java)), log, signal.SIGTERM, dict(os.environ)):
+        _wait(made.wait, log)
+        yield Guard(made)

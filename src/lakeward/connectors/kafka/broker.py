@@ -13,9 +13,10 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
+from lakeward.connectors.kafka import refusals
 from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.connectors.kafka.position import Offsets
-from lakeward.errors import DependencyDown, SpecError
+from lakeward.errors import LakewardError, SpecError
 from lakeward.spec.sources import KafkaSource
 
 TIMEOUT_S = 10.0
@@ -26,18 +27,72 @@ def topic_ids(cluster: Cluster, source: KafkaSource, timeout_s: float = TIMEOUT_
 
     Raises:
         DependencyDown: the broker does not answer.
-        SpecError: a topic named in the spec does not exist.
+        SpecError: a topic named in the spec does not exist or may not be read, or the broker refuses the login.
     """
-    from confluent_kafka import KafkaException, TopicCollection
+    names = [str(topic) for topic in source.topics]
+    if source.pattern:
+        names = [name for name in _list(cluster, timeout_s) if re.fullmatch(source.pattern, name)]
+    found, missing = _describe(cluster, sorted(names), "Read", timeout_s)
+    if missing and not source.pattern:
+        there = ", ".join(sorted(name for name in _list(cluster, timeout_s) if name[0] != "_")) or "none"
+        raise SpecError(
+            f"Kafka has no topic {', '.join(missing)}",
+            why=f"the brokers at {cluster.bootstrap} have: {there}",
+            next="create the topic, or correct kafka: topics: in the stream's file",
+        )
+    return found
 
-    admin = _admin(cluster)
-    names = sorted(_topics(admin, cluster, source, timeout_s))
+
+def check_writable(cluster: Cluster, topic: str, timeout_s: float = TIMEOUT_S) -> None:
+    """A topic that is not there yet may be one that the broker makes at the first record.
+
+    Raises:
+        DependencyDown: the broker does not answer.
+        SpecError: the topic may not be written, or the broker refuses the login.
+    """
+    _describe(cluster, [topic], "Write", timeout_s)
+
+
+def _describe(
+    cluster: Cluster, names: Sequence[str], operation: str, timeout_s: float
+) -> tuple[dict[str, str], list[str]]:
+    """Topic -> id of those there are, and those there are not; refused where `operation` is not granted."""
+    from confluent_kafka import KafkaError, KafkaException, TopicCollection
+    from confluent_kafka.admin import AclOperation  # type: ignore[attr-defined]  # public, but not marked as exported
+
     if not names:
-        return {}
+        return {}, []
+    admin, found, missing = _admin(cluster), {}, []
     try:
-        answers = admin.describe_topics(TopicCollection(names), request_timeout=timeout_s)
-        return {name: str(answers[name].result(timeout=timeout_s + 5).topic_id) for name in names}
+        asked = admin.describe_topics(
+            TopicCollection(list(names)), include_authorized_operations=True, request_timeout=timeout_s
+        )
+        for name, answer in asked.items():
+            try:
+                known = answer.result(timeout=timeout_s + 5)
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                    raise refusals.denied(cluster, operation, name, seen=False) from None
+                if error.args[0].code() not in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
+                    raise
+                missing.append(name)
+                continue
+            # A broker without access control grants everything; one that says nothing is not second-guessed.
+            if known.authorized_operations and AclOperation[operation.upper()] not in known.authorized_operations:
+                raise refusals.denied(cluster, operation, name, seen=True)
+            found[name] = str(known.topic_id)
     except (KafkaException, TimeoutError) as error:
+        raise _down(cluster, error) from None
+    return found, missing
+
+
+def _list(cluster: Cluster, timeout_s: float) -> list[str]:
+    """The topics there are, as far as they may be seen."""
+    from confluent_kafka import KafkaException
+
+    try:
+        return list(_admin(cluster).list_topics(timeout=timeout_s).topics)
+    except KafkaException as error:
         raise _down(cluster, error) from None
 
 
@@ -99,26 +154,6 @@ def _offsets(cluster: Cluster, topics: Sequence[str], timeout_s: float, edge: Ca
     return found
 
 
-def _topics(admin: Any, cluster: Cluster, source: KafkaSource, timeout_s: float) -> list[str]:
-    from confluent_kafka import KafkaException
-
-    try:
-        known = admin.list_topics(timeout=timeout_s).topics
-    except KafkaException as error:
-        raise _down(cluster, error) from None
-    if source.pattern:
-        return [name for name in known if re.fullmatch(source.pattern, name)]
-    missing = [name for name in source.topics if name not in known or known[name].error is not None]
-    if missing:
-        there = ", ".join(sorted(name for name in known if name[0] != "_")) or "none"
-        raise SpecError(
-            f"Kafka has no topic {', '.join(missing)}",
-            why=f"the brokers at {cluster.bootstrap} have: {there}",
-            next="create the topic, or correct kafka: topics: in the stream's file",
-        )
-    return list(source.topics)
-
-
 def retentions(cluster: Cluster, topics: Sequence[str], timeout_s: float = TIMEOUT_S) -> dict[str, float | None]:
     """How long each topic keeps a record, in seconds; None for ever. Topics nobody tells about are left out.
 
@@ -172,22 +207,24 @@ def written_at(cluster: Cluster, at: Offsets, timeout_s: float = 5.0) -> dict[tu
 
 
 def _admin(cluster: Cluster) -> Any:
-    return _client(cluster, os.getpid(), cluster.version)
+    client, told = _client(cluster, os.getpid(), cluster.version)
+    client.poll(0)
+    told.clear()
+    return client
 
 
 @lru_cache(maxsize=8)
-def _client(cluster: Cluster, pid: int, version: int) -> Any:
+def _client(cluster: Cluster, pid: int, version: int) -> tuple[Any, list[Any]]:
     """One client a cluster, for it is asked all day; not across a fork, which its threads do not survive, and not
-    after its settings changed."""
+    after its settings changed. With it comes what its connections say, which no request does."""
     from confluent_kafka.admin import AdminClient
 
-    return AdminClient(cluster.client() | {"socket.timeout.ms": 10_000, "reconnect.backoff.max.ms": 1_000})
+    told: list[Any] = []
+    patience = {"socket.timeout.ms": 10_000, "reconnect.backoff.max.ms": 1_000}
+    return AdminClient(cluster.client() | patience | {"error_cb": told.append}), told
 
 
-def _down(cluster: Cluster, error: Exception) -> DependencyDown:
-    reason = error.args[0].str() if error.args and hasattr(error.args[0], "str") else str(error) or "no answer in time"
-    return DependencyDown(
-        "Kafka does not answer",
-        why=f"brokers {cluster.bootstrap}: {reason}",
-        next="lakeward stack status   (the stream tries again by itself)",
-    )
+def _down(cluster: Cluster, error: Exception) -> LakewardError:
+    client, told = _client(cluster, os.getpid(), cluster.version)
+    client.poll(0)
+    return refusals.of(cluster, error, told)

@@ -49,6 +49,11 @@ class Cluster:
         return Settings(self.bootstrap) if self.file is None else _read(self.connection, self.file)
 
     @property
+    def where(self) -> str:
+        """Where a person finds its settings."""
+        return self.bootstrap if self.file is None else _where(self.connection, self.file)
+
+    @property
     def version(self) -> int:
         """Another number when the file was changed."""
         try:
@@ -77,12 +82,7 @@ def find(connection: str, runtime: Runtime) -> Cluster:
         file = folder / f"{connection}{suffix}"
         if file.exists():
             found = _read(connection, file)
-            if found.secure:
-                raise SpecError(
-                    f"Kafka connection {connection} cannot be used yet",
-                    why=f"{_where(connection, file)}: {settings.PROTOCOL} {found.protocol}; only PLAINTEXT is built",
-                )
-            return Cluster(connection, found.bootstrap)
+            return Cluster(connection, found.bootstrap, file if found.secure else None)
     if connection in runtime.kafka:
         return Cluster(connection, runtime.kafka[connection])
     own = f"the file {runtime.connections / 'kafka' / connection}.properties" if runtime.connections else "a file"

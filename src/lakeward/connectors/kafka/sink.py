@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lakeward.connectors.kafka import java
 from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.spec.sinks import KafkaSink
 
@@ -28,7 +29,7 @@ def write(rows: DataFrame, sink: KafkaSink, cluster: Cluster) -> None:
     records = shape(rows, sink)
     (
         records.write.format("kafka")
-        .option("kafka.bootstrap.servers", cluster.bootstrap)
+        .options(**java.options(cluster))
         .option("kafka.enable.idempotence", "true")
         .option("kafka.acks", "all")
         .option("topic", sink.topic)

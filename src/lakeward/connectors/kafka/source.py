@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from lakeward.connectors.kafka import position
+from lakeward.connectors.kafka import java, position
 from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.connectors.source import VALUE
 from lakeward.spec.positions import INGESTED_AT
@@ -29,7 +29,7 @@ def options(source: KafkaSource, cluster: Cluster, *, fresh: bool, begin: str | 
         begin: a position that a new checkpoint has to go on from, instead of the spec's `starting_offsets`.
     """
     chosen = {
-        "kafka.bootstrap.servers": cluster.bootstrap,
+        **java.options(cluster),
         "kafka.isolation.level": source.isolation_level,
         "kafka.default.api.timeout.ms": "30000",
         "kafka.request.timeout.ms": "20000",

@@ -14,7 +14,7 @@ from lakeward.connectors.exact.offsets import Canonical
 from lakeward.connectors.exact.upsert import ByKey
 from lakeward.connectors.iceberg.change import Append, Change, Replace, Upsert
 from lakeward.connectors.iceberg.writer import ExactWriter
-from lakeward.connectors.kafka import cluster
+from lakeward.connectors.kafka import broker, cluster
 from lakeward.connectors.kafka import sink as kafka_sink
 from lakeward.connectors.postgres import link
 from lakeward.connectors.postgres.name import Name
@@ -104,6 +104,7 @@ def choose(
         return PostgresLanding(lands, served.mode, sink=served)
     if (topic := spec.sink.kafka) is not None:
         at = cluster.find(topic.connection, runtime)
+        broker.check_writable(at, str(topic.topic))
         return at_least_once(lambda rows, _: kafka_sink.write(rows, topic, at))
     if (files := spec.sink.files) is not None:
         return FilesLanding(own, stream, wanted.generation, sources, files, topic_ids, canonical)
