@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from lakeward.errors import SpecError, Unhealthy
 
@@ -140,11 +140,13 @@ class Lake(BaseModel):
 
 
 class Database(BaseModel):
-    """How to reach a PostgreSQL database that streams land in; the password stands in the password file.
+    """How to reach a PostgreSQL database that streams land in; the password stands in a password file.
 
     Attributes:
         host, port, database, user: where, and as whom.
-        sslmode, sslrootcert: libpq's own words for TLS; None leaves libpq's defaults.
+        sslmode, sslrootcert, sslcert, sslkey: libpq's own words for TLS; None leaves libpq's defaults.
+        passfile: password file of this connection; None: the deployment's.
+        wrong: why it cannot be used; empty when it can. Only the streams that name it are stopped by that.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -155,6 +157,21 @@ class Database(BaseModel):
     user: str
     sslmode: str | None = None
     sslrootcert: str | None = None
+    sslcert: str | None = None
+    sslkey: str | None = None
+    passfile: Path | None = None
+    wrong: str = ""
+
+    @classmethod
+    def read(cls, file: Path) -> Database:
+        """The connection in a file; whatever is wrong with it is said by whoever uses it."""
+        try:
+            return cls.model_validate_json(file.read_text())
+        except ValidationError as error:
+            words = "; ".join(f"{'.'.join(map(str, each['loc'])) or 'it'}: {each['msg']}" for each in error.errors())
+            return cls(host="", database="", user="", wrong=f"{file}: {words}")
+        except (OSError, ValueError) as error:
+            return cls(host="", database="", user="", wrong=f"{file}: {error}")
 
 
 class Runtime(BaseModel):
@@ -201,8 +218,11 @@ class Runtime(BaseModel):
         """
         try:
             found = cls.model_validate_json(file.read_text())
-            beside = file.parent / "secrets"  # where a version before connections wrote its own
-            return found if found.connections else found.model_copy(update={"connections": beside})
+            secrets = file.parent / "secrets"
+            added: dict[str, object] = {"postgres": {**found.postgres, **databases(secrets)}}
+            if found.connections is None:  # a version before connections wrote the file
+                added["connections"] = secrets
+            return found.model_copy(update=added)
         except OSError as error:
             raise Unhealthy(
                 "No Lakeward stack is known here",
@@ -215,6 +235,16 @@ class Runtime(BaseModel):
                 why=f"{file} is damaged, or of another version of Lakeward",
                 next="lakeward stack up   writes it anew",
             ) from None
+
+
+def databases(secrets: Path) -> dict[str, Database]:
+    """The PostgreSQL connections in files of the home: `postgres/<id>.json`, and above them those of Airflow.
+
+    Args:
+        secrets: the home's.
+    """
+    folder = secrets / "postgres"
+    return {file.stem: Database.read(file) for pattern in ("*.json", "airflow/*.json") for file in folder.glob(pattern)}
 
 
 def registry_url(home: Home) -> str:

@@ -4,6 +4,7 @@
 |---|---|---|
 | `lakeward_registry` | postgres | host, port, schema, login; a password, unless `PGPASSFILE` has it |
 | `lakeward_kafka`, and any other that a stream names | kafka | librdkafka's properties in extra, or host and port |
+| those that streams land in | postgres | host, port, schema, login, password, TLS in extra |
 | `lakeward_spark` | spark | where finite jobs with an engine of their own run (`engine: submit`) |
 | `lakeward_connect` | spark_connect | host, port and token (password) of the warm Spark Connect server |
 
@@ -60,7 +61,7 @@ def runtime(*, spark: bool = False) -> Runtime:
     """
     from airflow.sdk import BaseHook
 
-    from lakeward.airflow import kafka_connections
+    from lakeward.airflow import kafka_connections, postgres_connections
 
     def get(name: str) -> Found | None:
         return optional(BaseHook.get_connection, name)
@@ -68,7 +69,7 @@ def runtime(*, spark: bool = False) -> Runtime:
     names = (*ALWAYS, CONNECT) if spark else ALWAYS
     addresses = compose(home(), {name: get(name) for name in names})
     kafka_connections.keep(addresses, kafka_connections.named(addresses), get)
-    return addresses
+    return postgres_connections.keep(addresses, home().secrets, postgres_connections.named(addresses), get)
 
 
 async def runtime_async() -> Runtime:
@@ -133,13 +134,14 @@ def _bare(host: str) -> str:
     return host.split("://", 1)[-1].rstrip("/")
 
 
-def _escape(text: str) -> str:
+def escape(text: str) -> str:
+    """A field of a line of a password file."""
     return text.replace("\\", "\\\\").replace(":", "\\:")
 
 
 def _pgpass_line(connection: Found) -> str:
     fields = [connection.host or "", str(connection.port or 5432), "*", connection.login or "lakeward"]
-    return ":".join([*(_escape(item) if item != "*" else item for item in fields), _escape(connection.password or "")])
+    return ":".join([*(escape(item) if item != "*" else item for item in fields), escape(connection.password or "")])
 
 
 def _has_password(file: Path | None, connection: Found) -> bool:

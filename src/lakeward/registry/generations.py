@@ -186,6 +186,19 @@ def mark_failed(connection: Connection, stream: str, generation: int, failure: s
     )
 
 
+def postgres_connections(connection: Connection) -> set[str]:
+    """The PostgreSQL connections that streams which are not removed land in, by generations they run or wait for."""
+    named = generations.c.spec["sink"]["postgres"]["connection"].astext
+    rows = connection.execute(
+        select(named)
+        .distinct()
+        .join(streams, streams.c.id == generations.c.stream)
+        .where(streams.c.removed_at.is_(None), named.is_not(None))
+        .where(generations.c.generation.in_([streams.c.generation, streams.c.pending_generation]))
+    )
+    return {str(name) for (name,) in rows}
+
+
 def restore(connection: Connection, stream: str, generation: int, *, before: int) -> bool:
     """Make an earlier generation the one to run again: with its driver, without a block, a pause or a proof.
 

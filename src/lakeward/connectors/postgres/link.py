@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ CONNECT_TIMEOUT_S = 5
 LOCK_TIMEOUT_MS = 20_000
 """How long a statement waits for somebody's lock of the table; the batch is tried again after it."""
 
+_TLS = ("sslmode", "sslrootcert", "sslcert", "sslkey")
 _SETTINGS = {
     "timezone": "UTC",
     "datestyle": "ISO, YMD",
@@ -35,7 +35,7 @@ def find(connection: str, known: Mapping[str, Database]) -> Database:
     """The database of a connection.
 
     Raises:
-        SpecError: this deployment does not know the connection.
+        SpecError: this deployment does not know the connection, or does not understand it.
     """
     found = known.get(connection)
     if found is None:
@@ -44,6 +44,11 @@ def find(connection: str, known: Mapping[str, Database]) -> Database:
             why=f"known connections: {', '.join(sorted(known)) or 'none'}",
             next="name one of them under postgres: connection:, or add one to Airflow (type postgres)",
         )
+    if found.wrong:
+        raise SpecError(
+            f"PostgreSQL connection {connection!r} cannot be used", why=found.wrong,
+            next="correct it in Airflow, or in the file (docs/how-to/land-in-postgresql.md)",
+        )  # fmt: skip
     return found
 
 
@@ -51,7 +56,7 @@ def connect(database: Database, pgpass: Path | None, who: str, timeout_s: int = 
     """A connection that commits each statement by itself; whoever asks for it closes it.
 
     Args:
-        pgpass: the password file; None: libpq's own (`PGPASSFILE`).
+        pgpass: the deployment's password file; None: libpq's own (`PGPASSFILE`).
         who: shown in `pg_stat_activity`.
 
     Raises:
@@ -59,10 +64,10 @@ def connect(database: Database, pgpass: Path | None, who: str, timeout_s: int = 
     """
     import psycopg2
 
-    how: dict[str, Any] = {}
-    if pgpass is not None and pgpass.exists() and "PGPASSFILE" not in os.environ:
-        how["passfile"] = str(pgpass)
-    how |= {name: value for name in ("sslmode", "sslrootcert") if (value := getattr(database, name)) is not None}
+    how: dict[str, Any] = {name: value for name in _TLS if (value := getattr(database, name)) is not None}
+    passwords = database.passfile or pgpass
+    if passwords is not None and passwords.exists():  # else libpq looks at PGPASSFILE by itself
+        how["passfile"] = str(passwords)
     try:
         link = psycopg2.connect(
             host=database.host,

@@ -154,12 +154,11 @@ class PostgresWriter(TableWriter[TableState, Staged]):
         """One statement moves the position and inserts the rows.
 
         Raises:
-            Redo: the position moved, the temporary table was lost, or the answer.
+            Redo: the position moved.
+            DependencyDown: the connection was lost, with the temporary table or with the answer.
         """
         moved = build(None, 0)
         failpoints.hit("before-publish")
-        if self._link is None or self._link.closed:
-            raise Redo("the connection was lost, and the staged rows with it")
         with self.asking() as held:
             done = publish.publish(held, state, moved, staged.statement)
         if not done:

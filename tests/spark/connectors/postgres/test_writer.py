@@ -40,7 +40,8 @@ def test_rows_and_position_are_there_together_or_not_at_all(rig: Rig) -> None:
     assert (rig.values(), rig.state().raw) == ([], None)
     with failpoints.on("after-publish", die), pytest.raises(Died):
         rig.land(0)
-    landed = [rig.land(0), rig.land(1), rig.land(1)]
+    held = rig.writer()  # a connection that it kept would be seen below
+    landed = [rig.land(0), rig.land(1, held), rig.land(1)]
 
     assert [each.already for each in landed] == [True, False, True]
     assert rig.values() == list(range(2 * ROWS))
@@ -48,13 +49,13 @@ def test_rows_and_position_are_there_together_or_not_at_all(rig: Rig) -> None:
     assert (position.seq, position.batch, position.totals.landed) == (2, 1, 2 * ROWS)
     assert position.begin == {"source": at(0)}
     assert rig.sql("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'lakeward flights'") == [(0,)]
-    with closing(link.connect(rig.database, rig.pgpass, "audit")) as held:
-        found = counting.audit(audit.scan(held, rig.place), "flights", position)
+    with closing(link.connect(rig.database, rig.pgpass, "audit")) as asked:
+        found = counting.audit(audit.scan(asked, rig.place), "flights", position)
     assert (found.clean, found.landed) == (True, 2 * ROWS)
     rig.sql('INSERT INTO {t} SELECT * FROM {t} WHERE "_kafka_offset" = 1')
     rig.sql('DELETE FROM {t} WHERE "_kafka_offset" = 2')
-    with closing(link.connect(rig.database, rig.pgpass, "audit")) as held:
-        found = counting.audit(audit.scan(held, rig.place), "flights", position)
+    with closing(link.connect(rig.database, rig.pgpass, "audit")) as asked:
+        found = counting.audit(audit.scan(asked, rig.place), "flights", position)
     assert (found.missing, found.duplicates) == (1, 1)
 
 
