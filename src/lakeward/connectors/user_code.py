@@ -9,7 +9,6 @@ See docs/adr/0029.
 from __future__ import annotations
 
 import builtins
-import hashlib
 import inspect
 import linecache
 import re
@@ -21,7 +20,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from lakeward.errors import LakewardError
-from lakeward.spec.python_code import FOLDER, module_names
+from lakeward.spec.python_code import FOLDER, digest_of, module_names
 from lakeward.spec.transform import Transform
 
 if TYPE_CHECKING:
@@ -119,14 +118,6 @@ class Modules:
                 if not hasattr(module, each) and f"{name}.{each}" in self._names:
                     self.load(f"{name}.{each}")
         return module
-
-
-def digest_of(files: Mapping[str, str]) -> str:
-    """What names these files and their content, in 12 hexadecimal digits."""
-    whole = hashlib.sha256()
-    for path, text in sorted(files.items()):
-        whole.update(f"{path}\0{len(text)}\0{text}".encode())
-    return whole.hexdigest()[:12]
 
 
 def call(transform: Transform, frames: Mapping[str, DataFrame]) -> DataFrame:

@@ -12,6 +12,7 @@ from lakeward.errors import SpecError
 from lakeward.registry import changes, events, generations, streams
 from lakeward.registry.schema import generations as generations_table
 from lakeward.spec.plan import Accepted, Change, digest, plan
+from lakeward.spec.python_code import digest_of
 from lakeward.spec.stream import StreamSpec
 
 _RUNS = {"starting", "healthy", "lagging", "stalled", "restarting", "stopping"}
@@ -112,7 +113,7 @@ def _add(connection: Connection, name: str, number: int, spec: StreamSpec, autho
         spec=spec.document(),
         digest=digest(spec),
         sql=spec.transform.sql,
-        code={},
+        code={} if spec.transform.code is None else {str(spec.transform.python): digest_of(spec.transform.code)},
         versions=versions(),
         author=author,
         checkpoint=earlier.checkpoint if earlier else name,

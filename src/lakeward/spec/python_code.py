@@ -7,6 +7,7 @@ by module, so that a rollback needs no checkout, and a change of another module 
 from __future__ import annotations
 
 import ast
+import hashlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -225,3 +226,11 @@ def module_names(files: Mapping[str, str]) -> dict[str, str]:
         parts = PurePosixPath(path).with_suffix("").parts
         found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return found
+
+
+def digest_of(files: Mapping[str, str]) -> str:
+    """What names these files and their content, in 12 hexadecimal digits."""
+    whole = hashlib.sha256()
+    for path, text in sorted(files.items()):
+        whole.update(f"{path}\0{len(text)}\0{text}".encode())
+    return whole.hexdigest()[:12]

@@ -12,7 +12,7 @@ from lakeward.control.operations.operator import Operator
 from lakeward.control.operations.request import Operation, Request
 from lakeward.control.operations.rollback import Rollback
 from lakeward.errors import Refused, Unhealthy
-from lakeward.registry import changes, events, generations, streams
+from lakeward.registry import changes, drivers, events, generations, streams
 from lakeward.spec.stream import StreamSpec
 from lakeward.streams.proof import Proving
 
@@ -226,6 +226,19 @@ def test_a_rollback_waits_until_its_driver_says_that_it_runs_just_that(operator,
     outcome = operator(sleep=started).run(Request(Operation.ROLLBACK, "flights"))
     assert "generation 1 runs again" in outcome.detail
     assert len(looks) >= 2
+
+
+def test_python_code_is_restored_from_the_registry(operator, generation, connected) -> None:
+    code = {"flights/clean.py": "def run(source): ..."}
+    generation(1, transform={"python": "flights.clean:run", "code": code})
+    generation(2, transform={"python": "flights.clean:run", "code": {"flights/clean.py": "broken"}})
+    with connected() as connection:
+        streams.accept(connection, "flights", generation=2, driver="nyc", desired="stopped")
+        streams.set_desired(connection, ["flights"], "stopped")
+    operator().run(Request(Operation.ROLLBACK, "flights", generation=1))
+    with connected() as connection:
+        [plan] = drivers.plans(connection, {("flights", row(connected).generation)}).values()
+    assert plan.spec["transform"]["code"] == code
 
 
 def test_python_code_that_is_not_in_the_registry_is_not_restored(operator, generation, connected) -> None:

@@ -44,6 +44,21 @@ def test_a_new_stream_is_wanted_running_with_its_whole_generation(registry):
     assert events.newest(registry, "stream", "a")[0]["text"] == "generation 1 accepted (by ann)"
 
 
+def test_a_generation_holds_its_python_and_changed_python_is_another_one(registry):
+    def written(text: str) -> dict[str, StreamSpec]:
+        return specs(transform={"python": "mine:run", "code": {"mine.py": text}})
+
+    put(registry, written("def run(f): return f"))
+    assert put(registry, written("def run(f): return f")).change == "same"
+    assert (put(registry, written("def run(f): ...")).change, streams.get(registry, "a").generation) == ("changed", 1)
+    first, second = (generations.get(registry, "a", number) for number in (1, 2))
+    assert first is not None
+    assert second is not None
+    assert first.spec["transform"]["code"] == {"mine.py": "def run(f): return f"}
+    assert list(first.code) == ["mine:run"]
+    assert first.code != second.code
+
+
 def test_a_new_stream_that_is_not_enabled_is_not_started(registry):
     put(registry, specs(enabled=False))
     assert streams.get(registry, "a").desired == "stopped"
