@@ -17,14 +17,16 @@ from lakeward.runtime import Runtime
 from lakeward.streams import dependencies, thrash, trouble
 from lakeward.streams.dependencies import Dependency
 from lakeward.streams.failures import FailureClass, judge
-from lakeward.streams.health import TROUBLE, State, Verdict
+from lakeward.streams.health import TROUBLE, State, Verdict, outgrown
 from lakeward.streams.thrash import Fall
 from lakeward.streams.words import listed, span
 
 BACK_S = 10.0
 """When a dependency answers again, its streams come back within this, not all at once."""
 STREAMS = "streams"
-THRASH, DEPENDENCY, STREAM, RECONCILE = "thrash", "dependency", "stream", "reconcile"
+THRASH, DEPENDENCY, STREAM, RECONCILE, STATE = "thrash", "dependency", "stream", "reconcile", "state"
+CALM_SHARE = 0.9
+"""Of `max_rows`: a state that goes up and down about its bound is one incident, not many."""
 
 
 def silent(facts: Facts, verdicts: Mapping[str, Verdict]) -> bool:
@@ -141,6 +143,29 @@ def of_streams(connection: Connection, facts: Facts, verdicts: Mapping[str, Verd
     for (kind, name), incident in facts.incidents.items():
         if kind == STREAM and name not in wanted:
             incidents.closed(connection, STREAM, name, _over(facts, incident, verdicts, explained))
+
+
+def of_state(connection: Connection, facts: Facts) -> None:
+    """One open incident for each stream whose state has outgrown its `max_rows`; closed when it is well below again."""
+    for stream in facts.streams:
+        seen, most = facts.observations.get(stream.id), facts.max_state_rows(stream.id)
+        known, grown = facts.incidents.get((STATE, stream.id)), outgrown(seen, most)
+        if grown is not None and known is None and stream.desired == "running":
+            text = f"Stream {stream.id}: {grown}"
+            incidents.opened(
+                connection, STATE, stream.id, text, streams=[stream.id],
+                next=f"lakeward streams state {stream.id} --rows 20   shows what it keeps",
+            )  # fmt: skip
+            events.record(connection, "stream", stream.id, "state_rows", text, rows=seen.state_rows if seen else None)
+        elif known is not None:
+            low = seen is None or most is None or seen.state_rows is None or seen.state_rows <= most * CALM_SHARE
+            if low or stream.desired != "running":
+                incidents.closed(
+                    connection, STATE, stream.id, f"The state of stream {stream.id} is within bounds again"
+                )
+    for kind, name in facts.incidents:
+        if kind == STATE and name not in facts.by_id:
+            incidents.closed(connection, STATE, name, f"Stream {name} was retired")
 
 
 def _over(facts: Facts, incident: Incident, verdicts: Mapping[str, Verdict], explained: Mapping[str, str]) -> str:

@@ -114,6 +114,12 @@ class Facts:
         found = None if generation is None else (generation.spec.get("trigger") or {}).get("schedule")
         return None if found is None else str(found)
 
+    def max_state_rows(self, stream: str) -> int | None:
+        """How many rows of state the generation a stream runs allows; None where it says nothing."""
+        generation = self.generations.get(stream)
+        found = None if generation is None else (generation.spec.get("state") or {}).get("max_rows")
+        return found if isinstance(found, int) else None
+
     def failure(self, stream: Stream) -> Restart | None:
         """The newest failure of a stream or of its whole driver."""
         found = [self.failures.get((stream.driver, stream.id)), self.failures.get((stream.driver, None))]
@@ -209,6 +215,7 @@ def _sight(facts: Facts, jobs: Jobs, stream: Stream) -> Sight:
         thrash=facts.thrash,
         every=facts.every(stream.id),
         schedule=facts.schedule(stream.id),
+        max_state_rows=facts.max_state_rows(stream.id),
     )
 
 

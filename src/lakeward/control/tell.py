@@ -45,6 +45,7 @@ def tell(connection: Connection, facts: Facts, states: dict[str, Verdict]) -> tu
         lines.append((name, text, {"before": before.state, "after": now.state.value}))
     events.record_all(connection, "stream", "state", lines)
     incidents.of_streams(connection, facts, states)
+    incidents.of_state(connection, facts)
     kept.closed(connection, incidents.RECONCILE, incidents.STREAMS, "A reconcile pass succeeded again")
     return tuple(edges)
 

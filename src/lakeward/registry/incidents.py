@@ -17,7 +17,7 @@ class Incident:
     """One incident; open while `closed_at` is None.
 
     Attributes:
-        kind: stream | dependency | thrash | reconcile | operation.
+        kind: stream | dependency | thrash | reconcile | operation | state.
         subject: the stream, the dependency, or `streams`.
         fields: what belongs to it, e.g. the streams that show it and the next command.
         message: what a notifier needs to change its one message ({text: what it says, ...}); None before the first was

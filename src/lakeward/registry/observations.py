@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, func, null, select, text
+from sqlalchemy import Connection, Numeric, cast, func, null, select, text
 from sqlalchemy.dialects.postgresql import insert
 
 from lakeward.registry.schema import observations
@@ -30,7 +30,10 @@ from lakeward.registry.schema import observations
 
 @dataclass(frozen=True)
 class Observation:
-    """The latest observation of a stream; `age_s` and `commit_age_s` are in database time."""
+    """The latest observation of a stream; `age_s` and `commit_age_s` are in database time.
+
+    `state_rows`: rows in all its state stores, None where it keeps no state.
+    """
 
     stream: str
     at: datetime
@@ -49,6 +52,7 @@ class Observation:
     age_s: float
     commit_age_s: float | None
     watch: dict[str, Any] | None = None
+    state_rows: int | None = None
 
 
 def latest(connection: Connection, *, whole: bool = True) -> dict[str, Observation]:
@@ -58,12 +62,14 @@ def latest(connection: Connection, *, whole: bool = True) -> dict[str, Observati
         *(bulk.get(column.name, column) for column in observations.c),
         func.extract("epoch", func.now() - observations.c.at).label("age_s"),
         func.extract("epoch", func.now() - observations.c.committed_at).label("commit_age_s"),
+        cast(observations.c.watch["state"]["rows"].astext, Numeric).label("state_rows"),
     )
     found = {}
     for row in connection.execute(statement):
         values = dict(row._mapping)
         values["age_s"] = float(values["age_s"])
         values["commit_age_s"] = None if values["commit_age_s"] is None else float(values["commit_age_s"])
+        values["state_rows"] = None if values["state_rows"] is None else int(values["state_rows"])
         found[row.stream] = Observation(**values)
     return found
 

@@ -59,8 +59,6 @@ def of_stream(spec: StreamSpec) -> Found:
         yield ("trigger", spec.trigger.kind), f"trigger {spec.trigger.kind}"
     if spec.state.provider == "hdfs":
         yield ("state", "provider"), "a state provider other than rocksdb"
-    if spec.state.max_rows is not None:
-        yield ("state", "max_rows"), "a limit on the rows of state"
     if spec.resources.executors is not None:
         yield ("resources", "executors"), "executors (a driver runs in one local process)"
 

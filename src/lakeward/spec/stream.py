@@ -66,7 +66,7 @@ class State(SpecModel):
     provider: Literal["rocksdb", "hdfs"] = "rocksdb"
     """Where state is kept; frozen in the checkpoint at the first start."""
     max_rows: PositiveLong | None = None
-    """Most rows of state; beyond it the stream is reported."""
+    """Most rows of state; beyond it the stream says so, and an incident is open until it is well below again."""
 
 
 class Executors(SpecModel):

@@ -67,6 +67,7 @@ class Sight:
         unasked: which part could not be asked, when `process` is unknown.
         thrash: why automatic restarts have stopped.
         schedule: its trigger's cron fields, of a stream that lands what is there and completes.
+        max_state_rows: how many rows of state its spec allows.
     """
 
     stream: Stream
@@ -82,6 +83,7 @@ class Sight:
     thrash: str | None = None
     every: Duration | None = None
     schedule: str | None = None
+    max_state_rows: int | None = None
 
     @property
     def patience_s(self) -> float:
@@ -117,7 +119,17 @@ def verdict(sight: Sight) -> Verdict:
     found = _verdict(sight)
     if found.state in _WAITS and sight.down is not None:
         return Verdict(found.state, f"{sight.down}; {found.why}")
+    grown = outgrown(sight.observation, sight.max_state_rows)
+    if grown is not None and found.state in (State.HEALTHY, State.LAGGING):
+        return Verdict(found.state, f"{found.why}; {grown}")
     return found
+
+
+def outgrown(seen: Observation | None, most: int | None) -> str | None:
+    """That a stream's state has more rows than its spec allows, in words; None if it has not."""
+    if seen is None or seen.state_rows is None or most is None or seen.state_rows <= most:
+        return None
+    return f"its state has {count(seen.state_rows, 'row')}, more than max_rows of {most:,}"
 
 
 def _verdict(sight: Sight) -> Verdict:

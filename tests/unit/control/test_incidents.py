@@ -197,3 +197,30 @@ def test_a_pass_closes_the_incident_of_passes_that_stayed_away(once, connected, 
         kept.opened(connection, "reconcile", "streams", "No reconcile pass has succeeded")
     once()
     assert open_ones(connected) == {}
+
+
+def test_state_beyond_its_bound_is_one_incident_until_it_is_well_below(connected, deployed) -> None:
+    from lakeward.registry import observations
+
+    deployed("flights")
+    with connected() as connection:
+        connection.execute(table.update().values(spec={**SPEC, "state": {"max_rows": 100}}))
+
+    def look_at(rows: int | None):
+        with connected() as connection:
+            observations.record(connection, "flights", watch={"state": None if rows is None else {"rows": rows}})
+            facts = look.read(connection, whole=False)
+            incidents.of_state(connection, facts)
+            return kept.open_ones(connection).get(("state", "flights"))
+
+    assert look_at(100) is None
+    opened = look_at(101)
+    assert opened is not None
+    assert "101 rows, more than max_rows of 100" in opened.text
+    assert opened.fields["next"].startswith("lakeward streams state flights")
+    assert look_at(95) == opened, "about the bound it is the same one"
+    assert look_at(90) is None
+    assert look_at(None) is None
+    with connected() as connection:
+        [told] = [each for each in events.newest(connection, "stream", "flights") if each["kind"] == "state_rows"]
+    assert told["fields"]["rows"] == 101

@@ -24,7 +24,6 @@ GRAMMAR = [
     (HEAD + SINK + "trigger: {real_time: 5m}\n", "trigger real_time"),
     (HEAD + SINK + "trigger: {continuous: 1s}\n", "trigger continuous"),
     (HEAD + SINK + "state: {provider: hdfs}\n", "a state provider other than rocksdb"),
-    (HEAD + SINK + "state: {max_rows: 5}\n", "a limit on the rows of state"),
     (HEAD + SINK + "resources: {executors: {min: 0, max: 4, cores: 2, memory: 2g}}\n", "executors"),
 ]  # fmt: skip
 

@@ -273,3 +273,12 @@ def test_a_stream_that_waits_for_its_first_run_says_for_what(judge, make) -> Non
                   schedule=HOURLY)  # fmt: skip
     assert found.state is State.STOPPED
     assert found.why == "waits for its schedule, 0 * * * * (UTC); it has not landed anything yet"
+
+
+def test_state_that_has_outgrown_its_bound_is_said_and_changes_no_word(judge, make) -> None:
+    held = {"observation": make.seen(state_rows=1001)}
+    assert "more than max_rows of 1,000" in judge(**held, max_state_rows=1000).why
+    assert judge(**held, max_state_rows=1000).state is State.HEALTHY
+    for most in (1001, None):
+        assert "max_rows" not in judge(**held, max_state_rows=most).why
+    assert "max_rows" not in judge(observation=make.seen(), max_state_rows=1).why, "it keeps no state"
