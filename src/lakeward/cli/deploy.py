@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import getpass
 import os
-from typing import Annotated
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lakeward.cli.context import state
+from lakeward.errors import Unhealthy
+
+if TYPE_CHECKING:
+    from lakeward.spec.stream import StreamSpec
 
 
 def deploy(
@@ -31,6 +36,12 @@ def deploy(
         else:
             changes = registry_deploy.deploy(connection, specs, author=author(), retire=retire or ())
     data = {"changes": [change.document() for change in changes]}
+    if plan:
+        grown = _tables(specs, [change.stream for change in changes if change.change == "changed"])
+        for each in data["changes"]:
+            each["table_changes"] = grown.get(each["stream"], [])
+            if each["table_changes"]:
+                each["why"] += f"; in its table: {', '.join(each['table_changes'])}"
     columns = ["stream", "change", "generation", "checkpoint_compatible", "why"]
     state().output.show(data, rows="changes", columns=columns)
     for problem in loaded.problems:
@@ -38,6 +49,24 @@ def deploy(
             state().output.note(problem.text())
     if plan:
         state().output.note("nothing was touched; without --plan this is done")
+
+
+def _tables(specs: Mapping[str, StreamSpec], changed: list[str]) -> dict[str, list[str] | None]:
+    """Stream -> what its new generation changes in its table, None where nobody can say without a stack. Asks Spark, if
+    a stream may change any."""
+    from lakeward.control import analysis
+    from lakeward.control.operations import ground
+
+    asked = [specs[name] for name in changed if specs[name].schema_.evolution == "additive" and specs[name].sink.table]
+    try:
+        runtime = state().runtime
+    except Unhealthy:
+        return {str(spec.id): None for spec in asked}
+    known = [(spec, has) for spec in asked if (has := ground.columns(runtime, spec)) is not None]
+    if not known:
+        return {}
+    with analysis.session([spec for spec, _ in known], runtime) as spark:
+        return {str(spec.id): analysis.table_changes(spark, spec, has, runtime) for spec, has in known}
 
 
 def author() -> str:

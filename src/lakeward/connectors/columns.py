@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -13,10 +13,23 @@ if TYPE_CHECKING:
 def ddl(session: SparkSession, schema: StructType) -> str:
     """The columns as DDL, names quoted by Spark itself, everything optional: a stream promises no more than its
     source does."""
+    empty = session.createDataFrame([], relaxed(schema.jsonValue()))
+    return str(empty._jdf.schema().toDDL())
+
+
+def relaxed(schema: dict[str, Any]) -> StructType:
+    """A schema, given as Spark's JSON, with everything optional."""
     from pyspark.sql.types import StructType
 
-    relaxed = schema.json().replace('"nullable":false', '"nullable":true')
-    relaxed = relaxed.replace('"containsNull":false', '"containsNull":true')
-    relaxed = relaxed.replace('"valueContainsNull":false', '"valueContainsNull":true')
-    empty = session.createDataFrame([], StructType.fromJson(json.loads(relaxed)))
-    return str(empty._jdf.schema().toDDL())
+    text = json.dumps(schema, separators=(",", ":"))
+    for word in ("nullable", "containsNull", "valueContainsNull"):
+        text = text.replace(f'"{word}":false', f'"{word}":true')
+    return StructType.fromJson(json.loads(text))
+
+
+def up_casts(session: SparkSession, given: Any, has: Any) -> bool:
+    """Whether Spark stores one type, given as its JSON, in another without a possible loss."""
+    jvm: Any = session._jvm
+    parse = jvm.org.apache.spark.sql.types.DataType.fromJson
+    up = jvm.org.apache.spark.sql.catalyst.expressions.Cast.canUpCast
+    return bool(up(parse(json.dumps(given)), parse(json.dumps(has))))

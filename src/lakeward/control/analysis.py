@@ -12,14 +12,17 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from lakeward import jars
-from lakeward.connectors import user_code
+from lakeward.connectors import evolution, user_code
+from lakeward.connectors.columns import up_casts
+from lakeward.connectors.evolution import Comparison
 from lakeward.connectors.iceberg import catalog
 from lakeward.connectors.reference.choose import reader_of
 from lakeward.connectors.user_code import UserCodeFailed
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _RAW = ", ".join(f"{name} {kind}" for name, kind in {**RECORD_COLUMNS["kafka"], "_kafka_value": "BINARY"}.items())
+_GROWS = ("schema", "evolution")
 _PLACE = re.compile(r";? ?line (\d+),? pos (\d+)")
 _SETTINGS = {
     "spark.ui.enabled": "false",
@@ -69,11 +73,11 @@ class Finding:
     file: str | None = None
 
 
-def problems(spec: StreamSpec, has: Collection[str] = (), runtime: Runtime | None = None) -> list[str]:
+def problems(spec: StreamSpec, has: Mapping[str, Any] | None = None, runtime: Runtime | None = None) -> list[str]:
     """Everything Spark's analysis finds wrong with one spec, as sentences; starts and stops a session.
 
     Args:
-        has: the columns of the sink's table, where there is one.
+        has: the columns of the sink's table as Spark's JSON of a schema, where there is one.
         runtime: where the tables are that are references.
 
     Raises:
@@ -114,6 +118,13 @@ def session(specs: Iterable[StreamSpec] = (), runtime: Runtime | None = None) ->
             spark.stop()
 
 
+def table_changes(spark: SparkSession, spec: StreamSpec, has: Mapping[str, Any], runtime: Runtime) -> list[str]:
+    """What a start of this spec adds to its table and widens in it, a sentence each; or why it will be refused."""
+    found = list(findings(spark, spec, has, runtime))
+    refused = [f"refused: {each.message}" for each in found if not each.warning]
+    return refused or [each.message for each in found if each.path == _GROWS]
+
+
 def _lake(runtime: Runtime) -> dict[str, str]:
     """What a session needs to know the tables of a lake."""
     if runtime.pgpass is not None:
@@ -127,11 +138,12 @@ def _of_the_lake(reference: Reference) -> bool:
 
 
 def findings(
-    spark: SparkSession, spec: StreamSpec, has: Collection[str] = (), runtime: Runtime | None = None
+    spark: SparkSession, spec: StreamSpec, has: Mapping[str, Any] | None = None, runtime: Runtime | None = None
 ) -> Iterator[Finding]:
     """Everything Spark's analysis finds wrong with the transform, the rules and the sink of one spec.
 
     Args:
+        has: as for `problems`.
         runtime: as the session was made with.
     """
     from pyspark.errors import PySparkException
@@ -178,8 +190,12 @@ def findings(
         return
     yield from _expressions(spec, rows)
     yield from _columns(spec, rows)
-    if has:
-        yield from _other_columns(spec, rows.columns, has)
+    if has is not None:
+        compared, additive = _compared(own, spec, rows, has), spec.schema_.evolution == "additive"
+        if parts := list(evolution.differences(compared, compared.lacking, additive=additive)):
+            yield Finding(_transform(spec), f"it gives other columns than the table has; {'; '.join(parts)}")
+        else:
+            yield from (Finding(_GROWS, each, warning=True) for each in evolution.grows(compared))
 
 
 def _transform(spec: StreamSpec) -> tuple[str, str]:
@@ -248,15 +264,9 @@ def _columns(spec: StreamSpec, rows: DataFrame) -> Iterator[Finding]:
                 yield Finding(_transform(spec), message)
 
 
-def _other_columns(spec: StreamSpec, gives: Collection[str], has: Collection[str]) -> Iterator[Finding]:
-    extra, missing = [name for name in gives if name not in has], [name for name in has if name not in gives]
-    parts = [
-        f"{word}: {', '.join(names)}"
-        for word, names in (("not in the table", extra), ("only in the table", missing))
-        if names
-    ]
-    if parts:
-        yield Finding(_transform(spec), f"it gives other columns than the table has; {'; '.join(parts)}")
+def _compared(spark: SparkSession, spec: StreamSpec, rows: DataFrame, has: Mapping[str, Any]) -> Comparison:
+    compared = evolution.compare(rows.schema.jsonValue(), has, partial(up_casts, spark))
+    return evolution.in_delta(compared) if spec.sink.delta and spec.schema_.evolution == "additive" else compared
 
 
 @contextmanager

@@ -2,45 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lakeward.connectors import evolution
+from lakeward.connectors.evolution import Column, Comparison
 from lakeward.errors import SpecError
 
 
 def check(
-    stream: str, table: str, given: Mapping[str, str], has: Mapping[str, str], fits: Callable[[str], bool]
-) -> None:
-    """Compare columns by name and type.
+    stream: str,
+    generation: int,
+    table: str,
+    catalog: str,
+    compared: Comparison,
+    *,
+    added: Mapping[str, int],
+    additive: bool,
+    others: Sequence[str] = (),
+) -> list[Column]:
+    """Refuse what the table cannot take, all of it at once; gives the columns that this generation leaves empty.
 
     Args:
-        stream, table: for the text.
-        given: the transform's columns, name -> type.
-        has: the table's.
-        fits: whether the given type of a column may be written into the table's, asked where they differ.
+        stream, generation, table, catalog: for the text.
+        compared: the transform's columns with the table's.
+        added: column -> the generation of this stream that added it. An older one, run again by a rollback, does not
+            know it and lands nulls in it; a newer one that leaves it out means to, and nothing tells whether rightly.
+        additive: whether the table may take new columns and wider types.
+        others: further streams that land in the table.
 
     Raises:
-        SpecError: names every missing, extra and unfitting column.
+        SpecError: names every column, what stands in the table and in the transform, and the statement that helps.
     """
-    extra = [name for name in given if name not in has]
-    missing = [name for name in has if name not in given]
-    unfit = [
-        f"{name} is {given[name].upper()}, the table has {has[name].upper()}"
-        for name in given
-        if name in has and given[name] != has[name] and not fits(name)
-    ]
-    if not (extra or missing or unfit):
-        return
-    parts = []
-    if extra:
-        parts.append(f"not in the table: {', '.join(extra)}")
-    if missing:
-        parts.append(f"only in the table: {', '.join(missing)}")
-    parts += unfit
+    known = [each for each in compared.lacking if added.get(each.name, 0) > generation]
+    dropped = [each for each in compared.lacking if each not in known]
+    why = list(evolution.differences(compared, dropped, additive=additive))
+    if not why and compared.grows and others:
+        why = [f"{', '.join(others)} lands in it too, and would not know what this one {each}"
+               for each in evolution.grows(compared)]  # fmt: skip
+    if not why:
+        return known
+    steps = [f"change the transform in conf/streams/{stream}.yaml"]
+    if dropped or compared.needed:
+        steps.append(f"to leave {', '.join(each.name for each in [*dropped, *compared.needed])} empty, say NULL AS ..")
+    alters = evolution.alters(compared, table, catalog)
+    if alters and not additive:
+        steps.append("to let the stream change the table, say schema: {evolution: additive}")
+    told = "; ".join(alters) or f"ALTER TABLE {catalog}.{table} ..."
     raise SpecError(
         f"The transform of stream {stream} gives other columns than table {table} has",
-        why="; ".join(parts),
-        next=f"change the transform in conf/streams/{stream}.yaml, or the table: ALTER TABLE lake.{table} ...",
+        why="; ".join(why),
+        next=f"{'; '.join(steps)}; or the table: {told}",
     )
 
 

@@ -22,6 +22,7 @@ from lakeward.driver.gate import Gate
 from lakeward.driver.landing.base import Declared, Landing, Standing
 from lakeward.driver.landing.choose import choose
 from lakeward.driver.landing.exact import ExactLanding
+from lakeward.driver.landing.lake import LakeLanding
 from lakeward.driver.layout import Checkpoint
 from lakeward.driver.rebuild import rebuild
 from lakeward.driver.references import References
@@ -101,6 +102,7 @@ class Starter:
         notes = _fits(own, wanted, kept, standing.position, built)
         with self._creating:  # streams start side by side, and two cannot create one namespace at once
             landing.prepare(built.columns, stateful=built.stateful)
+            notes += _of_landing(landing, wanted)
             if spec.quarantine is not None:
                 quarantine.create(own, str(spec.quarantine.table))
         self._open(own, wanted, landing.folder() if isinstance(landing, ExactLanding) else None, built, begin)
@@ -224,6 +226,14 @@ def _fits(own: SparkSession, wanted: Wanted, kept: Checkpoint, position: Positio
     for note in notes:
         _log.warning("checkpoint noted", stream=wanted.stream, note=note)
     return notes
+
+
+def _of_landing(landing: Landing, wanted: Wanted) -> list[str]:
+    """What a person should know of how the transform fits its table."""
+    found = list(landing.notes) if isinstance(landing, LakeLanding) else []
+    for note in found:
+        _log.warning("columns noted", stream=wanted.stream, generation=wanted.generation, note=note)
+    return found
 
 
 def _goes_on(position: Position | None) -> dict[str, str]:

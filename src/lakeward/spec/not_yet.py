@@ -53,8 +53,8 @@ def of_stream(spec: StreamSpec) -> Found:
         yield (*sink, "format"), f"files of {spec.sink.files.format}; parquet, json and csv are"
     if spec.sink.iceberg and spec.sink.iceberg.commit == "native":
         yield (*sink, "commit"), "commit native"
-    if spec.schema_.evolution == "additive":
-        yield ("schema", "evolution"), "additive schema evolution"
+    if spec.schema_.evolution == "additive" and spec.sink.postgres:
+        yield ("schema", "evolution"), "additive schema evolution of a table in PostgreSQL; ALTER TABLE it by hand"
     if spec.trigger.kind in TRIGGERS:
         yield ("trigger", spec.trigger.kind), f"trigger {spec.trigger.kind}"
     if spec.state.provider == "hdfs":

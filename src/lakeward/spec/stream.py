@@ -38,7 +38,8 @@ class SchemaPolicy(SpecModel):
     """What happens when the source's columns change."""
 
     evolution: Literal["fixed", "additive"] = "fixed"
-    """`fixed`: another column is refused; `additive`: a new column is added to the table."""
+    """`fixed`: another column is refused; `additive`: a start adds new columns to an Iceberg or Delta table and, in
+    Iceberg, widens types; everything else is refused."""
 
 
 class Limits(SpecModel):

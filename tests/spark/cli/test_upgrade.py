@@ -28,13 +28,9 @@ SPEC = {
 }
 
 
-@pytest.mark.parametrize(
-    ("sql", "said"),
-    [("SELECT nope FROM source", "nope"), ("SELECT n, 1 AS extra FROM source", "not in the table: extra")],
-)
-def test_sql_that_fails_analysis_is_refused_and_nothing_is_stopped(
-    tmp_path: Path, postgres: Any, database: str, sql: str, said: str
-) -> None:
+@pytest.fixture
+def home(tmp_path: Path, postgres: Any, database: str) -> Path:
+    """A home without a running stack: a registry, a catalog, and table `nyc.flights` with one column."""
     url = postgres.url(database)
     migrate(url, postgres.pgpass)
     home = tmp_path / "home"
@@ -51,18 +47,38 @@ def test_sql_that_fails_analysis_is_refused_and_nothing_is_stopped(
         checkpoints=str(home), drivers=home / "drivers", jars=home,
     )  # fmt: skip
     (home / "runtime.json").write_text(runtime.model_dump_json())
+    return home
+
+
+def run(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "lakeward", *words, "--home", str(home), "-o", "json"]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=280, cwd=home.parent)
+
+
+def accept(connection: Any, *sqls: str) -> None:
+    """A running stream with these generations, of which it runs the first."""
+    streams.accept(connection, "flights", generation=1, driver="flights", desired="running")
+    for number, text in enumerate(sqls, start=1):
+        spec = StreamSpec.model_validate(SPEC | {"transform": {"sql": text}}).document()
+        generations.add(
+            connection, stream="flights", generation=number, spec=spec, digest=text, sql=text, code={}, versions={},
+            author="ann", checkpoint="flights",
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [("SELECT nope FROM source", "nope"), ("SELECT n, 1 AS extra FROM source", "not in the table: extra")],
+)
+def test_sql_that_fails_analysis_is_refused_and_nothing_is_stopped(
+    home: Path, postgres: Any, database: str, sql: str, said: str
+) -> None:
+    url = postgres.url(database)
     with connect(url, postgres.pgpass) as connection:
-        streams.accept(connection, "flights", generation=1, driver="flights", desired="running")
-        for number, text in ((1, "SELECT n FROM source"), (2, sql)):
-            spec = StreamSpec.model_validate(SPEC | {"transform": {"sql": text}}).document()
-            generations.add(
-                connection, stream="flights", generation=number, spec=spec, digest=text, sql=text, code={}, versions={},
-                author="ann", checkpoint="flights",
-            )  # fmt: skip
+        accept(connection, "SELECT n FROM source", sql)
         streams.set_pending(connection, "flights", 2)
 
-    command = [sys.executable, "-m", "lakeward", "streams", "upgrade", "flights", "--home", str(home), "-o", "json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=280, cwd=tmp_path)
+    done = run(home, "streams", "upgrade", "flights")
 
     assert done.returncode == 4, done.stderr
     assert "fails analysis; nothing was stopped" in done.stderr
@@ -71,3 +87,27 @@ def test_sql_that_fails_analysis_is_refused_and_nothing_is_stopped(
         row = streams.get(connection, "flights")
     assert (row.generation, row.pending_generation, row.desired, row.proving) == (1, 2, "running", None)
     assert json.dumps(row.blocked) == "null"
+
+
+def test_a_plan_says_what_a_deploy_would_change_in_the_table(home: Path, postgres: Any, database: str) -> None:
+    with connect(postgres.url(database), postgres.pgpass) as connection:
+        accept(connection, "SELECT n FROM source")
+    folder = home.parent / "conf" / "streams"
+    folder.mkdir(parents=True)
+    for sql, changes in (
+        (
+            "SELECT CAST(n AS BIGINT) n, 1.5 AS extra FROM source",
+            ["adds extra DECIMAL(2,1)", "widens n from INT to"],
+        ),
+        ("SELECT 1 AS other FROM source", ["refused: it gives other columns than the table has; only in the table: n"]),
+    ):
+        spec = SPEC | {"transform": {"sql": sql}, "schema": {"evolution": "additive"}, "lineage": "none"}
+        (folder / "flights.yaml").write_text(json.dumps(spec))
+        done = run(home, "deploy", "--plan")
+        assert done.returncode == 0, done.stderr
+        (change,) = json.loads(done.stdout)["changes"]
+        assert (change["change"], change["generation"]) == ("changed", 2)
+        assert len(change["table_changes"]) == len(changes)
+        assert all(found.startswith(said) for found, said in zip(change["table_changes"], changes, strict=True))
+        assert "upgrade pending" in change["why"]
+        assert change["table_changes"][0] in change["why"]

@@ -20,7 +20,10 @@ GRAMMAR = [
     (HEAD + "sink: {format: {name: x}}\n", "format as a sink"),
     (HEAD + "sink: {kafka: {topic: u, mode: update}}\n", "mode update"),
     (HEAD + "sink: {iceberg: {table: n.t, commit: native}}\n", "commit native"),
-    (HEAD + SINK + "schema: {evolution: additive}\n", "additive schema evolution"),
+    (
+        HEAD + "sink: {postgres: {connection: c, table: t}}\nschema: {evolution: additive}\n",
+        "additive schema evolution of a table in PostgreSQL",
+    ),
     (HEAD + SINK + "trigger: {real_time: 5m}\n", "trigger real_time"),
     (HEAD + SINK + "trigger: {continuous: 1s}\n", "trigger continuous"),
     (HEAD + SINK + "state: {provider: hdfs}\n", "a state provider other than rocksdb"),

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote, urlparse
 
+from lakeward.connectors import evolution
+from lakeward.connectors.columns import relaxed, up_casts
 from lakeward.connectors.delta import java
 from lakeward.connectors.exact.upsert import ByKey
 from lakeward.errors import SpecError
@@ -169,34 +172,15 @@ def fitted(rows: DataFrame, txn: Any, **more: Column) -> DataFrame:
     Raises:
         SpecError: a column is missing, is too much, or cannot be stored without a possible loss.
     """
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
-    from pyspark.sql.types import StructType
-
-    table = StructType.fromJson(json.loads(txn.metadata().schemaString()))
-    given = {field.name: field.dataType for field in rows.schema.fields}
-    has = {field.name: field.dataType for field in table.fields}
-    wrong = [f"not in the table: {name}" for name in given if name not in has]
-    wrong += [f"only in the table: {name}" for name in has if name not in given]
-    wrong += [
-        f"{name} is {given[name].simpleString()}, the table has {kind.simpleString()}"
-        for name, kind in has.items()
-        if name in given and not _fits(rows, given[name].json(), kind.json())
-    ]
+    table, session = json.loads(txn.metadata().schemaString()), rows.sparkSession
+    compared = evolution.compare(rows.schema.jsonValue(), table, partial(up_casts, session))
+    wrong = list(evolution.differences(compared, compared.lacking, additive=False))
     if wrong:
         raise SpecError(
             "A batch has other columns than its Delta table",
             why="; ".join(wrong),
             next="change the transform, or the table: ALTER TABLE spark_catalog...",
         )
-    return rows.select(
-        *(F.col(quote(name)).cast(kind).alias(name) for name, kind in has.items()),
-        *(column.alias(name) for name, column in more.items()),
-    )
-
-
-def _fits(rows: DataFrame, given: str, has: str) -> bool:
-    if given == has:
-        return True
-    jvm: Any = rows.sparkSession._jvm
-    parse = jvm.org.apache.spark.sql.types.DataType.fromJson
-    return bool(jvm.org.apache.spark.sql.catalyst.expressions.Cast.canUpCast(parse(given), parse(has)))
+    kept = rows.select("*", *(column.alias(name) for name, column in more.items()))
+    table["fields"] += [kept.schema[name].jsonValue() for name in more]
+    return kept.to(relaxed(table))  # by name, at any depth

@@ -78,6 +78,7 @@ class Position(BaseModel):
         totals: records so far.
         attempt: the id of the write that published it, `<stream>/<seq>/<nonce>`; `import/...` or `reset/...` else.
         complete_through: event time (RFC 3339) up to which the table is final, where the stream knows one.
+        added: column -> the generation that added it to the table: an older one does not know it.
         mode: how the stream's batches change the sink: append, upsert or complete.
         at: when it was published, by the writer's clock (RFC 3339); for people, nothing is decided by it.
     """
@@ -97,6 +98,7 @@ class Position(BaseModel):
     totals: Totals = Totals()
     attempt: str = ""
     complete_through: str | None = None
+    added: dict[str, int] = {}
     mode: str = "append"
     at: str = ""
 

@@ -259,11 +259,12 @@ class TableWriter(ABC, Generic[R, W]):
         state = self.load(session)
         ours = state.position is not None and state.position.attempt in self._ours
         if self._began and state.raw != self._seen and not ours:
-            raise self._fenced(state)
+            raise self.fenced(state)
         self._began, self._seen = True, state.raw
         return state
 
-    def _fenced(self, state: R) -> Fenced:
+    def fenced(self, state: Read) -> Fenced:
+        """The error for a position that somebody else moved."""
         at = f"seq {state.position.seq} by attempt {state.position.attempt}" if state.position else "none"
         return Fenced(
             f"Stream {self.stream} is landed by somebody else",
@@ -344,6 +345,7 @@ class TableWriter(ABC, Generic[R, W]):
                 totals=before.plus(counts),
                 attempt=staged.attempt,
                 complete_through=complete_through or known,
+                added=state.position.added if state.position else {},
                 mode=self.mode,
                 at=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             )

@@ -6,22 +6,25 @@ lands the stream is fenced by it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from lakeward.connectors.delta import log, place
 from lakeward.connectors.exact import position
 from lakeward.connectors.exact.offsets import canonical_json
 from lakeward.connectors.exact.position import NO_DATA, Position, Skip
 from lakeward.connectors.files import mirror
 from lakeward.connectors.iceberg import catalog, pytable
+from lakeward.connectors.iceberg.pyschema import spark_schema
 from lakeward.connectors.kafka import broker, cluster
 from lakeward.connectors.kafka import position as kafka_position
 from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.connectors.kafka.position import Offsets
 from lakeward.control.operations.site import Site
 from lakeward.errors import DependencyDown, Refused, SpecError
-from lakeward.runtime import CATALOG
+from lakeward.runtime import CATALOG, Runtime
 from lakeward.spec.plan import keeps_state
 from lakeward.spec.sources import KafkaSource
 from lakeward.spec.stream import StreamSpec
@@ -87,19 +90,23 @@ def of(site: Site, spec: StreamSpec, what: str) -> Ground:
     return Ground(spec, name, lake, table, raw, None if raw is None else position.parse(raw, str(spec.id), name))
 
 
-def columns(site: Site, spec: StreamSpec) -> list[str]:
-    """The columns of the sink's table; none where it does not exist yet, is no Iceberg table or cannot be asked."""
+def columns(runtime: Runtime, spec: StreamSpec) -> dict[str, Any] | None:
+    """The columns of the sink's table as Spark's JSON of a schema; None where there is no table, or it cannot be asked:
+    a driver compares them too, before it starts the query."""
     from pyiceberg.catalog import load_catalog
     from pyiceberg.exceptions import NoSuchTableError
     from sqlalchemy.exc import OperationalError
 
-    if spec.sink.iceberg is None:
-        return []
     try:
-        lake = load_catalog(CATALOG, **catalog.pyiceberg_properties(site.runtime.lake, site.runtime.pgpass))
-        return [field.name for field in lake.load_table(str(spec.sink.iceberg.table)).schema().fields]
-    except (NoSuchTableError, OperationalError):
-        return []  # its driver compares them too, before it starts the query
+        if spec.sink.delta is not None:
+            found = log.read(place.folder_of(runtime.lake, str(spec.sink.delta.table)))
+            return None if found is None else json.loads(found.metadata["schemaString"])
+        if spec.sink.iceberg is not None:
+            lake = load_catalog(CATALOG, **catalog.pyiceberg_properties(runtime.lake, runtime.pgpass))
+            return spark_schema(lake.load_table(str(spec.sink.iceberg.table)).schema())
+    except (NoSuchTableError, OperationalError, Refused, SpecError):
+        return None
+    return None
 
 
 def _table(site: Site, spec: StreamSpec, what: str) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import structlog
 
@@ -72,7 +73,7 @@ class Site:
     settings: Settings | Callable[[], Settings] | None = None
     timeout_s: float | None = None
     sleep: Callable[[float], None] = time.sleep
-    analyse: Callable[[StreamSpec, Collection[str], Runtime | None], list[str]] = problems
+    analyse: Callable[[StreamSpec, Mapping[str, Any] | None, Runtime | None], list[str]] = problems
 
     def see(self, stream: str) -> Seen:
         """The stream as it is now."""

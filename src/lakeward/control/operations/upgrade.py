@@ -58,7 +58,7 @@ class Upgrade(Act[UpgradePlan]):
         before, after = self.generation(row.generation), self.generation(row.pending_generation)
         old, new = spec_of(before), spec_of(after)
         continues(row, old, new, after)
-        wrong = self.site.analyse(new, ground.columns(self.site, new), self.site.runtime)
+        wrong = self.site.analyse(new, ground.columns(self.site.runtime, new), self.site.runtime)
         if wrong:
             raise Refused(
                 f"Generation {after.generation} of stream {row.id} fails analysis; nothing was stopped",

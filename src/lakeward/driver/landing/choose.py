@@ -55,6 +55,7 @@ def choose(
     """
     spec, stream = wanted.spec, wanted.stream
     sources = [str(name) for name in spec.sources]
+    additive = spec.schema_.evolution == "additive"
     at_least_once = partial(AtLeastOnce, own, stream, sources, held, canonical=canonical)
     if (table := spec.sink.iceberg) is not None:
         if table.commit != "exact":
@@ -70,7 +71,7 @@ def choose(
             topic_ids=topic_ids,
             change=_change(table),
         )
-        return IcebergLanding(writer, table.mode, sink=table)
+        return IcebergLanding(writer, table.mode, additive, sink=table)
     if (delta := spec.sink.delta) is not None:
         into = DeltaWriter(
             session=own,
@@ -84,7 +85,7 @@ def choose(
             folder=place.folder_of(runtime.lake, str(delta.table)),
             change=_delta_change(delta),
         )
-        return DeltaLanding(into, delta.mode, sink=delta, lake=runtime.lake)
+        return DeltaLanding(into, delta.mode, additive, sink=delta, lake=runtime.lake)
     if (served := spec.sink.postgres) is not None:
         place_ = Name.of(str(served.table))
         lands = PostgresWriter(

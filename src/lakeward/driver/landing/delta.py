@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
 
-from lakeward.connectors.delta import java, place, table
+from lakeward.connectors import evolution
+from lakeward.connectors.delta import evolve, java, place, table
 from lakeward.connectors.delta.writer import DeltaWriter
+from lakeward.connectors.evolution import Comparison
+from lakeward.connectors.exact.position import Position
 from lakeward.driver import schema
-from lakeward.driver.landing.exact import ExactLanding, Seen
+from lakeward.driver.landing.exact import Seen
+from lakeward.driver.landing.lake import LakeLanding, Shape
 from lakeward.runtime import Lake
 from lakeward.spec.sinks import DeltaSink
 
@@ -18,7 +24,7 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass
-class DeltaLanding(ExactLanding[DeltaWriter]):
+class DeltaLanding(LakeLanding[DeltaWriter]):
     """A Delta sink."""
 
     sink: DeltaSink = field(kw_only=True)
@@ -43,4 +49,32 @@ class DeltaLanding(ExactLanding[DeltaWriter]):
         if table.create(own, self.lake, name, columns, fields):
             _log.info("table created", stream=stream, table=name, partition_by=fields, folder=str(self.writer.folder))
             return
-        self.fits(columns, own.read.format("delta").load(str(self.writer.folder)).schema)
+        self.fits(columns)
+
+    @property
+    def catalog(self) -> str:
+        return place.CATALOG
+
+    def comparable(self, compared: Comparison) -> Comparison:
+        """What stands in the way is said where the table may be changed; elsewhere every difference is."""
+        return evolution.in_delta(compared) if self.additive else compared
+
+    def shape(self) -> Shape:
+        """Out of the table's newest version."""
+        stream, name, folder = self.writer.stream, self.writer.table, self.writer.folder
+        snapshot = java.begin(self.writer.session, folder, name).snapshot()
+        others = sorted(java.others_of(snapshot, folder, stream, name))
+        state = java.state_of(snapshot, folder, stream, name)
+        return Shape(json.loads(snapshot.metadata().schemaString()), state, others)
+
+    def evolve(self, table: Shape, compared: Comparison, build: Callable[[int | None], Position | None]) -> None:
+        """The position first, then the columns."""
+        session, folder = self.writer.session, self.writer.folder
+        if table.state.position is not None:
+            evolve.fence(session, folder, table.state, lambda version: _known(build(version)))
+        evolve.add(session, folder, compared)
+
+
+def _known(moved: Position | None) -> Position:
+    assert moved is not None, "made of a position that is there"
+    return moved

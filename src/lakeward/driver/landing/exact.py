@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import structlog
 
 from lakeward.connectors.exact.batch import Counted, RunningBatch
 from lakeward.connectors.exact.follow import Halt
 from lakeward.connectors.exact.position import Position
 from lakeward.connectors.exact.writer import Read, TableWriter
-from lakeward.driver import neighbours, schema
+from lakeward.driver import neighbours
 from lakeward.driver.landing.base import Outcome, Standing
 from lakeward.driver.layout import Checkpoint
 from lakeward.driver.preflight import Verdict
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+_log = structlog.get_logger(__name__)
 
 W = TypeVar("W", bound=TableWriter[Any, Any])
 
@@ -44,7 +48,7 @@ class ExactLanding(ABC, Generic[W]):
     writer: W
     mode: str
     exact = True
-    _seen: Seen | None = None
+    _seen: Seen | None = field(default=None, init=False)
 
     @abstractmethod
     def see(self) -> Seen | None:
@@ -143,22 +147,4 @@ class ExactLanding(ABC, Generic[W]):
             already=done.already,
             stage_ms=done.stage_ms,
             publish_ms=done.publish_ms,
-        )
-
-    def casts(self, given: str, has: str) -> bool:
-        """Whether Spark stores one type in the other without a possible loss."""
-        jvm: Any = self.writer.session._jvm
-        parse = jvm.org.apache.spark.sql.types.DataType.fromDDL
-        return bool(jvm.org.apache.spark.sql.catalyst.expressions.Cast.canUpCast(parse(given), parse(has)))
-
-    def fits(self, columns: Any, there: Any) -> None:
-        """Compare the transform's columns with the table's.
-
-        Raises:
-            SpecError: they differ.
-        """
-        given = {field.name: field.dataType.simpleString() for field in columns.fields}
-        has = {field.name: field.dataType.simpleString() for field in there.fields}
-        schema.check(
-            self.writer.stream, self.writer.table, given, has, lambda column: self.casts(given[column], has[column])
         )

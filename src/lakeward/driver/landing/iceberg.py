@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
 
-from lakeward.connectors.iceberg import java, table
+from lakeward.connectors.evolution import Comparison
+from lakeward.connectors.exact.position import Position
+from lakeward.connectors.iceberg import evolve, java, table
 from lakeward.connectors.iceberg.writer import ExactWriter
 from lakeward.driver import schema
-from lakeward.driver.landing.exact import ExactLanding, Seen
+from lakeward.driver.landing.exact import Seen
+from lakeward.driver.landing.lake import LakeLanding, Shape
 from lakeward.runtime import CATALOG
 from lakeward.spec.sinks import IcebergSink
 from lakeward.spec.sql import quote_table
@@ -19,7 +23,7 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass
-class IcebergLanding(ExactLanding[ExactWriter]):
+class IcebergLanding(LakeLanding[ExactWriter]):
     """An Iceberg sink."""
 
     sink: IcebergSink = field(kw_only=True)
@@ -43,7 +47,18 @@ class IcebergLanding(ExactLanding[ExactWriter]):
         if table.create(own, name, columns, fields, {**table.how_rows_change(self.sink), **self.sink.properties}):
             _log.info("table created", stream=stream, table=name, partition_by=fields)
             return
-        self.fits(columns, own.table(quote_table(self.sink.table, CATALOG)).schema)
+        self.fits(columns)
+
+    def shape(self) -> Shape:
+        """Out of the table's newest metadata."""
+        stream, name = self.writer.stream, self.writer.table
+        metadata = java.metadata_of(java.load(self.writer.session, name))
+        others = sorted(java.others_of(metadata, stream, name))
+        return Shape(evolve.schema_of(self.writer.session, metadata), java.state_of(metadata, stream, name), others)
+
+    def evolve(self, table: Shape, compared: Comparison, build: Callable[[int | None], Position | None]) -> None:
+        """One commit of both."""
+        evolve.evolve(self.writer.session, table.state, table.schema, compared, build(None))
 
     def _load(self) -> Any:
         """The table's metadata, None without a table."""

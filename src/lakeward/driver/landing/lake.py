@@ -1,0 +1,168 @@
+"""Into a table of the lake, whose columns may grow with the stream's."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import structlog
+
+from lakeward.connectors import evolution
+from lakeward.connectors.columns import relaxed, up_casts
+from lakeward.connectors.evolution import Comparison, Kind
+from lakeward.connectors.exact.batch import Counted
+from lakeward.connectors.exact.position import Position
+from lakeward.connectors.exact.writer import ATTEMPTS, Read, Redo, TableWriter, new_attempt, pause
+from lakeward.driver import schema
+from lakeward.driver.landing.base import Outcome
+from lakeward.driver.landing.exact import ExactLanding
+from lakeward.runtime import CATALOG
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_log = structlog.get_logger(__name__)
+
+W = TypeVar("W", bound=TableWriter[Any, Any])
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A table's columns as Spark's JSON of a schema, with what else was read of it in one look.
+
+    Attributes:
+        state: as the writer reads it.
+        others: further streams that land in it.
+    """
+
+    schema: dict[str, Any]
+    state: Any
+    others: Sequence[str]
+
+
+@dataclass
+class LakeLanding(ExactLanding[W]):
+    """An Iceberg or Delta sink. `additive`: the table may be given what it lacks."""
+
+    additive: bool = False
+    notes: tuple[str, ...] = field(default=(), init=False)
+    """What a person should know of how the transform fits the table."""
+    _into: Any = field(default=None, init=False)
+    _mine: set[str] = field(default_factory=set, init=False)
+
+    def land(
+        self,
+        rows: DataFrame,
+        batch_id: int,
+        counted: Counted,
+        before_publish: Callable[[], None] | None,
+        complete_through: str | None,
+    ) -> Outcome:
+        """As every exact sink, in the table's columns by name, at any depth; what the transform lacks is null."""
+        fitting = rows if self._into is None else rows.to(self._into)
+        return super().land(fitting, batch_id, counted, before_publish, complete_through)
+
+    def casts(self, given: Kind, has: Kind) -> bool:
+        """Whether Spark stores one type in the other without a possible loss."""
+        return up_casts(self.writer.session, given, has)
+
+    def fits(self, columns: Any) -> None:
+        """Compare the transform's columns with the table's, and give the table what it lacks if it may have it.
+
+        Args:
+            columns: of the transform, as a Spark schema.
+
+        Raises:
+            SpecError: they differ in what the table cannot take.
+            Fenced: somebody else landed in the table since it was looked at.
+            Transient: other writers changed it first, every time.
+        """
+        stream, name, given = self.writer.stream, self.writer.table, columns.jsonValue()
+        for attempt in range(ATTEMPTS):
+            if attempt:
+                pause(attempt)
+            table = self.shape()
+            self._unmoved(table.state)
+            at = table.state.position
+            compared = self.comparable(evolution.compare(given, table.schema, self.casts))
+            empty = schema.check(
+                stream, self.writer.generation, name, self.catalog, compared,
+                added=at.added if at else {}, additive=self.additive, others=table.others,
+            )  # fmt: skip
+            if not compared.grows:
+                self._into = None if evolution.same(given, table.schema) else relaxed(table.schema)
+                self.notes = tuple(_empty_note(each.name, at) for each in empty if at)
+                return
+            try:
+                self._grow(table, compared)
+            except Redo as redo:
+                _log.info("looking at the table again", stream=stream, table=name, why=str(redo))
+                continue
+            for change in evolution.grows(compared):
+                _log.info("table changed", stream=stream, table=name, change=change, generation=self.writer.generation)
+        raise self.writer.contention(-1, "other commits came first while its columns were changed")
+
+    def _grow(self, table: Shape, compared: Comparison) -> None:
+        before, made = table.state.position, _now()
+        added = {each.name: self.writer.generation for each in compared.added}
+
+        def build(version: int | None) -> Position | None:
+            """The position under an id of this generation: whoever wrote the old one is fenced by it."""
+            if before is None:
+                return None
+            changed: dict[str, Any] = {
+                "generation": self.writer.generation,
+                "attempt": new_attempt(self.writer.stream, before.seq),
+                "added": {**before.added, **added},
+                "at": made,
+            }
+            if version is not None:
+                changed |= {"snapshot": version, "snapshot_seq": version}
+            moved: Position = before.model_copy(update=changed)
+            self._mine.add(moved.to_json())
+            return moved
+
+        self.evolve(table, compared, build)
+
+    def _unmoved(self, state: Read) -> None:
+        """The position is what it was when the checkpoint was judged, or what this very start made of it."""
+        seen = None if self._seen is None else self._seen.state.raw
+        if state.raw != seen and state.raw not in self._mine:
+            raise self.writer.fenced(state)
+        self.writer.expect(state.raw)
+
+    @property
+    def catalog(self) -> str:
+        """The catalog the table has in SQL."""
+        return CATALOG
+
+    def comparable(self, compared: Comparison) -> Comparison:
+        """A comparison by what this format can do."""
+        return compared
+
+    @abstractmethod
+    def shape(self) -> Shape:
+        """The table's columns and state, read afresh."""
+
+    @abstractmethod
+    def evolve(self, table: Shape, compared: Comparison, build: Callable[[int | None], Position | None]) -> None:
+        """Add and widen what a comparison found, and move the position.
+
+        Args:
+            table: as it was compared.
+            build: the version a commit will be, where the position names it -> the position; None without one.
+
+        Raises:
+            Redo: the table changed meanwhile.
+        """
+
+
+def _empty_note(column: str, at: Position) -> str:
+    return f"column {column} was added by generation {at.added[column]}; this one lands no value in it"
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
