@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 from lakeward import private
 from lakeward.airflow.connections import KAFKA, Found
-from lakeward.connectors.kafka import cluster
+from lakeward.connectors.kafka import cluster, java
 from lakeward.connectors.kafka.settings import BOOTSTRAP, PASSWORD, USERNAME
 from lakeward.control.reconcile import registry_of
 from lakeward.errors import DependencyDown
@@ -41,7 +41,8 @@ def keep(runtime: Runtime, ids: Iterable[str], get: Callable[[str], Found | None
         found, file = get(name), folder / f"{name}.json"
         says = {} if found is None else given(found)
         if not says or says == {BOOTSTRAP: runtime.kafka.get(name)}:
-            file.unlink(missing_ok=True)
+            for each in (file, java.file_of(file)):
+                each.unlink(missing_ok=True)
             continue
         text = json.dumps(says, sort_keys=True)
         if not file.exists() or file.read_text() != text:

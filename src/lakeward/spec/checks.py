@@ -130,6 +130,9 @@ def _windows(spec: StreamSpec, facts: SqlFacts | None) -> Iterator[Finding]:
     if spec.sink.mode == "complete" and not facts.groups:
         why = "mode complete writes the whole result of an aggregate at every batch, and the SQL groups nothing"
         yield Finding(("sink", spec.sink.connector, "mode"), f"{why}; use mode: append", "complete")
+    if spec.sink.mode == "update" and not facts.groups:
+        why = "mode update sends the groups that changed, and the SQL groups nothing"
+        yield Finding(("sink", spec.sink.connector, "mode"), f"{why}; use mode: append", "update")
     if not facts.groups or spec.sink.mode != "append":
         return
     if not any(source.watermark for source in spec.sources.values()):

@@ -21,8 +21,6 @@ FILE_FORMATS = {"orc", "avro"}
 REFERENCES = {"jdbc"}
 SINKS = {"format"}
 FILES = {"orc", "avro", "text"}
-MODES: dict[str, set[str]] = {"kafka": {"update"}}
-"""Sink -> modes."""
 TRIGGERS = {"real_time", "continuous"}
 BACKENDS = {"standalone", "yarn", "kubernetes"}
 
@@ -45,8 +43,6 @@ def of_stream(spec: StreamSpec) -> Found:
     sink: Path_ = ("sink", spec.sink.connector)
     if spec.sink.connector in SINKS:
         yield sink, f"{spec.sink.connector} as a sink"
-    elif spec.sink.mode in MODES.get(spec.sink.connector, set()):
-        yield (*sink, "mode"), f"mode {spec.sink.mode}"
     if spec.sink.memory:
         yield sink, "memory as a sink: nobody could read it; lakeward streams preview shows rows without any sink"
     if spec.sink.files and spec.sink.files.format in FILES:

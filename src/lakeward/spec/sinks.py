@@ -71,7 +71,14 @@ class KafkaSink(SpecModel):
     value: Expression | None = None
     """The record's value: a column or an expression; without it the whole row as JSON."""
     mode: Literal["append", "update"] = "append"
-    """Send finished rows only, or every change of a group."""
+    """Send each row once it is final, or every change of a group: `update` needs an aggregate, and a `key` for it."""
+
+    @model_validator(mode="after")
+    def _update_needs_a_key(self) -> Self:
+        if self.mode == "update" and self.key is None:
+            message = "mode update sends a group each time it changes, and readers tell by the key which one it is"
+            raise KeysProblem(f"{message}; add key: to_json(struct(<the columns of GROUP BY>))", "mode", "key")
+        return self
 
 
 class PostgresSink(SpecModel):

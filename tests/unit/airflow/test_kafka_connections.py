@@ -55,7 +55,11 @@ def test_the_embedded_broker_needs_no_file_and_what_airflow_forgets_is_forgotten
     assert not (runtime.connections or Path()).exists()
     keep(runtime, ["lakeward_kafka"], {"lakeward_kafka": Given("other", 1)}.get)
     assert cluster.find("lakeward_kafka", runtime).bootstrap == "other:1"
+    login = (runtime.connections or Path()) / "airflow" / "kafka" / "java" / "lakeward_kafka.properties"
+    login.parent.mkdir()
+    login.touch()
     keep(runtime, ["lakeward_kafka"], {}.get)
+    assert not login.exists(), "a password that nobody needs is not left behind"
     assert cluster.find("lakeward_kafka", runtime).bootstrap == "b:1"
 
 

@@ -18,7 +18,6 @@ GRAMMAR = [
     (HEAD + "sink: {files: {path: /p, format: orc, partition_by: [a]}}\n", "files of orc"),
     (HEAD + "sink: {memory: {}}\n", "lakeward streams preview shows rows"),
     (HEAD + "sink: {format: {name: x}}\n", "format as a sink"),
-    (HEAD + "sink: {kafka: {topic: u, mode: update}}\n", "mode update"),
     (HEAD + "sink: {iceberg: {table: n.t, commit: native}}\n", "commit native"),
     (
         HEAD + "sink: {postgres: {connection: c, table: t}}\nschema: {evolution: additive}\n",

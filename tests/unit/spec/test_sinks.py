@@ -88,3 +88,19 @@ def test_one_stream_upserts_and_any_number_append(project):
     assert "a, b writes c:public.t too" in problem.message
     elsewhere = postgres(more=keyed, connection="d")
     assert list(project({**appends, "conf/streams/c.yaml": elsewhere}).problems) == []
+
+
+UPDATE = "sink: {kafka: {topic: u, mode: update%s}}\n"
+GROUPS = "transform: {sql: 'SELECT year, count(*) AS n FROM source GROUP BY year'}\n"
+
+
+def test_changes_of_groups_need_groups_and_a_key(stream):
+    [problem] = stream(HEAD + GROUPS + UPDATE % "").problems
+    assert problem.path == "sink.kafka"
+    assert "add key: to_json(struct(" in problem.message
+    [problem] = stream(HEAD + UPDATE % ", key: year").problems
+    assert problem.path == "sink.kafka.mode"
+    assert "the SQL groups nothing; use mode: append" in problem.message
+    loaded = stream(HEAD + GROUPS + UPDATE % ", key: year")
+    assert list(loaded.problems) == [], "a group need never be done: its changes are what is sent"
+    assert loaded.streams["a"].spec.lineage == "none"

@@ -47,13 +47,18 @@ def options(cluster: Cluster) -> dict[str, str]:
     return {f"kafka.{key}": value for key, value in found.items()}
 
 
+def file_of(connection: Path) -> Path:
+    """Where the login of a connection stands, beside the connection's own file."""
+    return connection.parent / "java" / f"{connection.stem}.properties"
+
+
 def _secrets(cluster: Cluster, settings: Settings) -> Path:
     """The file with the login, beside the connection's own."""
     assert cluster.file is not None  # without one there is no mechanism
     text = f"{JAAS}={_escaped(login(settings))}\n"
     try:
-        folder = private.folder(cluster.file.parent / "java")
-        file = folder / f"{cluster.connection}.properties"
+        file = file_of(cluster.file)
+        private.folder(file.parent)
         if not file.exists() or file.read_text() != text:
             private.write(file, text)
     except OSError as error:

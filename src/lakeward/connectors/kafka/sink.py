@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING
 
 from lakeward.connectors.kafka import java
 from lakeward.connectors.kafka.cluster import Cluster
+from lakeward.connectors.kafka.peek import SHOWN
+from lakeward.errors import SpecError
 from lakeward.spec.sinks import KafkaSink
+from lakeward.telemetry.mask import mask
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -25,8 +28,14 @@ def shape(rows: DataFrame, sink: KafkaSink) -> DataFrame:
 
 
 def write(rows: DataFrame, sink: KafkaSink, cluster: Cluster) -> None:
-    """Send one batch. A batch that is replayed is sent again."""
+    """Send one batch. A batch that is replayed is sent again.
+
+    Raises:
+        SpecError: the sink sends changes of groups, and their keys do not tell them apart.
+    """
     records = shape(rows, sink)
+    if sink.mode == "update":
+        _one_a_key(records, sink)
     (
         records.write.format("kafka")
         .options(**java.options(cluster))
@@ -35,3 +44,18 @@ def write(rows: DataFrame, sink: KafkaSink, cluster: Cluster) -> None:
         .option("topic", sink.topic)
         .save()
     )
+
+
+def _one_a_key(records: DataFrame, sink: KafkaSink) -> None:
+    """A batch holds each group that changed once. Two of one key would overwrite each other wherever it is read."""
+    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+
+    groups = records.groupBy("key").count().where(F.col("key").isNull() | (F.col("count") > 1)).limit(1).collect()
+    if groups:
+        key, count = groups[0]
+        what = f"{count} groups have the key {mask(str(key))[:SHOWN]!r}" if key is not None else "a group has no key"
+        raise SpecError(
+            f"The changes for topic {sink.topic} cannot be told apart",
+            why=f"key: {sink.key}: {what}",
+            next="make the key of every column of GROUP BY: key: to_json(struct(a, b)), then deploy and start again",
+        )

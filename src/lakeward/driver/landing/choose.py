@@ -106,7 +106,7 @@ def choose(
     if (topic := spec.sink.kafka) is not None:
         at = cluster.find(topic.connection, runtime)
         broker.check_writable(at, str(topic.topic))
-        return at_least_once(lambda rows, _: kafka_sink.write(rows, topic, at))
+        return at_least_once(lambda rows, _: kafka_sink.write(rows, topic, at), output_mode=topic.mode)
     if (files := spec.sink.files) is not None:
         return FilesLanding(own, stream, wanted.generation, sources, files, topic_ids, canonical)
     if (shown := spec.sink.console) is not None:
