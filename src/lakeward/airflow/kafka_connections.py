@@ -1,13 +1,16 @@
 """Airflow's Kafka connections as files of the home, for drivers and for the command line, which cannot ask Airflow.
 
-Each task writes those that streams name, and removes what Airflow no longer has. What stands in one is judged by
-whoever uses it: a connection that is wrong stops the streams that name it and nothing else.
+Each task writes those that streams name. What stands in one is judged by whoever uses it: a connection that is wrong
+stops the streams that name it and nothing else. One that Airflow does not give stays as it was last known, for a
+secrets backend that is away looks like one that was removed; it goes when no stream names it any more.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Collection
+from pathlib import Path
 
 from lakeward import private
 from lakeward.airflow.connections import KAFKA, Found
@@ -17,6 +20,9 @@ from lakeward.control.reconcile import registry_of
 from lakeward.errors import DependencyDown
 from lakeward.registry import generations
 from lakeward.runtime import Runtime
+
+UNNAMED_S = 3600.0
+"""How long a connection stays that no stream names."""
 
 
 def named(runtime: Runtime) -> set[str]:
@@ -28,7 +34,7 @@ def named(runtime: Runtime) -> set[str]:
         return set(cluster.names(runtime))
 
 
-def keep(runtime: Runtime, ids: Iterable[str], get: Callable[[str], Found | None]) -> None:
+def keep(runtime: Runtime, ids: Collection[str], get: Callable[[str], Found | None]) -> None:
     """Bring the files up to date with Airflow.
 
     Args:
@@ -39,14 +45,25 @@ def keep(runtime: Runtime, ids: Iterable[str], get: Callable[[str], Found | None
         return
     for name in sorted(ids):
         found, file = get(name), folder / f"{name}.json"
-        says = {} if found is None else given(found)
-        if not says or says == {BOOTSTRAP: runtime.kafka.get(name)}:
-            for each in (file, java.file_of(file)):
-                each.unlink(missing_ok=True)
+        if found is None:
+            continue
+        says = given(found)
+        if says == {BOOTSTRAP: runtime.kafka.get(name)}:
+            _remove(file)
             continue
         text = json.dumps(says, sort_keys=True)
         if not file.exists() or file.read_text() != text:
             private.write(private.folder(folder) / file.name, text)
+    for file in folder.glob("[!.]*.json"):
+        # One that is new may belong to a stream that was deployed after the streams were asked for.
+        if file.stem not in ids and time.time() - file.stat().st_mtime > UNNAMED_S:
+            _remove(file)
+
+
+def _remove(file: Path) -> None:
+    """With the login that Spark reads."""
+    for each in (file, java.file_of(file)):
+        each.unlink(missing_ok=True)
 
 
 def given(connection: Found) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
 from typing import Any
@@ -50,17 +51,32 @@ def test_nothing_of_a_connection_is_left_out(runtime: Runtime) -> None:
     assert "hush" not in str(refused.value)
 
 
-def test_the_embedded_broker_needs_no_file_and_what_airflow_forgets_is_forgotten(runtime: Runtime) -> None:
-    keep(runtime, ["lakeward_kafka"], {"lakeward_kafka": Given(extra_dejson={"bootstrap.servers": "b:1"})}.get)
+def test_the_embedded_broker_needs_no_file(runtime: Runtime) -> None:
+    embedded = Given(extra_dejson={"bootstrap.servers": "b:1"})
+    keep(runtime, ["lakeward_kafka"], {"lakeward_kafka": embedded}.get)
     assert not (runtime.connections or Path()).exists()
     keep(runtime, ["lakeward_kafka"], {"lakeward_kafka": Given("other", 1)}.get)
     assert cluster.find("lakeward_kafka", runtime).bootstrap == "other:1"
-    login = (runtime.connections or Path()) / "airflow" / "kafka" / "java" / "lakeward_kafka.properties"
+    keep(runtime, ["lakeward_kafka"], {"lakeward_kafka": embedded}.get)
+    assert cluster.find("lakeward_kafka", runtime).bootstrap == "b:1"
+
+
+def test_what_airflow_does_not_give_stays_until_no_stream_names_it(runtime: Runtime) -> None:
+    keep(runtime, ["orders"], {"orders": Given("a", 1)}.get)
+    folder = (runtime.connections or Path()) / "airflow" / "kafka"
+    login = folder / "java" / "orders.properties"
     login.parent.mkdir()
     login.touch()
-    keep(runtime, ["lakeward_kafka"], {}.get)
+    keep(runtime, ["orders"], {}.get)
+    assert cluster.find("orders", runtime).bootstrap == "a:1", "a secrets backend that is away must stop no stream"
+    keep(runtime, [], {}.get)
+    assert cluster.names(runtime) == ["lakeward_kafka", "orders"], "its stream may just have been deployed"
+    os.utime(folder / "orders.json", (0, 0))
+    keep(runtime, ["orders"], {}.get)
+    assert cluster.names(runtime) == ["lakeward_kafka", "orders"]
+    keep(runtime, [], {}.get)
+    assert cluster.names(runtime) == ["lakeward_kafka"]
     assert not login.exists(), "a password that nobody needs is not left behind"
-    assert cluster.find("lakeward_kafka", runtime).bootstrap == "b:1"
 
 
 def test_what_streams_name_is_asked_for_and_without_the_registry_what_is_known(runtime: Runtime, postgres: Any) -> None:
