@@ -69,6 +69,11 @@ def spec_findings(spec: StreamSpec, facts: SqlFacts | None, lineage: Lineage, pr
     yield from (replace(each, needs=(mode, *times)) for each in _windows(spec, facts))
     yield from _sink(spec)
     yield from file_source_findings(spec)
+    if spec.state.provider == "hdfs" and any(
+        "transformWithState" in text for text in (spec.transform.code or {}).values()
+    ):
+        message = f"{spec.transform.python} uses transformWithState, which keeps its state in rocksdb only"
+        yield Finding(("state", "provider"), message, "hdfs", ("rocksdb",))
     for name, source in spec.sources.items():
         if source.rate is not None:
             yield Finding(("sources", name, "rate"), "rate makes up its rows: for experiments, not for data",

@@ -53,8 +53,6 @@ def of_stream(spec: StreamSpec) -> Found:
         yield ("schema", "evolution"), "additive schema evolution of a table in PostgreSQL; ALTER TABLE it by hand"
     if spec.trigger.kind in TRIGGERS:
         yield ("trigger", spec.trigger.kind), f"trigger {spec.trigger.kind}"
-    if spec.state.provider == "hdfs":
-        yield ("state", "provider"), "a state provider other than rocksdb"
     if spec.resources.executors is not None:
         yield ("resources", "executors"), "executors (a driver runs in one local process)"
 

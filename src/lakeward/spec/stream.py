@@ -65,7 +65,8 @@ class State(SpecModel):
     """The state store of a stream with windows, joins or deduplication."""
 
     provider: Literal["rocksdb", "hdfs"] = "rocksdb"
-    """Where state is kept; frozen in the checkpoint at the first start."""
+    """Where state is kept: RocksDB, on disk, or the executors' heap (`hdfs`); frozen in the checkpoint at the first
+    start. `transformWithState` needs rocksdb."""
     max_rows: PositiveLong | None = None
     """Most rows of state; beyond it the stream says so, and an incident is open until it is well below again."""
 

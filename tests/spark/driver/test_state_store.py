@@ -42,7 +42,28 @@ def files(folder: str) -> dict[str, bytes]:
     return {str(each): each.read_bytes() for each in Path(folder).rglob("*") if each.is_file()}
 
 
-def test_variables_of_python_and_windows_of_sql_are_shown_and_nothing_is_written(lab: Any) -> None:
+def test_state_on_the_heap_goes_on_after_a_restart_and_is_shown_too(lab: Any) -> None:
+    topic = lab.topic()
+    document = lab.spec(
+        topic, deduplicate={"keys": ["n"], "within_watermark": False}, lineage="rows", state={"provider": "hdfs"}
+    )
+    lab.produce(topic, [{"n": 1}, {"n": 2}, {"n": 1}])
+    lab.run(document, 3)
+    lab.produce(topic, [{"n": 2}, {"n": 3}])
+    lab.run(document, 2)
+    assert sorted(row["n"] for row in lab.rows()) == [1, 2, 3]
+    folder = lab.wanted(document).checkpoint
+    assert list(Path(folder).rglob("*.delta"))
+    before = files(folder)
+    [store] = state_store.read(lab.spark.newSession(), folder, 10)
+    assert files(folder) == before
+    assert (store.variable, dict(store.keys), sorted(each["key"]["n"] for each in store.sample)) == (
+        None, {"n": "int"}, [1, 2, 3],
+    )  # fmt: skip
+    assert state_store.provider(checkpoint.read(checkpoint.files_of(lab.spark, folder), folder).conf) == "hdfs"
+
+
+def test_variables_of_python_are_shown_and_nothing_is_written(lab: Any) -> None:
     topic = lab.topic()
     lab.produce(topic, [{"n": n, "s": "ab"[n % 2]} for n in range(4)])
     document = lab.spec(topic, transform={"python": "last:run", "code": {"last.py": LAST}}, lineage="none")

@@ -25,7 +25,6 @@ GRAMMAR = [
     ),
     (HEAD + SINK + "trigger: {real_time: 5m}\n", "trigger real_time"),
     (HEAD + SINK + "trigger: {continuous: 1s}\n", "trigger continuous"),
-    (HEAD + SINK + "state: {provider: hdfs}\n", "a state provider other than rocksdb"),
     (HEAD + SINK + "resources: {executors: {min: 0, max: 4, cores: 2, memory: 2g}}\n", "executors"),
 ]  # fmt: skip
 

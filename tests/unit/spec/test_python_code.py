@@ -89,6 +89,13 @@ def test_what_is_wrong_is_told_where_it_stands(project, files, place, words) -> 
     assert words in errors[0]
 
 
+def test_state_per_key_needs_rocksdb(project) -> None:
+    stateful = {**FILES, "python/mine/words.py": "def trim(frame):\n    return frame.transformWithState()\n"}
+    [problem] = project({"conf/streams/a.yaml": HEAD + "state: {provider: hdfs}\n", **stateful}).problems
+    assert (problem.path, problem.line, problem.valid) == ("state.provider", 7, ("rocksdb",))
+    assert not project({"conf/streams/a.yaml": HEAD + "state: {provider: hdfs}\n", **FILES}).problems
+
+
 def test_what_may_be_right_is_at_most_a_warning(project) -> None:
     loaded = project({"conf/streams/a.yaml": HEAD, **FILES, "python/mine/words.py": FILES["python/mine/other.py"],
                       "python/mine/clean.py": "from mine import words\n\ndef flights(flights): ...\n"})  # fmt: skip
