@@ -13,6 +13,7 @@ import pytest
 from sqlalchemy import Connection
 
 from lakeward.backends.local import LocalBackend
+from lakeward.cli.stream_audit import audit
 from lakeward.connectors.exact import position
 from lakeward.connectors.iceberg import audit as auditing
 from lakeward.connectors.iceberg import catalog
@@ -23,9 +24,10 @@ from lakeward.control.operations.operator import Operator
 from lakeward.control.operations.recover import Recover
 from lakeward.control.operations.request import Approval, Operation, Plan, Request
 from lakeward.control.operations.waiting import Waiting
-from lakeward.errors import Blocked, Refused
+from lakeward.errors import Blocked, Fenced, Refused
 from lakeward.registry import generations, operations, streams
 from lakeward.registry.engine import connect, migrate
+from lakeward.runtime import Database
 from lakeward.spec.stream import StreamSpec
 from lakeward.telemetry import failpoints
 
@@ -94,9 +96,9 @@ def landed_by_somebody(operator: Operator, document: dict[str, Any]) -> None:
     found.write(found.position.model_copy(update={"seq": found.position.seq + 1, "attempt": "q/9/x"}))
 
 
-def landing(lab: Any, topic: str, rows: int) -> dict[str, Any]:
+def landing(lab: Any, topic: str, rows: int, **more: Any) -> dict[str, Any]:
     """The spec of a stream that has landed so many rows and was stopped."""
-    document = {**lab.spec(topic), "lineage": "rows"}
+    document = {**lab.spec(topic, **more), "lineage": "rows"}
     lab.produce(topic, [{"n": n, "s": "a"} for n in range(rows)])
     lab.run(document, rows)
     return document
@@ -133,6 +135,44 @@ def test_a_recovery_goes_on_at_the_position_with_partitions_that_came_meanwhile(
     assert sorted(row["_kafka_offset"] for row in lab.rows()) == list(range(8))
     with pytest.raises(Refused, match="streams stop"):
         operator.run(request)
+
+
+def test_a_position_in_postgresql_is_moved_by_the_same_operations(
+    lab: Any, postgres: Any, database: str, registry: Registry
+) -> None:
+    where = Database(host=postgres.host, port=postgres.port, database=database, user=postgres.user)
+    lab.runtime = lab.runtime.model_copy(update={"postgres": {"there": where}, "pgpass": postgres.pgpass})
+    nothing = LocalBackend(lab.runtime.drivers, wrapper=("/bin/true",))
+    operator = Operator(registry, lab.runtime, author="ann", holder="a test", backend=nothing)
+    document = landing(lab, lab.topic(), 5, sink={"postgres": {"connection": "there", "table": "app.t"}})
+    wanted = lab.wanted(document)
+    shutil.rmtree(wanted.checkpoint)
+    with pytest.raises(Blocked, match="lakeward streams recover"):
+        lab.starter().start(wanted)
+    deployed(registry, document, wanted.checkpoint)
+    with pytest.raises(Refused, match="its sink is a table of PostgreSQL"):
+        operator.run(Request(Operation.IMPORT, document["id"], folder="/none"))
+    request = Request(Operation.RESET, document["id"], comment="again", to="earliest", duplicates=4, wait=False)
+    with pytest.raises(Refused, match="would land 5 rows a second time"):
+        operator.run(approved(operator, request)[1])
+    operator.run(approved(operator, replace(request, duplicates=5))[1])
+    act = Recover(operator, Request(Operation.RECOVER, document["id"], wait=False))
+    plan = act.plan()
+    stale = ground.of(operator, StreamSpec.model_validate(document), "looked at")
+    landed_by_somebody(operator, document)
+    with pytest.raises(Refused, match="its position moved meanwhile"):
+        late(operator, act, plan)
+    assert stale.position is not None
+    with pytest.raises(Fenced, match="moved meanwhile"):
+        stale.write(stale.position.model_copy(update={"seq": 99}))
+    operator.run(act.request)
+
+    again = accepted(registry, document["id"], wanted)
+    running = lab.starter().start(again)
+    lab.started.append(running)
+    spec = StreamSpec.model_validate(document)
+    lab.until("10 rows", lambda: audit(lab.runtime, spec, 0)["duplicates"] == 5)
+    assert running.stop(60)
 
 
 def test_a_recovery_whose_position_moved_since_it_was_planned_changes_nothing(
@@ -184,7 +224,7 @@ def test_a_lost_checkpoint_of_files_is_made_anew_from_the_copy_of_their_log(
     deployed(registry, document, wanted.checkpoint)
     request = Request(Operation.RECOVER, document["id"], wait=False)
 
-    location = ground.of(operator, StreamSpec.model_validate(document), ground.RECOVERED).table.location()
+    location = ground.in_lake(operator, StreamSpec.model_validate(document), ground.RECOVERED).table.location()
     copy = Path(f"{location.removeprefix('file:')}.sources") / document["id"] / "source"
     away = copy.with_name("away")
     copy.rename(away)

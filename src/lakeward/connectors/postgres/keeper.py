@@ -1,4 +1,4 @@
-"""A stream's table of PostgreSQL for whoever has no Spark: reports, the audit."""
+"""A stream's table of PostgreSQL for whoever has no Spark: reports, the audit, operations."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 import psycopg2
 
-from lakeward.connectors.postgres import audit, link, table
+from lakeward.connectors.exact.position import Position
+from lakeward.connectors.postgres import audit, link, publish, table
 from lakeward.connectors.postgres.check import TableState
 from lakeward.connectors.postgres.name import Name
+from lakeward.errors import Fenced
 from lakeward.runtime import Database, Runtime
 from lakeward.spec.stream import StreamSpec
 
@@ -39,6 +41,21 @@ class Keeper:
         """
         with self._asking() as held:
             return table.read(held, self.stream, self.table)
+
+    def write(self, moved: Position, state: TableState) -> Position:
+        """Move the position without any row: the primitive of recover, reset and skip-batch.
+
+        Raises:
+            Fenced: it is not what `state` says any more; nothing was changed.
+        """
+        with self._asking() as held:
+            if not publish.publish(held, state, moved, None):
+                raise Fenced(
+                    f"The position of stream {self.stream} moved meanwhile",
+                    why=f"in {self.table.text} it is not what was read; nothing was changed",
+                    next=f"lakeward streams status {self.stream}",
+                )
+        return moved
 
     def scan(self, topics: Sequence[str], stream: str | None) -> Iterator[pa.RecordBatch]:
         """As `audit.scan`."""

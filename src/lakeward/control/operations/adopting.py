@@ -15,7 +15,7 @@ from lakeward.connectors.exact.position import Position, Totals
 from lakeward.connectors.iceberg import audit, pytable
 from lakeward.control.operations import ground
 from lakeward.control.operations.act import Act, spec_of
-from lakeward.control.operations.ground import Ground
+from lakeward.control.operations.ground import InLake
 from lakeward.control.operations.request import Operation, Plan
 from lakeward.control.operations.skip import by_source
 from lakeward.control.operations.waiting import Waiting
@@ -48,14 +48,14 @@ class Import(Act[ImportPlan]):
                 why=f"it is {row.state}: {row.why}",
                 next=f"lakeward streams stop {row.id} --wait",
             )
-        found = ground.of(self.site, spec_of(self.generation(row.generation)), "imported")
+        found = ground.in_lake(self.site, spec_of(self.generation(row.generation)), "imported")
         return self._undoing(found) if self.request.undo else self._seeding(found)
 
     def do(self, plan: ImportPlan, waiting: Waiting) -> str:
         with self.site.connect() as connection:
             kept = self.row().generation
             newest = changes.newest(connection, "stream", self.stream)
-        found = ground.of(self.site, spec_of(self.generation(kept)), "imported")
+        found = ground.in_lake(self.site, spec_of(self.generation(kept)), "imported")
         if plan.moved is None:
             self._undoing(found)  # still: a batch that landed since stands on what was imported
             made = next((item for item in newest if item["change"] == "import"), {})
@@ -75,7 +75,7 @@ class Import(Act[ImportPlan]):
             self.changed(connection, {"end": None, WAP: wap}, {"end": moved.end, "seq": moved.seq})
         return f"the position is seq {moved.seq} of {found.name}; the next start goes on there with a new checkpoint"
 
-    def _undoing(self, found: Ground) -> ImportPlan:
+    def _undoing(self, found: InLake) -> ImportPlan:
         if found.position is None or not found.position.attempt.startswith(_ATTEMPT):
             raise Refused(
                 f"There is no import of stream {self.stream} to undo",
@@ -84,7 +84,7 @@ class Import(Act[ImportPlan]):
             )
         return ImportPlan(f"take the import back: {found.name} loses its position, its rows stay")
 
-    def _seeding(self, found: Ground) -> ImportPlan:
+    def _seeding(self, found: InLake) -> ImportPlan:
         folder = self.request.folder
         if not folder:
             raise SpecError(
@@ -127,7 +127,7 @@ class Import(Act[ImportPlan]):
             moved,
         )
 
-    def _proved(self, found: Ground, moved: Position) -> tuple[Position, str]:
+    def _proved(self, found: InLake, moved: Position) -> tuple[Position, str]:
         """The position with its totals, and whether every record is in the table once."""
         columns = {each.name for each in found.table.schema().fields}
         if not moved.begin:
@@ -144,7 +144,7 @@ class Import(Act[ImportPlan]):
         proof = f"proved: all {counted.consumed:,} records since the query began are in the table, each once"
         return moved.model_copy(update={"totals": totals}), proof
 
-    def _newest_batch(self, found: Ground, query: str) -> int:
+    def _newest_batch(self, found: InLake, query: str) -> int:
         epochs = [
             int(snapshot.summary[_EPOCH] or -1)
             for snapshot in found.table.snapshots()

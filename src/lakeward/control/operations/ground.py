@@ -7,21 +7,27 @@ lands the stream is fenced by it.
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors.delta import log, place
 from lakeward.connectors.exact import position
+from lakeward.connectors.exact.audit import Scan
 from lakeward.connectors.exact.offsets import canonical_json
 from lakeward.connectors.exact.position import NO_DATA, Position, Skip
 from lakeward.connectors.files import mirror
 from lakeward.connectors.iceberg import catalog, pytable
+from lakeward.connectors.iceberg.audit import scan
 from lakeward.connectors.iceberg.pyschema import spark_schema
 from lakeward.connectors.kafka import broker, cluster
 from lakeward.connectors.kafka import position as kafka_position
 from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.connectors.kafka.position import Offsets
+from lakeward.connectors.postgres import keeper as keepers
+from lakeward.connectors.postgres.check import TableState, check_table
+from lakeward.connectors.postgres.keeper import Keeper
 from lakeward.control.operations.site import Site
 from lakeward.errors import DependencyDown, Refused, SpecError
 from lakeward.runtime import CATALOG, Runtime
@@ -39,26 +45,85 @@ RECOVERED = "recovered"
 
 
 @dataclass(frozen=True)
-class Ground:
+class Ground(ABC):
     """The table of a stream at one moment. `raw` is what the compare-and-set expects; None: nothing landed yet."""
 
     spec: StreamSpec
     name: str
-    lake: Catalog
-    table: Table
     raw: str | None
     position: Position | None
 
+    @abstractmethod
     def write(self, moved: Position) -> Position:
         """Set the position, if it is still the one that was read.
 
         Raises:
             Fenced: a driver landed a batch meanwhile; nothing was changed.
         """
+
+    @property
+    @abstractmethod
+    def rows(self) -> Scan:
+        """Reads the rows' positions in the source."""
+
+    @property
+    def location(self) -> str | None:
+        """The table's folder; None where it has none."""
+        return None
+
+
+@dataclass(frozen=True)
+class InLake(Ground):
+    """An Iceberg table."""
+
+    lake: Catalog
+    table: Table
+
+    def write(self, moved: Position) -> Position:
+        """One commit of the table's properties."""
         return pytable.write_position(self.lake, self.name, str(self.spec.id), moved, self.raw)
+
+    @property
+    def rows(self) -> Scan:
+        return scan(self.table)
+
+    @property
+    def location(self) -> str | None:
+        return str(self.table.location())
+
+
+@dataclass(frozen=True)
+class InPostgres(Ground):
+    """A table of PostgreSQL."""
+
+    keeper: Keeper
+    state: TableState
+
+    def write(self, moved: Position) -> Position:
+        """One statement on the table of positions."""
+        return self.keeper.write(moved, self.state)
+
+    @property
+    def rows(self) -> Scan:
+        return self.keeper.scan
 
 
 def of(site: Site, spec: StreamSpec, what: str) -> Ground:
+    """The ground of an operation, whatever keeps the table; see `in_lake`."""
+    return in_lake(site, spec, what) if spec.sink.postgres is None else _in_postgres(site, spec, what)
+
+
+def _in_postgres(site: Site, spec: StreamSpec, what: str) -> Ground:
+    _movable(site, spec, what)
+    keeper = keepers.of(site.runtime, spec)
+    state = keeper.state()
+    halt = check_table(state)
+    if halt is not None:
+        raise Refused(f"Stream {spec.id} cannot be {what}", why=f"{halt.what}: {halt.why}", next=halt.next)
+    return InPostgres(spec, keeper.table.text, state.raw, state.position, keeper, state)
+
+
+def in_lake(site: Site, spec: StreamSpec, what: str) -> InLake:
     """The ground of an operation.
 
     Args:
@@ -68,13 +133,12 @@ def of(site: Site, spec: StreamSpec, what: str) -> Ground:
         Refused: the sink keeps no position, the stream keeps state, a source has no offsets, or there is no table.
         DependencyDown: the catalog cannot be reached.
     """
-    from pyiceberg.catalog import load_catalog
     from pyiceberg.exceptions import NoSuchTableError
     from sqlalchemy.exc import OperationalError
 
     name = _table(site, spec, what)
     try:
-        lake = load_catalog(CATALOG, **catalog.pyiceberg_properties(site.runtime.lake, site.runtime.pgpass))
+        lake = lake_of(site.runtime)
         table = lake.load_table(name)
     except OperationalError as error:
         raise DependencyDown(
@@ -87,13 +151,19 @@ def of(site: Site, spec: StreamSpec, what: str) -> Ground:
             next=f"lakeward streams status {spec.id}   says whether anything was landed in it",
         ) from None
     raw = table.properties.get(position.key(str(spec.id)))
-    return Ground(spec, name, lake, table, raw, None if raw is None else position.parse(raw, str(spec.id), name))
+    return InLake(spec, name, raw, None if raw is None else position.parse(raw, str(spec.id), name), lake, table)
+
+
+def lake_of(runtime: Runtime) -> Catalog:
+    """The catalog of the lake."""
+    from pyiceberg.catalog import load_catalog
+
+    return load_catalog(CATALOG, **catalog.pyiceberg_properties(runtime.lake, runtime.pgpass))
 
 
 def columns(runtime: Runtime, spec: StreamSpec) -> dict[str, Any] | None:
     """The columns of the sink's table as Spark's JSON of a schema; None where there is no table, or it cannot be asked:
     a driver compares them too, before it starts the query."""
-    from pyiceberg.catalog import load_catalog
     from pyiceberg.exceptions import NoSuchTableError
     from sqlalchemy.exc import OperationalError
 
@@ -102,8 +172,7 @@ def columns(runtime: Runtime, spec: StreamSpec) -> dict[str, Any] | None:
             found = log.read(place.folder_of(runtime.lake, str(spec.sink.delta.table)))
             return None if found is None else json.loads(found.metadata["schemaString"])
         if spec.sink.iceberg is not None:
-            lake = load_catalog(CATALOG, **catalog.pyiceberg_properties(runtime.lake, runtime.pgpass))
-            return spark_schema(lake.load_table(str(spec.sink.iceberg.table)).schema())
+            return spark_schema(lake_of(runtime).load_table(str(spec.sink.iceberg.table)).schema())
     except (NoSuchTableError, OperationalError, Refused, SpecError):
         return None
     return None
@@ -120,8 +189,8 @@ def _table(site: Site, spec: StreamSpec, what: str) -> str:
     if spec.sink.postgres is not None:
         raise Refused(
             f"Stream {spec.id} cannot be {what}",
-            why="moving the position of a table of PostgreSQL is not built yet; it is built for Iceberg",
-            next="put the checkpoint back from a copy, or land into a new table under a new id",
+            why="its sink is a table of PostgreSQL, which no other query of Spark keeps a position in",
+            next="land into a new table",
         )
     if sink is None or sink.commit != "exact":
         raise Refused(
@@ -132,6 +201,16 @@ def _table(site: Site, spec: StreamSpec, what: str) -> str:
             next="put a lost checkpoint back from a copy; a record that cannot be worked on is for the transform: "
             f"change it, lakeward deploy, lakeward streams upgrade {spec.id}",
         )
+    _movable(site, spec, what)
+    return str(sink.table)
+
+
+def _movable(site: Site, spec: StreamSpec, what: str) -> None:
+    """The position says where to go on, and nothing but the position has to be moved.
+
+    Raises:
+        Refused: a source has no offsets, or the stream keeps state.
+    """
     recovered = {"kafka", "files"} if what == RECOVERED else {"kafka"}
     other = [str(name) for name, source in spec.sources.items() if source.connector not in recovered]
     if other:
@@ -150,7 +229,6 @@ def _table(site: Site, spec: StreamSpec, what: str) -> str:
             why=f"{state}, and state belongs to its checkpoint. {_cost(site, spec)}",
             next="put the checkpoint back from a copy, or land into a new table under a new id",
         )
-    return str(sink.table)
 
 
 def _goes_through(spec: StreamSpec) -> bool:
@@ -224,8 +302,8 @@ def check_logs(found: Ground) -> None:
         end = ends.get(name, NO_DATA)
         if source.files is None or end == NO_DATA:
             continue
-        folder = mirror.place(found.table.location(), str(found.spec.id), str(name))
-        if folder is None or mirror.find(folder, end) is None:
+        folder = found.location and mirror.place(found.location, str(found.spec.id), str(name))
+        if not folder or mirror.find(folder, end) is None:
             raise Refused(
                 f"Stream {found.spec.id} cannot be {RECOVERED}",
                 why=f"which files of source {name} have landed is not in {folder or 'a copy on this machine'}: {end}",

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from pyiceberg.exceptions import NoSuchTableError
 
+from lakeward.connectors.exact import audit as counting
 from lakeward.connectors.exact.position import Position
 from lakeward.connectors.iceberg import audit
 from lakeward.connectors.kafka import position as kafka_position
@@ -130,13 +131,13 @@ class Reset(Moving[ResetPlan]):
         """Rows that would land twice, and records among those read again that are in no table: they were filtered."""
         if not rereads or found.position is None:
             return 0, 0
-        landed = audit.rows_between(found.table, there, here)
+        landed = counting.rows_between(found.rows, there, here)
         rows, records = (sum(each[index] for each in landed.values()) for index in (0, 1))
         filtered = found.position.totals.filtered
         if not filtered or found.spec.quarantine is None:
             return rows, min(filtered, rereads - records)
         try:
-            aside = found.lake.load_table(str(found.spec.quarantine.table))
+            aside = ground.lake_of(self.site).load_table(str(found.spec.quarantine.table))
         except NoSuchTableError:
             return rows, min(filtered, rereads - records)
         put_aside = sum(each[1] for each in audit.rows_between(aside, there, here).values())
