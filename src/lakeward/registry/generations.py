@@ -109,7 +109,17 @@ def latest(connection: Connection) -> dict[str, Generation]:
 
 def kafka_connections(connection: Connection) -> set[str]:
     """The Kafka connections that streams name which are not removed, in the generations they run or wait for."""
-    named = func.jsonb_path_query(generations.c.spec, "$.**.kafka.connection", type_=JSONB)
+    return _connections(connection, "$.**.kafka.connection")
+
+
+def postgres_connections(connection: Connection) -> set[str]:
+    """The same of the PostgreSQL connections that streams land in."""
+    return _connections(connection, "$.sink.postgres.connection")
+
+
+def _connections(connection: Connection, path: str) -> set[str]:
+    """What stands under a path of JSON in the specs."""
+    named = func.jsonb_path_query(generations.c.spec, path, type_=JSONB)
     rows = connection.execute(
         select(named)
         .distinct()
@@ -184,19 +194,6 @@ def mark_failed(connection: Connection, stream: str, generation: int, failure: s
         .where(generations.c.failed_at.is_(None))
         .values(failed_at=func.now(), failure=failure)
     )
-
-
-def postgres_connections(connection: Connection) -> set[str]:
-    """The PostgreSQL connections that streams which are not removed land in, by generations they run or wait for."""
-    named = generations.c.spec["sink"]["postgres"]["connection"].astext
-    rows = connection.execute(
-        select(named)
-        .distinct()
-        .join(streams, streams.c.id == generations.c.stream)
-        .where(streams.c.removed_at.is_(None), named.is_not(None))
-        .where(generations.c.generation.in_([streams.c.generation, streams.c.pending_generation]))
-    )
-    return {str(name) for (name,) in rows}
 
 
 def restore(connection: Connection, stream: str, generation: int, *, before: int) -> bool:

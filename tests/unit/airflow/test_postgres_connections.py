@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import stat
 from contextlib import closing
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow_given import Given
 
 from lakeward import private
 from lakeward.airflow.postgres_connections import keep, named
@@ -18,19 +18,6 @@ from lakeward.registry.deploy import deploy
 from lakeward.registry.engine import connect
 from lakeward.runtime import Database, Home, Lake, Runtime
 from lakeward.spec.stream import StreamSpec
-
-
-@dataclass
-class Given:
-    """What Airflow would give for a connection."""
-
-    host: str | None = None
-    port: int | None = None
-    login: str | None = None
-    password: str | None = None
-    schema: str | None = None
-    extra_dejson: dict[str, object] = field(default_factory=dict)
-
 
 STACKS = Database(host="h", database="d", user="u")
 
