@@ -137,7 +137,7 @@ class Reset(Moving[ResetPlan]):
         if not filtered or found.spec.quarantine is None:
             return rows, min(filtered, rereads - records)
         try:
-            aside = ground.lake_of(self.site).load_table(str(found.spec.quarantine.table))
+            aside = ground.lake_of(self.site.runtime).load_table(str(found.spec.quarantine.table))
         except NoSuchTableError:
             return rows, min(filtered, rereads - records)
         put_aside = sum(each[1] for each in audit.rows_between(aside, there, here).values())
