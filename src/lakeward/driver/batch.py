@@ -200,8 +200,9 @@ class BatchFunction:
         from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
 
         session = raw.sparkSession
-        frames = self.references.frames(session)
-        for name, table in frames.items():
+        references = self.references.frames(session)
+        frames = dict(references)
+        for name, table in references.items():
             table.createOrReplaceTempView(name)
         consumed, bad = 0, list[Bad]()
         for inlet in self.flow.inlets:
@@ -214,7 +215,8 @@ class BatchFunction:
                 bad.append((rows.undecoded(inlet, decoded), bad_rows, inlet.identity))
             frames[inlet.name] = flows.good(inlet, decoded)
             frames[inlet.name].createOrReplaceTempView(inlet.name)
-        result = transform.apply(session, self.flow.spec, frames)
+        with transform.fitting(self.flow.spec, references):
+            result = transform.apply(session, self.flow.spec, frames)
         good, broken, came_out = self._judge(result, held)
         if self.flow.lineage == "rows" and self.flow.joins:
             went_in = consumed - sum(count for _, count, _ in bad)

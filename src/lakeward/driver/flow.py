@@ -84,16 +84,16 @@ def build(
         frames[inlet.name] = good(inlet, inlet.decode(stream_of(inlet, session, start)))
         frames[inlet.name].createOrReplaceTempView(inlet.name)
     try:
-        transformed = transform.apply(session, spec, frames)
+        with transform.fitting(spec, references):
+            transformed = transform.apply(session, spec, frames)
+            for rule, condition in spec.rules.items():
+                rows.check_rule(transformed, rule, condition)
     except UserCodeFailed as error:
         raise SpecError(
             f"The transform of stream {spec.id} cannot be planned",
             why="\n".join(part for part in (error.what, error.why) if part),
             next="correct it in python/, then: lakeward config validate --deep, lakeward deploy",
         ) from error
-    with transform.fitting(spec, references):
-        for rule, condition in spec.rules.items():
-            rows.check_rule(transformed, rule, condition)
     if not transformed.isStreaming:
         raise SpecError(
             f"The transform of stream {spec.id} reads none of its sources",

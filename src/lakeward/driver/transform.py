@@ -24,17 +24,16 @@ def apply(session: SparkSession, spec: StreamSpec, frames: Mapping[str, DataFram
 
     Raises:
         UserCodeFailed: the function fails.
-        SpecError: the SQL does not fit the columns: as it was written, or since a reference has others.
+        AnalysisException, ParseException: the SQL does not fit.
     """
     if spec.transform.python is not None:
         return user_code.call(spec.transform, frames)
-    with fitting(spec, {str(name): frames[str(name)] for name in spec.reference}):
-        return session.sql(str(spec.transform.sql))
+    return session.sql(str(spec.transform.sql))
 
 
 @contextmanager
 def fitting(spec: StreamSpec, references: Mapping[str, DataFrame]) -> Iterator[None]:
-    """Say of SQL that does not fit which columns the references have now.
+    """Say of SQL that does not fit, as it was written or since a reference has others, which columns those have now.
 
     Raises:
         SpecError: it does not.
