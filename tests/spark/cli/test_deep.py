@@ -110,8 +110,9 @@ def test_the_columns_of_a_reference_table_are_asked_where_a_stack_knows_them(
 
     home.mkdir()
     runtime = Runtime(
-        registry_url_file=tmp_path / "none", lake=lake, checkpoints="/c", drivers=tmp_path, jars=jars.spark_folder()
-    )
+        registry_url_file=tmp_path / "none", lake=lake, kafka={"lakeward_kafka": "127.0.0.1:1"}, checkpoints="/c",
+        drivers=tmp_path, jars=jars.spark_folder(),
+    )  # fmt: skip
     Home(home).runtime_file.write_text(runtime.model_dump_json())
     code, said, err = validate(tmp_path, home)
     found = {Path(p["file"]).stem: (p["line"], p["message"]) for p in said["problems"]}
