@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from lakeward.connectors.exact import position as positions
 from lakeward.connectors.exact.position import Position
 from lakeward.driver.layout import Checkpoint
 from lakeward.driver.preflight import Finding, Verdict
@@ -47,6 +46,7 @@ def renamed(
     landed: Mapping[str, Position],
     declared: Mapping[str, str],
     topic_ids: Mapping[str, str],
+    otherwise: Callable[[str], str],
 ) -> Verdict | None:
     """A stream under a new id would land again what the table has under the old one.
 
@@ -55,6 +55,7 @@ def renamed(
         landed: the other streams' positions in the table.
         declared: the streams that are declared; one of these that reads the same topics is another stream.
         topic_ids: topic -> id, of this stream's sources.
+        otherwise: a stream's id -> what to do if both are meant, as words that follow `or, if both are meant`.
     """
     if not checkpoint.empty:
         return None
@@ -67,8 +68,7 @@ def renamed(
             f"Table {table} holds {', '.join(same)} already, landed by stream {name}",
             f"{name} is declared nowhere any more, and {stream} would land the same records again from the start "
             f"({position.totals.landed:,} rows up to seq {position.seq})",
-            f"call it {name} again (id: {name} in its file); or, if both are meant: lakeward sql --write "
-            f"\"ALTER TABLE lake.{table} UNSET TBLPROPERTIES ('{positions.key(name)}')\"",
+            f"call it {name} again (id: {name} in its file); or, if both are meant{otherwise(name)}",
         )
     return None
 

@@ -70,6 +70,11 @@ def test_what_is_wrong_is_said_before_the_query_starts(lab: Any) -> None:
     lab.run(_document(lab, topic), 1)
     with pytest.raises(SpecError, match="gives other columns"):
         lab.start(_document(lab, topic, transform={"sql": "SELECT *, 1 AS more FROM source"}))
+    renamed = _document(lab, topic, id=f"{_document(lab, topic)['id']}_2")
+    lab.declared = lambda: {renamed["id"]: lab.wanted(renamed).checkpoint}
+    with pytest.raises(Blocked, match="landed by stream") as raised:
+        lab.start(renamed)
+    assert "land into a table of its own" in raised.value.next
     folder = place.folder_of(lab.runtime.lake, f"{lab.namespace}.t")
     restored = {"commitInfo": {"timestamp": 1, "operation": "RESTORE", "operationParameters": {"version": 0}}}
     (folder / log.LOG / f"{2:020d}.json").write_text(json.dumps(restored, separators=(",", ":")))

@@ -144,3 +144,18 @@ def test_what_is_wrong_is_said_before_the_query_starts_with_the_statement_that_m
     with pytest.raises(SpecError, match="lacks rights") as caught:
         served.start(keyed)
     assert 'GRANT UPDATE ON "public"."t" TO "lakeward";' in caught.value.why
+
+
+def test_a_stream_under_a_new_name_is_refused_until_the_old_position_is_taken_out(served: Any) -> None:
+    topic = served.topic()
+    served.produce(topic, [{"n": 1, "s": "a"}])
+    document = _document(served, topic)
+    served.run(document, 1)
+    renamed = {**document, "id": f"{document['id']}_2"}
+    served.declared = lambda: {renamed["id"]: served.wanted(renamed).checkpoint}
+    with pytest.raises(Blocked, match="landed by stream") as raised:
+        served.start(renamed)
+    statement = raised.value.next.split("both are meant: ")[1].removesuffix("   (psql)")
+    assert served.sql(f"{statement} RETURNING stream") == [(document["id"],)]
+    served.run(renamed, 1)
+    assert served.sql("SELECT n FROM t") == [(1,), (1,)]

@@ -12,7 +12,7 @@ from lakeward.connectors.exact.position import Position
 from lakeward.driver import checkpoint, fit, neighbours
 from lakeward.driver.fit import Query, SourceNow
 from lakeward.driver.layout import Checkpoint, Entry
-from lakeward.driver.preflight import Finding
+from lakeward.driver.preflight import Finding, Verdict
 
 FLIGHTS, WEATHER = SourceNow("flights", frozenset({"flights"})), SourceNow("weather", frozenset({"weather"}))
 CONF = {
@@ -193,11 +193,15 @@ def test_a_checkpoint_inside_the_tables_folder() -> None:
 def test_a_stream_under_a_new_id() -> None:
     landed = {"old": Position(seq=9, query_id="q", batch=8, end={}, topic_ids={"flights": "id-1"})}
     fresh, ids = Checkpoint("/ck"), {"flights": "id-1"}
-    verdict = neighbours.renamed("new", fresh, "ns.t", landed, {"new": "/ck"}, ids)
+
+    def renamed(checkpoint: Checkpoint, declared: dict[str, str], ids: dict[str, str]) -> Verdict | None:
+        return neighbours.renamed("new", checkpoint, "ns.t", landed, declared, ids, lambda name: f": forget {name}")
+
+    verdict = renamed(fresh, {"new": "/ck"}, ids)
     assert verdict is not None
     assert verdict.finding is Finding.RENAMED
     assert "landed by stream old" in verdict.what
-    assert "UNSET TBLPROPERTIES ('lakeward.stream.old.position')" in verdict.next
-    assert neighbours.renamed("new", fresh, "ns.t", landed, {"new": "", "old": ""}, ids) is None, "another stream"
-    assert neighbours.renamed("new", fresh, "ns.t", landed, {"new": ""}, {"flights": "id-2"}) is None, "another topic"
-    assert neighbours.renamed("new", kept(end("flights", 1)), "ns.t", landed, {}, ids) is None, "it has begun already"
+    assert verdict.next.endswith("or, if both are meant: forget old")
+    assert renamed(fresh, {"new": "", "old": ""}, ids) is None, "another stream"
+    assert renamed(fresh, {"new": ""}, {"flights": "id-2"}) is None, "another topic"
+    assert renamed(kept(end("flights", 1)), {}, ids) is None, "it has begun already"

@@ -51,6 +51,10 @@ class DeltaLanding(LakeLanding[DeltaWriter]):
             return
         self.fits(columns)
 
+    def without(self, other: str) -> str:
+        # Nothing but a commit of Delta's own API removes domain metadata.
+        return ", land into a table of its own: the position of the other one cannot be taken out of a Delta table"
+
     @property
     def catalog(self) -> str:
         return place.CATALOG

@@ -117,7 +117,13 @@ class ExactLanding(ABC, Generic[W]):
         if found is not None or not kept.empty or self._seen.state.raw is not None:
             return found
         others = declared()
-        return None if others is None else neighbours.renamed(stream, kept, name, self._seen.others, others, topics)
+        if others is None:
+            return None
+        return neighbours.renamed(stream, kept, name, self._seen.others, others, topics, self.without)
+
+    @abstractmethod
+    def without(self, other: str) -> str:
+        """How a person takes the position of another stream out of the table, as words that end a sentence."""
 
     def running(self, batch_id: int) -> RunningBatch:
         """From the running query."""

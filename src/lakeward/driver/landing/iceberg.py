@@ -9,6 +9,7 @@ from typing import Any
 import structlog
 
 from lakeward.connectors.evolution import Comparison
+from lakeward.connectors.exact import position
 from lakeward.connectors.exact.position import Position
 from lakeward.connectors.iceberg import evolve, java, table
 from lakeward.connectors.iceberg.writer import ExactWriter
@@ -48,6 +49,10 @@ class IcebergLanding(LakeLanding[ExactWriter]):
             _log.info("table created", stream=stream, table=name, partition_by=fields)
             return
         self.fits(columns)
+
+    def without(self, other: str) -> str:
+        unset = f"ALTER TABLE {CATALOG}.{self.writer.table} UNSET TBLPROPERTIES ('{position.key(other)}')"
+        return f': lakeward sql --write "{unset}"'
 
     def shape(self) -> Shape:
         """Out of the table's newest metadata."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
@@ -13,8 +12,6 @@ from lakeward.connectors.postgres.check import check_table
 from lakeward.connectors.postgres.writer import PostgresWriter
 from lakeward.driver import schema
 from lakeward.driver.landing.exact import ExactLanding, Seen
-from lakeward.driver.layout import Checkpoint
-from lakeward.driver.preflight import Finding, Verdict
 from lakeward.errors import SpecError
 from lakeward.spec.sinks import PostgresSink
 
@@ -51,23 +48,10 @@ class PostgresLanding(ExactLanding[PostgresWriter]):
     def folder(self) -> None:
         """A table of PostgreSQL has none: copies of a source's log have no place beside it."""
 
-    def beside(
-        self,
-        checkpoint: str,
-        kept: Checkpoint,
-        declared: Callable[[], Mapping[str, str] | None],
-        topics: Mapping[str, str],
-    ) -> Verdict | None:
-        """A stream that landed the same topics under another id."""
-        found = super().beside(checkpoint, kept, declared, topics)
-        if found is None or found.finding is not Finding.RENAMED:
-            return found
+    def without(self, other: str) -> str:
         place = self.writer.place
-        return replace(
-            found,
-            next="call it by its old id again (id: in its file); or, if both are meant, remove the old one's row from "
-            f"{place.positions.text} (psql)",
-        )
+        row = f"stream = '{other}' AND table_name = '{place.table}'"
+        return f": DELETE FROM {place.positions.quoted} WHERE {row}   (psql)"  # noqa: S608  # a person runs it
 
     def prepare(self, columns_: Any, *, stateful: bool) -> None:
         """Make the table, or compare its columns, its keys and our rights with what the stream needs.
