@@ -61,9 +61,8 @@ def ask(runtime: Runtime, dependencies: Iterable[Dependency], patience_s: float 
 
 
 def _kafka(name: str, runtime: Runtime) -> str | None:
-    broker.end_offsets(
-        cluster.find(name, runtime), [], timeout_s=ANSWER_S
-    )  # metadata: a port alone answers for a hung broker, too
+    # Metadata: a port alone answers for a hung broker, too.
+    broker.end_offsets(cluster.find(name, runtime), [], timeout_s=ANSWER_S)
     return None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -143,7 +144,7 @@ class FilesInlet(Inlet):
         if self._mirror is not None and end != NO_DATA:
             self._mirror.copy(self._opened().entry_of(end))
 
-    @property
+    @cached_property
     def _decoder(self) -> JsonDecoder | ColumnsDecoder | None:
         """None: a line is its text."""
         if self.files.columns is not None:
