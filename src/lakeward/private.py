@@ -27,3 +27,9 @@ def write(file: Path, text: str) -> Path:
         Path(name).unlink(missing_ok=True)
         raise
     return file
+
+
+def update(file: Path, text: str) -> None:
+    """Write `text` unless it stands there already; the folder is made private with it."""
+    if not file.exists() or file.read_text() != text:
+        write(folder(file.parent) / file.name, text)

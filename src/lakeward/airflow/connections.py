@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import quote
@@ -33,6 +34,8 @@ KAFKA = "lakeward_kafka"
 SPARK = "lakeward_spark"
 CONNECT = "lakeward_connect"
 ALWAYS = (REGISTRY,)
+UNNAMED_S = 3600.0
+"""How long the file of a connection stays that no stream names."""
 
 
 class Found(Protocol):
@@ -121,6 +124,14 @@ def optional(get: object, name: str) -> Found | None:
     except AirflowNotFoundException:
         return None
     return found
+
+
+def unnamed(folder: Path, ids: Collection[str]) -> Iterator[Path]:
+    """Files of connections that no stream names any more: what Airflow gave once, and nobody needs now."""
+    for file in folder.glob("[!.]*.json"):
+        # One that is new may belong to a stream that was deployed after the streams were asked for.
+        if file.stem not in ids and time.time() - file.stat().st_mtime > UNNAMED_S:
+            yield file
 
 
 def _url(connection: Found) -> str:

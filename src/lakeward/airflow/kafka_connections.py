@@ -8,21 +8,17 @@ secrets backend that is away looks like one that was removed; it goes when no st
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 
 from lakeward import private
-from lakeward.airflow.connections import KAFKA, Found
+from lakeward.airflow.connections import KAFKA, Found, unnamed
 from lakeward.connectors.kafka import cluster, java
 from lakeward.connectors.kafka.settings import BOOTSTRAP, PASSWORD, USERNAME
 from lakeward.control.reconcile import registry_of
 from lakeward.errors import DependencyDown
 from lakeward.registry import generations
 from lakeward.runtime import Runtime
-
-UNNAMED_S = 3600.0
-"""How long a connection stays that no stream names."""
 
 
 def named(runtime: Runtime) -> set[str]:
@@ -51,13 +47,9 @@ def keep(runtime: Runtime, ids: Collection[str], get: Callable[[str], Found | No
         if says == {BOOTSTRAP: runtime.kafka.get(name)}:
             _remove(file)
             continue
-        text = json.dumps(says, sort_keys=True)
-        if not file.exists() or file.read_text() != text:
-            private.write(private.folder(folder) / file.name, text)
-    for file in folder.glob("[!.]*.json"):
-        # One that is new may belong to a stream that was deployed after the streams were asked for.
-        if file.stem not in ids and time.time() - file.stat().st_mtime > UNNAMED_S:
-            _remove(file)
+        private.update(file, json.dumps(says, sort_keys=True))
+    for file in unnamed(folder, ids):
+        _remove(file)
 
 
 def _remove(file: Path) -> None:

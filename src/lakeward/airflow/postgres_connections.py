@@ -1,17 +1,19 @@
 """Airflow's PostgreSQL connections as files of the home: drivers and the command line cannot ask Airflow.
 
-Each task writes those that streams name, and removes what Airflow no longer has: the address in one file, the password
-in a password file of libpq beside it. A connection that is wrong stops the streams that name it and nothing else.
+Each task writes those that streams name: the address in one file, the password in a password file of libpq beside it. A
+connection that is wrong stops the streams that name it and nothing else. One that Airflow does not give stays as it was
+last known, for a secrets backend that is away looks like one that was removed; it goes when no stream names it any
+more.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from lakeward import private
-from lakeward.airflow.connections import Found, escape
+from lakeward.airflow.connections import Found, escape, unnamed
 from lakeward.control.reconcile import registry_of
 from lakeward.errors import DependencyDown
 from lakeward.registry import generations
@@ -27,7 +29,7 @@ def named(runtime: Runtime) -> set[str]:
         return set(runtime.postgres)
 
 
-def keep(runtime: Runtime, secrets: Path, ids: Iterable[str], get: Callable[[str], Found | None]) -> Runtime:
+def keep(runtime: Runtime, secrets: Path, ids: Collection[str], get: Callable[[str], Found | None]) -> Runtime:
     """Bring the files up to date with Airflow; gives the runtime with what they say.
 
     Args:
@@ -38,12 +40,16 @@ def keep(runtime: Runtime, secrets: Path, ids: Iterable[str], get: Callable[[str
     for name in sorted(ids):
         found = get(name)
         address, passwords = folder / f"{name}.json", folder / f"{name}.pgpass"
-        if found is None or not found.host:
-            address.unlink(missing_ok=True)
-            passwords.unlink(missing_ok=True)
+        if found is None:
             continue
-        _keep(passwords, f"*:*:*:*:{escape(found.password)}\n" if found.password else "")
-        _keep(address, json.dumps(_address(found, passwords), sort_keys=True))
+        if found.password:
+            private.update(passwords, f"*:*:*:*:{escape(found.password)}\n")
+        private.update(address, json.dumps(_address(found, passwords), sort_keys=True))
+        if not found.password:
+            passwords.unlink(missing_ok=True)
+    for address in unnamed(folder, ids):
+        address.unlink(missing_ok=True)
+        address.with_suffix(".pgpass").unlink(missing_ok=True)
     return runtime.model_copy(update={"postgres": {**runtime.postgres, **databases(secrets)}})
 
 
@@ -54,11 +60,3 @@ def _address(found: Found, passwords: Path) -> dict[str, object]:
     if found.password:
         own["passfile"] = str(passwords)
     return own | dict(found.extra_dejson)
-
-
-def _keep(file: Path, text: str) -> None:
-    """A private file with this text; without a text none. Nothing is written that is there already."""
-    if not text:
-        file.unlink(missing_ok=True)
-    elif not file.exists() or file.read_text() != text:
-        private.write(private.folder(file.parent) / file.name, text)

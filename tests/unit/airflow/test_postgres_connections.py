@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from contextlib import closing
 from pathlib import Path
@@ -50,6 +51,13 @@ def test_a_connection_of_airflow_logs_in_and_leaves_its_password_in_a_file_of_it
     keep(runtime, home.secrets, ["served"], {"served": given}.get)
     assert {file: file.stat().st_ino for file in files} == before, "nothing is written that is there"
     keep(runtime, home.secrets, ["served"], {}.get)
+    keep(runtime, home.secrets, [], {}.get)
+    assert Runtime.load(home.runtime_file).postgres == runtime.postgres, "a secrets backend that is away takes nothing"
+    for file in files:
+        os.utime(file, (0, 0))
+    keep(runtime, home.secrets, ["served"], {}.get)
+    assert Runtime.load(home.runtime_file).postgres == runtime.postgres, "a stream names it"
+    keep(runtime, home.secrets, [], {}.get)
     assert Runtime.load(home.runtime_file).postgres == {"lakeward_postgres": STACKS}
     assert not list((home.secrets / "postgres" / "airflow").iterdir())
 

@@ -58,9 +58,7 @@ def _secrets(cluster: Cluster, settings: Settings) -> Path:
     text = f"{JAAS}={_escaped(login(settings))}\n"
     try:
         file = file_of(cluster.file)
-        private.folder(file.parent)
-        if not file.exists() or file.read_text() != text:
-            private.write(file, text)
+        private.update(file, text)
     except OSError as error:
         raise SpecError(
             f"Kafka connection {cluster.connection} cannot be handed to Spark",
