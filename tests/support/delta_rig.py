@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors.delta import log, place, table
 from lakeward.connectors.delta.writer import DeltaWriter
+from lakeward.connectors.exact.attempt import Landed
 from lakeward.connectors.exact.batch import RunningBatch
 from lakeward.connectors.exact.position import Position, key, parse
-from lakeward.connectors.exact.writer import Landed
 from lakeward.runtime import Lake
 
 if TYPE_CHECKING:

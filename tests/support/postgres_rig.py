@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from delta_rig import ROWS, at
 
+from lakeward.connectors.exact.attempt import Landed
 from lakeward.connectors.exact.batch import RunningBatch
 from lakeward.connectors.exact.position import Position
 from lakeward.connectors.exact.upsert import ByKey
-from lakeward.connectors.exact.writer import Landed
 from lakeward.connectors.postgres import columns, link, table
 from lakeward.connectors.postgres.check import TableState
 from lakeward.connectors.postgres.name import Name

@@ -131,7 +131,7 @@ def recover(
 @app.command()
 def reset(
     stream: Stream,
-    to: Annotated[str, typer.Option(metavar="earliest|latest|TIME|FILE", help="where to go on")],
+    to: Annotated[str, typer.Option(metavar="earliest|latest|available|TIME|FILE", help="where to go on")],
     accept_duplicates: Annotated[
         int, typer.Option(min=0, metavar="N", help="let N rows land a second time; the number --dry-run shows")
     ] = 0,
@@ -144,8 +144,9 @@ def reset(
 ) -> None:
     """Go on from another place of the source. Shows exactly what is skipped and read again, and asks.
 
-    Stops the stream, moves its position, and starts it again with a new checkpoint. A FILE holds JSON offsets:
-    {"topic": {"0": 1200}}, what it does not name stays where it is.
+    Stops the stream, moves its position, and starts it again with a new checkpoint. `available` leaves out only what
+    the source no longer has. A FILE holds JSON offsets: {"topic": {"0": 1200}}, what it does not name stays where it
+    is.
     """
     how = _How(timeout, dry_run, yes)
     more = {"to": to, "duplicates": accept_duplicates, "kill": kill}

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -40,8 +41,6 @@ _log = structlog.get_logger(__name__)
 
 TURNS, TURN_S = 2, 15.0
 """How many streams start at a time, and how long one waits for its turn before it starts all the same."""
-TOPICS_EVERY_S = 30.0
-"""How old a topic's id may be when a batch compares it: a recreated topic is seen at the latest after this."""
 
 
 @dataclass(frozen=True)
@@ -86,15 +85,18 @@ class Starter:
         began = time.monotonic()
         spec = wanted.spec
         sources = inlets.of(spec, self.runtime)
-        topics = _Topics(sources)
-        topics.now()  # a broker that is away is said here, in one sentence, and not after Spark's minutes of retries
+        topics = _topic_ids(
+            sources
+        )  # a broker that is away is said here, in one sentence, and not after Spark's minutes of retries
         own = session.for_stream(self.spark, spec)
         forms = {inlet.name: inlet.canonical for inlet in sources}
-        landing = choose(own, wanted, self.runtime, topics.now, lambda: self.held(wanted.stream), forms)
+        landing = choose(
+            own, wanted, self.runtime, partial(_topic_ids, sources), lambda: self.held(wanted.stream), forms
+        )
         kept = self._kept(own, wanted)
-        standing = landing.look(topics.now())
-        begin = self._judge(wanted, kept, standing, landing, sources, topics.now())
-        found = landing.beside(wanted.checkpoint, kept, self.declared, topics.now())
+        standing = landing.look(topics)
+        begin = self._judge(wanted, kept, standing, landing, sources, topics)
+        found = landing.beside(wanted.checkpoint, kept, self.declared, topics)
         if found is not None:
             found.check()
         references = References(wanted.stream, spec.reference, self.runtime.lake)
@@ -197,21 +199,12 @@ class Starter:
         return flow.Start(str(finding), finding is preflight.Finding.FRESH, _goes_on(position), ends)
 
 
-class _Topics:
-    """The ids of what a stream's sources read, asked again when the last answer is old."""
-
-    def __init__(self, sources: list[Inlet]) -> None:
-        self._sources = sources
-        self._known: dict[str, str] = {}
-        self._until = 0.0
-
-    def now(self) -> dict[str, str]:
-        if time.monotonic() >= self._until:
-            found: dict[str, str] = {}
-            for inlet in self._sources:
-                found |= inlet.ids()
-            self._known, self._until = found, time.monotonic() + TOPICS_EVERY_S
-        return self._known
+def _topic_ids(sources: list[Inlet]) -> dict[str, str]:
+    """The ids of what a stream's sources read, as they are now."""
+    found: dict[str, str] = {}
+    for inlet in sources:
+        found |= inlet.ids()
+    return found
 
 
 def _fits(own: SparkSession, wanted: Wanted, kept: Checkpoint, position: Position | None, built: Flow) -> list[str]:

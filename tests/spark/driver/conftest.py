@@ -12,11 +12,15 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from moved_rig import Registry
 
 from lakeward import jars
+from lakeward.backends.local import LocalBackend
+from lakeward.control.operations.operator import Operator
 from lakeward.driver.batch import Done
 from lakeward.driver.starting import Starter
 from lakeward.driver.wanted import Wanted
+from lakeward.registry.engine import connect, migrate
 from lakeward.runtime import Lake, Runtime
 
 PATIENCE_S = 900.0
@@ -144,3 +148,16 @@ def lab(spark: Any, lake: Lake, kafka: Any, namespace: str, tmp_path: Path) -> I
 @pytest.fixture
 def suffix() -> str:
     return uuid4().hex[:6]
+
+
+@pytest.fixture
+def registry(postgres: Any, database: str) -> Registry:
+    url = postgres.url(database)
+    migrate(url, postgres.pgpass)
+    return lambda: connect(url, postgres.pgpass)
+
+
+@pytest.fixture
+def operator(lab: Any, registry: Registry) -> Operator:
+    nothing = LocalBackend(lab.runtime.drivers, wrapper=("/bin/true",))  # the queries run in this process
+    return Operator(registry, lab.runtime, author="ann", holder="a test", backend=nothing)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection
+from moved_rig import Registry, accepted, approved, deployed
 
 from lakeward.backends.local import LocalBackend
 from lakeward.cli.stream_audit import audit
@@ -22,51 +20,13 @@ from lakeward.control.operations.act import Act
 from lakeward.control.operations.adopting import Import
 from lakeward.control.operations.operator import Operator
 from lakeward.control.operations.recover import Recover
-from lakeward.control.operations.request import Approval, Operation, Plan, Request
+from lakeward.control.operations.request import Operation, Plan, Request
 from lakeward.control.operations.waiting import Waiting
 from lakeward.errors import Blocked, Fenced, Refused
-from lakeward.registry import generations, operations, streams
-from lakeward.registry.engine import connect, migrate
+from lakeward.registry import operations, streams
 from lakeward.runtime import Database
 from lakeward.spec.stream import StreamSpec
 from lakeward.telemetry import failpoints
-
-Registry = Callable[[], AbstractContextManager[Connection]]
-
-
-@pytest.fixture
-def registry(postgres: Any, database: str) -> Registry:
-    url = postgres.url(database)
-    migrate(url, postgres.pgpass)
-    return lambda: connect(url, postgres.pgpass)
-
-
-@pytest.fixture
-def operator(lab: Any, registry: Registry) -> Operator:
-    nothing = LocalBackend(lab.runtime.drivers, wrapper=("/bin/true",))  # the queries run in this process
-    return Operator(registry, lab.runtime, author="ann", holder="a test", backend=nothing)
-
-
-def deployed(registry: Registry, document: dict[str, Any], checkpoint: str) -> None:
-    with registry() as connection:
-        streams.accept(connection, document["id"], generation=1, driver="d")
-        generations.add(
-            connection, stream=document["id"], generation=1, spec=StreamSpec.model_validate(document).document(),
-            digest="d", sql=None, code={}, versions={}, author="ann", checkpoint=checkpoint,
-        )  # fmt: skip
-
-
-def approved(operator: Operator, request: Request) -> tuple[Plan, Request]:
-    plan = operator.plan(request)
-    return plan, replace(request, approval=Approval("bob", plan.key))
-
-
-def accepted(registry: Registry, stream: str, wanted: Any) -> Any:
-    """What a driver would run now."""
-    with registry() as connection:
-        kept = generations.get(connection, stream, streams.get(connection, stream).generation)
-    assert kept is not None
-    return replace(wanted, generation=kept.generation, checkpoint=kept.checkpoint)
 
 
 def go_on(lab: Any, wanted: Any, rows: int) -> None:

@@ -127,7 +127,7 @@ def test_a_reset_to_a_time_goes_to_the_first_record_written_then(site: Any, behi
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (None, "neither earliest, latest, a time nor a file"),
+        (None, "neither earliest, latest, available, a time nor a file"),
         ("{", "cannot be read"),
         ('{"TOPIC": {"0": 999}}', "999 is not between"),
         ('{"TOPIC": {"7": 1}}', "does not exist"),

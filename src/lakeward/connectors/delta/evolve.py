@@ -14,9 +14,9 @@ from lakeward.connectors.delta import java, place
 from lakeward.connectors.delta.check import TableState, check_table
 from lakeward.connectors.evolution import Comparison, sql_type
 from lakeward.connectors.exact import position
+from lakeward.connectors.exact.attempt import Redo
 from lakeward.connectors.exact.batch import RunningBatch
 from lakeward.connectors.exact.position import Position
-from lakeward.connectors.exact.writer import Redo
 from lakeward.telemetry import failpoints
 
 if TYPE_CHECKING:

@@ -13,10 +13,11 @@ from lakeward.connectors.delta import java, log
 from lakeward.connectors.delta.change import Append, Change
 from lakeward.connectors.delta.check import TableState, check_table
 from lakeward.connectors.exact import position
+from lakeward.connectors.exact.attempt import ATTEMPTS, Build, Redo, pause
 from lakeward.connectors.exact.batch import RunningBatch
 from lakeward.connectors.exact.follow import Halt
 from lakeward.connectors.exact.position import Position
-from lakeward.connectors.exact.writer import ATTEMPTS, Build, Redo, TableWriter, pause
+from lakeward.connectors.exact.writer import TableWriter
 from lakeward.errors import LakewardError
 from lakeward.telemetry import failpoints
 

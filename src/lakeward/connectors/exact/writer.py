@@ -7,19 +7,18 @@ says how it reads, stages and publishes; the order of things, the fence and the 
 
 from __future__ import annotations
 
-import random
-import secrets
 import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import structlog
 
 from lakeward.connectors.exact import offsets
+from lakeward.connectors.exact.attempt import ATTEMPTS, Build, Landed, Redo, SourceAway, new_attempt, pause
 from lakeward.connectors.exact.batch import Counted, RunningBatch
 from lakeward.connectors.exact.follow import AlreadyLanded, Decision, Halt, Land, follow
 from lakeward.connectors.exact.position import Position, Totals, totals_of
@@ -30,13 +29,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _log = structlog.get_logger(__name__)
-
-ATTEMPTS = 8
-"""How often one batch is tried against a table that keeps changing."""
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
-
-Build = Callable[[int | None, int], Position]
-"""(published snapshot, its sequence number) -> the position to publish with it."""
 
 
 class Read(Protocol):
@@ -61,38 +53,6 @@ R = TypeVar("R", bound=Read)
 W = TypeVar("W", bound=Written)
 
 
-@dataclass(frozen=True)
-class Landed:
-    """What became of one batch.
-
-    Attributes:
-        seq, snapshot: of the position that counts it; `snapshot` is None if nothing was written at all.
-        start, end: source name -> canonical offset.
-        counts: this batch's records; zeros for a batch that was there already.
-        totals: since the stream's first position.
-        already: the table had it before (a replay).
-        written: something was published; False for a batch without rows that advances nothing.
-        stage_ms, publish_ms: how long step 2 and step 3 took.
-        position: as it stands in the table after the batch; None if there is none.
-    """
-
-    seq: int
-    snapshot: int | None
-    start: Mapping[str, str]
-    end: Mapping[str, str]
-    counts: Totals
-    totals: Totals
-    already: bool = False
-    written: bool = True
-    stage_ms: float = 0.0
-    publish_ms: float = 0.0
-    position: Position | None = None
-
-
-class Redo(Exception):
-    """This attempt cannot go on; back to step 1."""
-
-
 @dataclass
 class TableWriter(ABC, Generic[R, W]):
     """Lands one stream in one table. Make a new one for every start of the query: it remembers what it published.
@@ -104,7 +64,7 @@ class TableWriter(ABC, Generic[R, W]):
         sources: the stream's source names.
         generation: the accepted spec that runs.
         canonical: source name -> canonical form of its offsets; default: JSON with sorted keys.
-        topic_ids: topic -> id in the broker, asked at every batch; the caller decides how fresh it is.
+        topic_ids: topic -> id in the broker, asked once a batch, when its rows were read and nobody sees them yet.
         stateful: whether the query keeps state. None: not known, treated as stateful.
         patience_s: how long an outage of the catalog is waited out here before `DependencyDown` is raised; 0 where
             the caller waits itself and calls `land` again with the same batch.
@@ -182,7 +142,7 @@ class TableWriter(ABC, Generic[R, W]):
     def running(self, batch_id: int) -> RunningBatch:
         """The batch the query is running; call it from inside `foreachBatch`."""
         execution = offsets.execution_of(self.session, self.query_name)
-        return offsets.running_batch(execution, batch_id, self.sources, self.canonical, self.topic_ids())
+        return offsets.running_batch(execution, batch_id, self.sources, self.canonical, {})
 
     def land(
         self,
@@ -219,6 +179,8 @@ class TableWriter(ABC, Generic[R, W]):
                 return self._already(rows, batch, decision.position)
             try:
                 return self._write(rows, batch, state, decision, counted or Counted(), before_publish, complete_through)
+            except SourceAway:
+                raise
             except DependencyDown as down:
                 why = down.why  # the next reading waits until the catalog is back
             except Redo as redo:
@@ -226,6 +188,23 @@ class TableWriter(ABC, Generic[R, W]):
             _log.info("trying the batch again", stream=self.stream, batch=batch_id, attempt=attempt, why=why)
             pause(attempt)
         raise self.contention(batch_id, why)
+
+    def _of_the_same_topics(self, state: R, batch: RunningBatch) -> RunningBatch:
+        """The batch with the ids of the topics it was read from: asked when it is read, so that a topic made anew a
+        moment before is not taken for the old one.
+
+        Raises:
+            SourceAway: the broker does not answer.
+            Blocked: a topic is another than the one that was landed from.
+        """
+        try:
+            known = replace(batch, topic_ids=dict(self.topic_ids()))
+        except DependencyDown as down:
+            raise SourceAway(down.what, why=down.why, next=down.next) from down
+        decision = self.decide(state, known)
+        if isinstance(decision, Halt):
+            raise decision.error()
+        return known
 
     def contention(self, batch: int, why: str) -> Transient:
         """The error for a table that never holds still."""
@@ -323,6 +302,7 @@ class TableWriter(ABC, Generic[R, W]):
                 stage_ms=_ms_since(began),
                 position=state.position,
             )
+        batch = self._of_the_same_topics(state, batch)
         if before_publish is not None:
             before_publish()
             failpoints.hit("after-quarantine")
@@ -364,16 +344,6 @@ class TableWriter(ABC, Generic[R, W]):
             publish_ms=_ms_since(staged_at),
             position=position,
         )
-
-
-def new_attempt(stream: str, seq: int) -> str:
-    """An id for one write of one batch: unique, and it says whose and which."""
-    return f"{stream}/{seq}/{secrets.token_hex(8)}"
-
-
-def pause(attempt: int) -> None:
-    """Full jitter: writers that collided once should not collide again."""
-    time.sleep(random.uniform(0.2, 1.0) * min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**attempt))  # noqa: S311  # no secret
 
 
 def _ms_since(began: float) -> float:

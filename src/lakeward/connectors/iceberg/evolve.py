@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors.evolution import Comparison
 from lakeward.connectors.exact import position
+from lakeward.connectors.exact.attempt import Redo
 from lakeward.connectors.exact.position import Position
-from lakeward.connectors.exact.writer import Redo
 from lakeward.connectors.iceberg import java
 from lakeward.connectors.iceberg.check import TableState, check_table
 from lakeward.telemetry import failpoints

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors.exact import position
+from lakeward.connectors.exact.attempt import Build
 from lakeward.connectors.exact.position import Position
-from lakeward.connectors.exact.writer import Build
 from lakeward.connectors.iceberg import java
 from lakeward.connectors.iceberg.check import TableState, check_table
 from lakeward.connectors.iceberg.stage import Staged

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from lakeward.connectors.exact.attempt import ATTEMPTS, Build, Landed, Redo, pause
 from lakeward.connectors.exact.batch import RunningBatch
 from lakeward.connectors.exact.follow import Halt
 from lakeward.connectors.exact.position import Position
-from lakeward.connectors.exact.writer import ATTEMPTS, Build, Landed, Redo, TableWriter, pause
+from lakeward.connectors.exact.writer import TableWriter
 from lakeward.connectors.iceberg import java, publish, stage
 from lakeward.connectors.iceberg.change import Append, Change
 from lakeward.connectors.iceberg.check import TableState, check_table

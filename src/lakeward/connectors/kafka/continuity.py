@@ -35,8 +35,8 @@ def check(stream: str, at: str, begins: Mapping[str, Mapping[int, int]], ends: M
         raise Blocked(
             f"Kafka no longer has records that stream {stream} never landed",
             why="retention took " + "; ".join(gone),
-            next=f"give the stream a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy   "
-            "lands what is left",
+            next=f"lakeward streams reset {stream} --to available --dry-run   goes on with what is left, "
+            "and keeps the range as skipped",
             reason="source-expired",
         )
     if shorter:

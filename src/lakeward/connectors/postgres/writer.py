@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lakeward.connectors.exact.attempt import Build, Landed, Redo
 from lakeward.connectors.exact.batch import RunningBatch
 from lakeward.connectors.exact.follow import Halt
 from lakeward.connectors.exact.position import Position
 from lakeward.connectors.exact.upsert import ByKey
-from lakeward.connectors.exact.writer import Build, Landed, Redo, TableWriter
+from lakeward.connectors.exact.writer import TableWriter
 from lakeward.connectors.postgres import columns, link, publish, stage, table
 from lakeward.connectors.postgres.check import TableState, check_table
 from lakeward.connectors.postgres.name import Name

@@ -53,7 +53,7 @@ class Reset(Moving[ResetPlan]):
             raise SpecError(
                 f"Where is stream {row.id} to go?",
                 why="--to is missing",
-                next=f"lakeward streams reset {row.id} --to earliest|latest|TIME|FILE --dry-run",
+                next=f"lakeward streams reset {row.id} --to earliest|latest|available|TIME|FILE --dry-run",
             )
         plan = self._plan(ground.of(self.site, spec_of(self.generation(row.generation)), "reset"))
         if plan.again and not self.request.dry_run:

@@ -1,4 +1,4 @@
-"""Where a reset goes: `earliest`, `latest`, a time, or a file of offsets, as one offset for each partition there is."""
+"""Where a reset goes: a word, a time, or a file of offsets, as one offset for each partition there is."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from lakeward.connectors.exact.position import NO_DATA
 from lakeward.connectors.kafka import broker
 from lakeward.connectors.kafka import position as kafka_position
 from lakeward.connectors.kafka.position import Offsets
@@ -15,6 +16,8 @@ from lakeward.control.operations.site import Site
 from lakeward.errors import SpecError
 from lakeward.spec.stream import StreamSpec
 
+WORDS = ("earliest", "latest", "available")
+"""`available`: where it is, but past what the source gave up before it was landed."""
 _FORM = '{"topic": {"0": 1200}} for one source, {"source": {"topic": {"0": 1200}}} for several'
 
 
@@ -26,10 +29,10 @@ def of(site: Site, spec: StreamSpec, to: str, now: dict[str, str]) -> dict[str, 
         now: where the stream is; what a file does not name stays there.
 
     Raises:
-        SpecError: it is none of the four, or names what is not there.
+        SpecError: it is none of these, or names what is not there.
         DependencyDown: a broker does not answer.
     """
-    chosen = to if to in ("earliest", "latest") else _moment(to) or _file(to, spec)
+    chosen = to if to in WORDS else _moment(to) or _file(to, spec)
     found: dict[str, str] = {}
     for name, (_, cluster, topics) in ground.kafka_of(site, spec).items():
         first, last = broker.begin_offsets(cluster, topics), broker.end_offsets(cluster, topics)
@@ -37,6 +40,8 @@ def of(site: Site, spec: StreamSpec, to: str, now: dict[str, str]) -> dict[str, 
             found[name] = ground.canonical(first)
         elif chosen == "latest":
             found[name] = ground.canonical(last)
+        elif chosen == "available":
+            found[name] = ground.canonical(_not_before(first, kafka_position.parse(now.get(name, NO_DATA))))
         elif isinstance(chosen, datetime):
             found[name] = ground.canonical(broker.offsets_at(cluster, topics, chosen))
         else:
@@ -45,6 +50,14 @@ def of(site: Site, spec: StreamSpec, to: str, now: dict[str, str]) -> dict[str, 
             whole = {t: {**first.get(t, {}), **at.get(t, {})} for t in first}
             found[name] = ground.canonical(_within(to, chosen.get(name, {}), whole, first, last))
     return found
+
+
+def _not_before(first: Offsets, at: Offsets) -> Offsets:
+    """Each partition where it is, or at the first record that is left where that is later."""
+    return {
+        topic: {part: max(low, at.get(topic, {}).get(part, low)) for part, low in parts.items()}
+        for topic, parts in first.items()
+    }
 
 
 def _moment(text: str) -> datetime | None:
@@ -61,7 +74,7 @@ def _file(text: str, spec: StreamSpec) -> dict[str, Offsets]:
         document = json.loads(Path(text).read_text())
     except FileNotFoundError:
         raise SpecError(
-            f"--to {text} is neither earliest, latest, a time nor a file",
+            f"--to {text} is neither {', '.join(WORDS)}, a time nor a file",
             why="a time is written like 2026-11-21T03:00:00Z",
             next=f"a file holds {_FORM}",
         ) from None

@@ -37,7 +37,7 @@ class FilesLanding:
         session, stream, generation: whose query runs.
         sources: its sources by name.
         sink: the spec's.
-        topic_ids: topic -> id in the broker, asked at every batch.
+        topic_ids: topic -> id in the broker, asked at every batch when its rows were read.
         canonical: source -> how its offsets are made canonical.
     """
 
@@ -99,7 +99,7 @@ class FilesLanding:
     def running(self, batch_id: int) -> RunningBatch:
         """From the running query, which has the stream's name."""
         execution = offsets.execution_of(self.session, self.stream)
-        return offsets.running_batch(execution, batch_id, self.sources, self.canonical, self.topic_ids())
+        return offsets.running_batch(execution, batch_id, self.sources, self.canonical, {})
 
     def land(
         self,
@@ -133,6 +133,10 @@ class FilesLanding:
             if landed:
                 self._write(kept, staged)
             failpoints.hit("after-stage")
+            batch = replace(batch, topic_ids=dict(self.topic_ids()))  # when its rows were read: of the same topics?
+            moved = follow(self.stream, str(self.path), at, batch)
+            if isinstance(moved, Halt):
+                raise self._advised(moved).error()
             if before_publish is not None:
                 before_publish()
                 failpoints.hit("after-quarantine")

@@ -13,9 +13,10 @@ import structlog
 from lakeward.connectors import evolution
 from lakeward.connectors.columns import relaxed, up_casts
 from lakeward.connectors.evolution import Comparison, Kind
+from lakeward.connectors.exact.attempt import ATTEMPTS, Redo, new_attempt, pause
 from lakeward.connectors.exact.batch import Counted
 from lakeward.connectors.exact.position import Position
-from lakeward.connectors.exact.writer import ATTEMPTS, Read, Redo, TableWriter, new_attempt, pause
+from lakeward.connectors.exact.writer import Read, TableWriter
 from lakeward.driver import schema
 from lakeward.driver.landing.base import Outcome
 from lakeward.driver.landing.exact import ExactLanding

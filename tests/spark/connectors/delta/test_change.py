@@ -12,8 +12,8 @@ import pytest
 from lakeward.connectors.delta import place, table
 from lakeward.connectors.delta.change import Change, Replace, Upsert
 from lakeward.connectors.delta.writer import DeltaWriter
+from lakeward.connectors.exact.attempt import Landed
 from lakeward.connectors.exact.batch import RunningBatch
-from lakeward.connectors.exact.writer import Landed
 from lakeward.errors import SpecError
 from lakeward.runtime import Lake
 from lakeward.telemetry import failpoints

@@ -1,0 +1,136 @@
+"""What happens to a topic while a stream reads it: partitions come, retention passes, it is deleted and made anew."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+from moved_rig import Registry, accepted, approved, deployed
+
+from lakeward.connectors.exact import position
+from lakeward.connectors.iceberg import audit as auditing
+from lakeward.control.operations import ground
+from lakeward.control.operations.operator import Operator
+from lakeward.control.operations.request import Operation, Request
+from lakeward.errors import Blocked
+
+
+@pytest.fixture
+def admin(lab: Any) -> Any:
+    from confluent_kafka.admin import AdminClient
+
+    return AdminClient({"bootstrap.servers": lab.kafka.bootstrap})
+
+
+def produce(lab: Any, topic: str, partition: int, numbers: range, letters: int = 1) -> None:
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": lab.kafka.bootstrap})
+    for n in numbers:
+        producer.produce(topic, json.dumps({"n": n, "s": "a" * letters}), partition=partition)
+    assert producer.flush(60) == 0
+
+
+def give_up(admin: Any, topic: str, before: int) -> None:
+    """What retention does, at once."""
+    from confluent_kafka import TopicPartition
+
+    for done in admin.delete_records([TopicPartition(topic, 0, before)]).values():
+        done.result(30)
+
+
+def failed(running: Any) -> BaseException:
+    """Wait for the query's failure."""
+    end = time.monotonic() + 120
+    while running.active and time.monotonic() < end:
+        time.sleep(0.05)
+    failure = running.failure()
+    assert failure is not None
+    return failure[0]
+
+
+def landed(lab: Any) -> list[tuple[int, int]]:
+    return sorted((row["_kafka_partition"], row["_kafka_offset"]) for row in lab.rows())
+
+
+STATE = {"watermark": {"column": "_kafka_timestamp", "delay": "1h"}, "deduplicate": {"keys": ["n"]}}
+
+
+@pytest.mark.parametrize("more", [{}, STATE], ids=["row by row", "with state"])
+def test_a_partition_that_comes_while_a_stream_runs_is_read_from_its_first_record(
+    lab: Any, admin: Any, more: dict[str, Any]
+) -> None:
+    from confluent_kafka.admin import NewPartitions
+
+    topic = lab.topic()
+    produce(lab, topic, 0, range(3))
+    document = lab.spec(topic, **more)
+    running = lab.start(document)
+    lab.until("the first rows", lambda: len(lab.rows()) == 3)
+    admin.create_partitions([NewPartitions(topic, 2)])[topic].result(30)
+    produce(lab, topic, 1, range(10, 14))
+    lab.until("the new partition", lambda: len(lab.rows()) >= 7)
+    produce(lab, topic, 0, range(3, 5))
+    lab.until("both", lambda: len(lab.rows()) >= 9)
+    assert running.stop(60)
+    assert landed(lab) == [(0, n) for n in range(5)] + [(1, n) for n in range(4)]
+
+
+def test_retention_that_passes_a_running_stream_blocks_it_with_the_range_and_what_is_left_can_be_landed(
+    lab: Any, admin: Any, registry: Registry, operator: Operator
+) -> None:
+    topic = lab.topic()
+    document = {**lab.spec(topic, trigger={"every": "2s"}), "lineage": "rows"}
+    document["source"]["kafka"]["max_offsets_per_trigger"] = 5
+    produce(lab, topic, 0, range(40), letters=200_000)  # more than the consumer has fetched ahead
+    running = lab.start(document)
+    lab.until("the first batch", lambda: len(lab.done) >= 1)
+    give_up(admin, topic, 30)
+    failed(running)
+    had = len(lab.rows())
+    assert had < 30
+
+    lab.started.clear()
+    with pytest.raises(Blocked) as told:
+        lab.starter().start(lab.wanted(document))
+    assert f"{topic}/0: {had} to 29 ({30 - had} offsets)" in str(told.value)
+    assert "--to available" in str(told.value)
+
+    deployed(registry, document, lab.wanted(document).checkpoint)
+    request = Request(Operation.RESET, document["id"], comment="retention", to="available", wait=False)
+    plan, request = approved(operator, request)
+    assert plan.data["skipped"] == 30 - had
+    assert plan.data["read_again"] == 0
+    operator.run(request)
+    running = lab.starter().start(accepted(registry, document["id"], lab.wanted(document)))
+    lab.started.append(running)
+    lab.until("what is left", lambda: len(lab.rows()) >= had + 10)
+    assert running.stop(60)
+    assert landed(lab) == [(0, n) for n in [*range(had), *range(30, 40)]]
+    table = ground.lake_of(lab.runtime).load_table(f"{lab.namespace}.t")
+    at = position.parse(table.properties[position.key(document["id"])], document["id"], "t")
+    found = auditing.audit(table, document["id"], at)
+    assert (found.skipped, found.missing, found.duplicates) == (30 - had, 0, 0)
+
+
+def test_a_topic_made_anew_under_a_running_stream_blocks_it(lab: Any, admin: Any) -> None:
+    topic = lab.topic()
+    produce(lab, topic, 0, range(5))
+    document = lab.spec(topic)
+    running = lab.start(document)
+    lab.until("the first rows", lambda: len(lab.rows()) == 5)
+    admin.delete_topics([topic])[topic].result(30)
+    from confluent_kafka.admin import NewTopic
+
+    made = False
+    while not made:
+        future = admin.create_topics([NewTopic(topic, 1, 1)])[topic]
+        made = future.exception(30) is None
+    produce(lab, topic, 0, range(100, 120))
+    failed(running)
+    lab.started.clear()
+    with pytest.raises(Blocked, match="topic"):
+        lab.starter().start(lab.wanted(document))
+    assert [n for _, n in landed(lab)] == list(range(5))
