@@ -8,10 +8,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
@@ -23,7 +24,9 @@ from lakeward.connectors.iceberg import catalog as addresses
 from lakeward.control.resources import QUICK
 from lakeward.registry import drivers, engine, generations, leases, streams
 from lakeward.registry.observations import latest
-from lakeward.runtime import CATALOG, Lake, Launch, Runtime
+from lakeward.runtime import CATALOG, Database, Home, Lake, Launch, Project, Runtime
+from lakeward.stack.kafka import create_topic
+from lakeward.stack.stack import Stack
 
 PATIENCE_S = 900.0
 
@@ -265,6 +268,41 @@ def make_world(server: Any, passwords: Path, url: str, catalog: str, kafka: Any,
         checkpoints=str(folder / "checkpoints"), drivers=folder / "drivers", jars=jars.spark_folder(),
     )  # fmt: skip
     return World(folder, url, passwords, runtime, kafka, name=f"d{uuid4().hex[:8]}")
+
+
+@contextmanager
+def on_stack(home: Home) -> Iterator[Callable[[Path], World]]:
+    """A broker and a PostgreSQL for a campaign; makes worlds on them, each below the folder it is given."""
+    project = Project(Path(__file__).parents[2])
+    stack = Stack(project, home)
+    try:
+        stack.up(["postgres", "kafka"], None, print)
+        site = Stack(project, home).site()
+        lake = site.runtime().lake
+        url, passwords = home.registry_url_file.read_text().strip(), home.pgpass
+        os.environ["PGPASSFILE"] = str(passwords)
+
+        def topic(name: str, partitions: int = 1) -> str:
+            create_topic(site.kafka, name, partitions)
+            return name
+
+        broker = SimpleNamespace(bootstrap=site.kafka, create_topic=topic)
+
+        def make(folder: Path) -> World:
+            made = make_world(lake, passwords, url, lake.database, broker, folder)
+            return with_database(made, lake.database)
+
+        yield make
+    finally:
+        stack.down(None, print)
+
+
+def with_database(world: World, database: str) -> World:
+    """The world with a connection `there` to a database of the same server, for sinks."""
+    lake = world.runtime.lake
+    where = Database(host=lake.host, port=lake.port, database=database, user=lake.user)
+    world.runtime = world.runtime.model_copy(update={"postgres": {"there": where}})
+    return world
 
 
 def simple_stream(stream: str, topic: str, table: str, **more: Any) -> dict[str, Any]:

@@ -97,7 +97,11 @@ class BatchFunction:
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """Land one batch, or raise. Spark commits the batch when this returns."""
         try:
-            with self.gate.batch(batch_id), transform.failures_of(self.stream, self.flow.spec):
+            with (
+                self.gate.batch(batch_id),
+                transform.failures_of(self.stream, self.flow.spec),
+                failpoints.batch(self.stream, batch_id),
+            ):
                 self._thread = threading.get_ident()
                 failpoints.hit("batch-start")
                 began = time.monotonic()

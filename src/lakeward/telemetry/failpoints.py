@@ -4,30 +4,54 @@ A step that nobody asked for costs one dictionary look-up. The environment decid
 `LAKEWARD_FAILPOINT=<step>` (or `<step>:<n>` for its n-th time) kills the process with SIGKILL there, and only if
 `LAKEWARD_FAILPOINTS_ALLOWED=1` stands beside it. `LAKEWARD_FAILPOINT_SIGNAL=SIGSTOP` makes a zombie of it instead, for
 a test to wake. `LAKEWARD_FAILPOINT_ONCE=<file>` makes it happen once over all restarts: the file is created first.
+
+`LAKEWARD_FAILPOINT_FOLDER=<folder>` (only beside the same permission) stops one stream of many, and as often as a test
+likes: while the file `<stream>.<step>` is there, holding a batch number, that batch and later ones leave the file
+`<stream>.<step>.reached` and wait at the step, until the process is killed or the first file is gone.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 _hooks: dict[str, Callable[[], None]] = {}
 _passed: dict[str, int] = {}
+_batch = threading.local()
+"""`.now`: stream and number of the batch that this thread runs."""
 
 
 def hit(step: str) -> None:
     """Pass a step: nothing happens unless a test asked for it."""
     if _hooks and (hook := _hooks.get(step)) is not None:
         hook()
+    if os.environ.get("LAKEWARD_FAILPOINTS_ALLOWED") != "1":
+        return
     asked = os.environ.get("LAKEWARD_FAILPOINT")
-    if asked and os.environ.get("LAKEWARD_FAILPOINTS_ALLOWED") == "1":
+    if asked:
         name, _, at = asked.partition(":")
         if name == step:
             _passed[step] = _passed.get(step, 0) + 1
             if _passed[step] == int(at or 1) and _first_time():
                 os.kill(os.getpid(), signal.Signals[os.environ.get("LAKEWARD_FAILPOINT_SIGNAL", "SIGKILL")])
+    folder = os.environ.get("LAKEWARD_FAILPOINT_FOLDER")
+    if folder and (now := getattr(_batch, "now", None)) is not None:
+        _wait(Path(folder) / f"{now[0]}.{step}", now[1])
+
+
+@contextmanager
+def batch(stream: str, number: int) -> Iterator[None]:
+    """Say whose batch this thread runs, for the failpoints of one stream."""
+    _batch.now = (stream, number)
+    try:
+        yield
+    finally:
+        _batch.now = None
 
 
 @contextmanager
@@ -50,3 +74,14 @@ def _first_time() -> bool:
     except FileExistsError:
         return False
     return True
+
+
+def _wait(armed: Path, number: int) -> None:
+    try:
+        least = int(armed.read_text())
+    except FileNotFoundError:
+        return
+    if number >= least:
+        armed.with_name(f"{armed.name}.reached").touch()
+        while armed.exists():
+            time.sleep(0.02)

@@ -60,3 +60,39 @@ def test_once_means_once_over_all_restarts(tmp_path: Path) -> None:
     asked = {"LAKEWARD_FAILPOINT": "one", "LAKEWARD_FAILPOINTS_ALLOWED": "1", "LAKEWARD_FAILPOINT_ONCE": once}
 
     assert [_run(**asked).returncode for _ in range(3)] == [-signal.SIGKILL, 0, 0]
+
+
+_STREAMS = """
+from lakeward.telemetry import failpoints
+for stream, number in (("a", 0), ("b", 1), ("a", 1)):
+    with failpoints.batch(stream, number):
+        failpoints.hit("one")
+    print(stream, number, flush=True)
+failpoints.hit("one")
+"""
+
+
+def test_one_stream_waits_at_its_batch_until_it_may_go_on(tmp_path: Path) -> None:
+    armed = tmp_path / "a.one"
+    armed.write_text("1")
+    asked = {"LAKEWARD_FAILPOINT_FOLDER": str(tmp_path), "LAKEWARD_FAILPOINTS_ALLOWED": "1"}
+    process = subprocess.Popen([sys.executable, "-c", _STREAMS], env=asked, stdout=subprocess.PIPE, text=True)
+    try:
+        while not (tmp_path / "a.one.reached").exists():
+            assert process.poll() is None
+        assert process.stdout is not None
+        assert [process.stdout.readline().strip() for _ in range(2)] == ["a 0", "b 1"]
+        armed.unlink()
+        rest, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert (rest.strip(), process.returncode) == ("a 1", 0)
+
+
+def test_no_stream_waits_unless_it_is_allowed(tmp_path: Path) -> None:
+    (tmp_path / "a.one").write_text("0")
+    command = [sys.executable, "-c", _STREAMS]
+    assert (
+        subprocess.run(command, env={"LAKEWARD_FAILPOINT_FOLDER": str(tmp_path)}, timeout=60, check=True).returncode
+        == 0
+    )

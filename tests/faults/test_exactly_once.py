@@ -1,0 +1,47 @@
+"""A slice of the campaign of exactly once: every (sink, mode) killed once, at a step that the seed names."""
+
+from __future__ import annotations
+
+import os
+import random
+from typing import Any
+
+import pytest
+from exactly_once import steps_of
+from exactly_once_round import Rounds
+from exactly_once_streams import ALL, BY_NAME
+from world import with_database
+
+pytestmark = pytest.mark.timeout(1800)  # a bound for a hang; a busy machine may need minutes
+
+
+@pytest.fixture
+def served(world: Any, postgres: Any) -> Any:
+    """The world with a database for sinks."""
+    database = postgres.create_database()
+    yield with_database(world, database)
+    world.end()
+    postgres.drop_database(database)
+
+
+def test_every_sink_and_mode_killed_at_a_step_has_every_record_once(served: Any) -> None:
+    seed = int(os.environ.get("LAKEWARD_SEED") or random.randrange(10**6))
+    print(f"LAKEWARD_SEED={seed}")
+    rounds = Rounds(served, ALL)
+    lines = rounds.run(seed, steps_of(seed, ALL))
+    rounds.stop()
+    print(*(f"{line['seed']} {line['cell']}" for line in lines), sep="\n")
+    assert [(line["seed"], line["cell"], line["problems"]) for line in lines if not line["ok"]] == []
+    assert len(lines) >= 16
+    missed = [(line["seed"], line["wished"], line["facts"]) for line in lines if line["cell"] == "none"]
+    assert len(missed) <= 2, missed
+
+
+def test_the_oracle_hears_of_a_guard_that_is_missing(served: Any) -> None:
+    kinds = [BY_NAME[name] for name in ("iceberg-append", "postgres-append", "files-append")]
+    rounds = Rounds(served, kinds, plant="replay")
+    lines = rounds.run(1, {kind.name: "after-publish" for kind in kinds})
+    rounds.stop()
+    for line in lines:
+        assert line["cell"] == "after-publish", line
+        assert any(each.startswith("doubled: ") for each in line["problems"]), line
