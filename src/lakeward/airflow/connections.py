@@ -4,6 +4,7 @@
 |---|---|---|
 | `lakeward_registry` | postgres | host, port, schema, login; a password, unless `PGPASSFILE` has it |
 | `lakeward_kafka`, and any other that a stream names | kafka | librdkafka's properties in extra, or host and port |
+| those that sinks in Python name | any | all of it, to the function |
 | those that streams land in | postgres | host, port, schema, login, password, TLS in extra |
 | `lakeward_spark` | spark | where finite jobs with an engine of their own run (`engine: submit`) |
 | `lakeward_connect` | spark_connect | host, port and token (password) of the warm Spark Connect server |
@@ -15,19 +16,23 @@ driver in 0600 files, never in an argument, a Spark conf, an XCom or the registr
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import quote
 
+from lakeward import private
 from lakeward.control.look import Connect
 from lakeward.control.reconcile import registry_of
+from lakeward.errors import DependencyDown
 from lakeward.runtime import Home, Project, Runtime
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
+    from sqlalchemy import Connection as SqlConnection
 
 REGISTRY = "lakeward_registry"
 KAFKA = "lakeward_kafka"
@@ -64,7 +69,7 @@ def runtime(*, spark: bool = False) -> Runtime:
     """
     from airflow.sdk import BaseHook
 
-    from lakeward.airflow import kafka_connections, postgres_connections
+    from lakeward.airflow import kafka_connections, postgres_connections, python_connections
 
     def get(name: str) -> Found | None:
         return optional(BaseHook.get_connection, name)
@@ -72,6 +77,7 @@ def runtime(*, spark: bool = False) -> Runtime:
     names = (*ALWAYS, CONNECT) if spark else ALWAYS
     addresses = compose(home(), {name: get(name) for name in names})
     kafka_connections.keep(addresses, kafka_connections.named(addresses), get)
+    python_connections.keep(addresses, python_connections.named(addresses), get)
     return postgres_connections.keep(addresses, home().secrets, postgres_connections.named(addresses), get)
 
 
@@ -132,6 +138,41 @@ def unnamed(folder: Path, ids: Collection[str]) -> Iterator[Path]:
         # One that is new may belong to a stream that was deployed after the streams were asked for.
         if file.stem not in ids and time.time() - file.stat().st_mtime > UNNAMED_S:
             yield file
+
+
+def named(runtime: Runtime, ask: Callable[[SqlConnection], set[str]], known: Iterable[str]) -> set[str]:
+    """The connections that streams name, by what `ask` asks the registry; `known` where it is away."""
+    try:
+        with registry_of(runtime)() as connection:
+            return ask(connection)
+    except DependencyDown:
+        return set(known)
+
+
+def keep_files(
+    folder: Path,
+    ids: Collection[str],
+    get: Callable[[str], Found | None],
+    says: Callable[[str, Found], Mapping[str, object] | None],
+    remove: Callable[[Path], None],
+) -> None:
+    """Bring the files of connections up to date with Airflow.
+
+    Args:
+        get: the Airflow connection of an id; None where there is none.
+        says: what stands in the file of one; None: it needs none.
+        remove: deletes a file, with what belongs to it.
+    """
+    for name in sorted(ids):
+        found, file = get(name), folder / f"{name}.json"
+        if found is None:
+            continue
+        if (content := says(name, found)) is None:
+            remove(file)
+        else:
+            private.update(file, json.dumps(content, sort_keys=True))
+    for file in unnamed(folder, ids):
+        remove(file)
 
 
 def _url(connection: Found) -> str:

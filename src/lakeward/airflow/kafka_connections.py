@@ -7,27 +7,22 @@ secrets backend that is away looks like one that was removed; it goes when no st
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from lakeward import private
-from lakeward.airflow.connections import KAFKA, Found, unnamed
+from lakeward.airflow import connections
+from lakeward.airflow.connections import KAFKA, Found
 from lakeward.connectors.kafka import cluster, java
 from lakeward.connectors.kafka.settings import BOOTSTRAP, PASSWORD, USERNAME
-from lakeward.control.reconcile import registry_of
-from lakeward.errors import DependencyDown
 from lakeward.registry import generations
 from lakeward.runtime import Runtime
 
 
 def named(runtime: Runtime) -> set[str]:
     """The connections that streams name; those known already where the registry is away."""
-    try:
-        with registry_of(runtime)() as connection:
-            return {KAFKA, *generations.kafka_connections(connection)}
-    except DependencyDown:
-        return set(cluster.names(runtime))
+    return connections.named(
+        runtime, lambda registry: {KAFKA, *generations.kafka_connections(registry)}, cluster.names(runtime)
+    )
 
 
 def keep(runtime: Runtime, ids: Collection[str], get: Callable[[str], Found | None]) -> None:
@@ -36,20 +31,14 @@ def keep(runtime: Runtime, ids: Collection[str], get: Callable[[str], Found | No
     Args:
         get: the Airflow connection of an id; None where there is none.
     """
+
+    def says(name: str, found: Found) -> dict[str, object] | None:
+        content = given(found)
+        return None if content == {BOOTSTRAP: runtime.kafka.get(name)} else content
+
     folder = cluster.from_airflow(runtime)
-    if folder is None:
-        return
-    for name in sorted(ids):
-        found, file = get(name), folder / f"{name}.json"
-        if found is None:
-            continue
-        says = given(found)
-        if says == {BOOTSTRAP: runtime.kafka.get(name)}:
-            _remove(file)
-            continue
-        private.update(file, json.dumps(says, sort_keys=True))
-    for file in unnamed(folder, ids):
-        _remove(file)
+    if folder is not None:
+        connections.keep_files(folder, ids, get, says, _remove)
 
 
 def _remove(file: Path) -> None:

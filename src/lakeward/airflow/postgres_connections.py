@@ -13,20 +13,15 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from lakeward import private
+from lakeward.airflow import connections
 from lakeward.airflow.connections import Found, escape, unnamed
-from lakeward.control.reconcile import registry_of
-from lakeward.errors import DependencyDown
 from lakeward.registry import generations
 from lakeward.runtime import Runtime, databases
 
 
 def named(runtime: Runtime) -> set[str]:
     """The connections that streams name; those known already where the registry is away."""
-    try:
-        with registry_of(runtime)() as connection:
-            return generations.postgres_connections(connection)
-    except DependencyDown:
-        return set(runtime.postgres)
+    return connections.named(runtime, generations.postgres_connections, runtime.postgres)
 
 
 def keep(runtime: Runtime, secrets: Path, ids: Collection[str], get: Callable[[str], Found | None]) -> Runtime:

@@ -95,7 +95,7 @@ def with_origins(document: dict[str, Any], origins: Mapping[str, str]) -> str:
 
 def _value(document: dict[str, Any], path: str) -> str:
     found = _at(document, path)
-    if path.startswith("transform.code."):  # a whole module; whoever wants to read it opens its file
+    if path.startswith(("transform.code.", "sink.code.")):  # a whole module; whoever wants to read it opens its file
         return _count(len(found.splitlines()), "line")
     return _short(found)
 

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from lakeward.connectors import named, user_code
+from lakeward.connectors.named import Connection
+from lakeward.connectors.user_code import UserCodeFailed
 from lakeward.errors import SpecError
+from lakeward.runtime import Runtime
+from lakeward.spec.sinks import Sink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -21,6 +26,7 @@ class SinkBatch:
         stream, generation: whose batch it is.
         query_id, id: the checkpoint's identity, and the batch's number in it, rising by one.
         start, end: source name -> offset, from (inclusive) and to (exclusive), `-` without data yet.
+        connection: the one that the spec names, read for this batch; None where it names none.
     """
 
     stream: str
@@ -29,6 +35,7 @@ class SinkBatch:
     id: int
     start: Mapping[str, str]
     end: Mapping[str, str]
+    connection: Connection | None = field(default=None, repr=False)
 
     @property
     def key(self) -> str:
@@ -39,12 +46,48 @@ class SinkBatch:
 Function = Callable[["DataFrame", SinkBatch], object]
 
 
-def load(stream: str, name: str) -> Function:
-    """The function of that name, out of what is installed where the driver runs.
+@dataclass(frozen=True)
+class PythonSink:
+    """A function that can be called.
+
+    Args:
+        stream: whose sink it is.
+        name: as the spec has it.
+        function: what it names.
+        connection: reads the connection it is given.
+    """
+
+    stream: str
+    name: str
+    function: Function
+    connection: Callable[[], Connection | None] = lambda: None
+
+
+def load(stream: str, sink: Sink, runtime: Runtime) -> PythonSink:
+    """The function of a sink: out of the code it was deployed with, else out of what is installed here.
 
     Raises:
-        SpecError: it cannot be imported, or is none.
+        SpecError: it cannot be imported, or is none, or its connection is not known.
     """
+    name = str(sink.python)
+    if sink.code is None:
+        function = _installed(stream, name)
+    else:
+        try:
+            function = user_code.load(name, sink.code)
+        except UserCodeFailed as error:
+            raise SpecError(
+                f"The sink of stream {stream} cannot be used", why=f"{error.what}: {error.why}",
+                next="correct it in python/, then: lakeward deploy",
+            ) from error  # fmt: skip
+    if sink.connection is None:
+        return PythonSink(stream, name, function)
+    wanted = str(sink.connection)
+    named.find(wanted, runtime)
+    return PythonSink(stream, name, function, lambda: named.find(wanted, runtime))
+
+
+def _installed(stream: str, name: str) -> Function:
     module, _, path = name.partition(":")
     step = f"install it where the driver runs, then: lakeward streams start {stream}"
     try:

@@ -15,7 +15,8 @@ import re
 import sys
 import threading
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -120,6 +121,26 @@ class Modules:
         return module
 
 
+def load(name: str, files: Mapping[str, str] | None) -> Callable[..., object]:
+    """The function `module:function` of these modules.
+
+    Raises:
+        UserCodeFailed: its module fails when it is imported, or has no such function.
+    """
+    if files is None:
+        raise UserCodeFailed(f"{name} cannot be run", why="its code was not deployed with it", next="lakeward deploy")
+    module, _, function = name.partition(":")
+    with failing(name), _lock:
+        digest = digest_of(files)
+        if digest not in _known:
+            _known[digest] = Modules(digest, files)
+        found = getattr(_known[digest].load(module), function, None)
+    if not callable(found):
+        raise UserCodeFailed(f"{name} is no function", why=f"module {module} has no function {function}")
+    made: Callable[..., object] = found
+    return made
+
+
 def call(transform: Transform, frames: Mapping[str, DataFrame]) -> DataFrame:
     """The DataFrame that the function makes of `frames`: sources and references by name.
 
@@ -128,26 +149,10 @@ def call(transform: Transform, frames: Mapping[str, DataFrame]) -> DataFrame:
     """
     from pyspark.sql import DataFrame
 
-    name, files = str(transform.python), transform.code
-    if files is None:
-        raise UserCodeFailed(f"{name} cannot be run", why="its code was not deployed with it", next="lakeward deploy")
-    module, _, function = name.partition(":")
-    try:
-        with _lock:
-            digest = digest_of(files)
-            if digest not in _known:
-                _known[digest] = Modules(digest, files)
-            found = getattr(_known[digest].load(module), function, None)
-        if not callable(found):
-            raise UserCodeFailed(f"{name} is no function", why=f"module {module} has no function {function}")
-        made = found(**_taken(found, frames))
-    except UserCodeFailed:
-        raise
-    except Exception as error:  # the boundary to the user's code: whatever it raises is told as its own
-        failed = UserCodeFailed(f"{name} fails", why=told(error))
-        if found_at := list(_PLACE.finditer(failed.why)):
-            failed.place = found_at[-1][1], int(found_at[-1][2])
-        raise failed from error
+    name = str(transform.python)
+    function = load(name, transform.code)
+    with failing(name):
+        made = function(**_taken(function, frames))
     if not isinstance(made, DataFrame):
         raise UserCodeFailed(
             f"{name} gives no DataFrame", why=f"it gives {type(made).__name__}; a function returns one"
@@ -155,7 +160,23 @@ def call(transform: Transform, frames: Mapping[str, DataFrame]) -> DataFrame:
     return made
 
 
-def _taken(function: Any, frames: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
+@contextmanager
+def failing(name: str) -> Iterator[None]:
+    """Tell whatever the user's code raises as its own.
+
+    Raises:
+        UserCodeFailed: it raised something.
+    """
+    try:
+        yield
+    except Exception as error:  # the boundary to the user's code
+        failed = UserCodeFailed(f"{name} fails", why=told(error))
+        if found_at := list(_PLACE.finditer(failed.why)):
+            failed.place = found_at[-1][1], int(found_at[-1][2])
+        raise failed from error
+
+
+def _taken(function: Callable[..., object], frames: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
     """Of the frames those the function takes."""
     arguments = inspect.signature(function).parameters.values()
     if any(each.kind is each.VAR_KEYWORD for each in arguments):

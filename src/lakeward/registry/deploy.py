@@ -113,7 +113,7 @@ def _add(connection: Connection, name: str, number: int, spec: StreamSpec, autho
         spec=spec.document(),
         digest=digest(spec),
         sql=spec.transform.sql,
-        code={} if spec.transform.code is None else {str(spec.transform.python): digest_of(spec.transform.code)},
+        code={str(each.python): digest_of(each.code) for each in (spec.transform, spec.sink) if each.code is not None},
         versions=versions(),
         author=author,
         checkpoint=earlier.checkpoint if earlier else name,

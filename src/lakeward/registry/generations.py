@@ -117,6 +117,11 @@ def postgres_connections(connection: Connection) -> set[str]:
     return _connections(connection, "$.sink.postgres.connection")
 
 
+def sink_connections(connection: Connection) -> set[str]:
+    """The same of the connections that sinks in Python find in their batch."""
+    return _connections(connection, "$.sink.connection")
+
+
 def _connections(connection: Connection, path: str) -> set[str]:
     """What stands under a path of JSON in the specs."""
     named = func.jsonb_path_query(generations.c.spec, path, type_=JSONB)

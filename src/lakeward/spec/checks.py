@@ -172,9 +172,6 @@ def _sink(spec: StreamSpec) -> Iterator[Finding]:
                 )
                 yield Finding((*at, "partition_by", index), twice, str(field))
             seen.setdefault(field.kind, str(field))
-    if spec.sink.python and not installed(str(spec.sink.python).partition(".")[0].partition(":")[0]):
-        message = "this package is not installed here; it must be where the driver runs"
-        yield Finding(("sink", "python"), message, str(spec.sink.python), warning=True)
     if spec.sink.kafka:
         for name, source in spec.sources.items():
             same = source.kafka and source.kafka.connection == spec.sink.kafka.connection  # else it is a mirror

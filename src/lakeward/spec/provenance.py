@@ -76,7 +76,7 @@ class Origins:
         in_file = written_path(path, self.document.data)
         if path == ("transform", "sql") and self.sql_file:
             return self.sql_file
-        if path[:2] == ("transform", "code"):
+        if path[:2] in (("transform", "code"), ("sink", "code")):
             return f"{FOLDER}/{path[-1]}"
         if self.document.has(in_file):
             return f"{self.file}:{self.document.place(in_file).line}"

@@ -22,6 +22,8 @@ FOLDER = "python"
 """Where a project keeps its Python; names of modules begin below it."""
 MOST_BYTES = 1_000_000
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
+Arguments = Callable[[ast.FunctionDef, Path], "Iterator[Wrong]"]
+"""What is wrong with the arguments that a function takes; gets it and its file."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,11 @@ class Code:
     wrong: list[Wrong] = field(default_factory=list)
     _trees: dict[str, ast.Module] = field(default_factory=dict)
 
-    def gather(self, name: PythonCallable, sources: Collection[str], reference: Collection[str]) -> None:
+    def holds(self, name: PythonCallable) -> bool:
+        """Whether the function's module begins in the project's own folder."""
+        return self._ours(name.partition(":")[0])
+
+    def gather(self, name: PythonCallable, arguments: Arguments) -> None:
         """Read the function's module and everything of the project that it imports, and check its arguments."""
         module, _, function = name.partition(":")
         if not self._there(module):
@@ -75,7 +81,7 @@ class Code:
             self.wrong.append(Wrong(f"{name} imports more than {MOST_BYTES:,} characters of the project's own Python"))
         tree = self._trees.get(module)
         if tree is not None:
-            self.wrong += _of_function(tree, self._place(module) or self.root, function, sources, reference)
+            self.wrong += _of_function(tree, self._place(module) or self.root, function, arguments)
 
     def _place(self, module: str) -> Path | None:
         """The file of a module; None where it is a folder without one, or is not there."""
@@ -166,9 +172,7 @@ def _imported(node: ast.Import | ast.ImportFrom, package: str) -> Iterator[tuple
     yield base, [each.name for each in node.names]
 
 
-def _of_function(
-    tree: ast.Module, file: Path, name: str, sources: Collection[str], reference: Collection[str]
-) -> Iterator[Wrong]:
+def _of_function(tree: ast.Module, file: Path, name: str, arguments: Arguments) -> Iterator[Wrong]:
     """What is wrong with the function as it is written. One that is made in another way is left to Spark's check."""
     functions = {node.name: node for node in tree.body if isinstance(node, _Function)}
     node = functions.get(name)
@@ -179,31 +183,58 @@ def _of_function(
                 f"{file.name} has no function {name}", value=name, valid=tuple(known), nearest=nearest(name, known)
             )
         return
-    at = (node.lineno, node.col_offset + 1)
     if isinstance(node, ast.AsyncFunctionDef):
-        yield Wrong("an async function gives no DataFrame; write def", file, *at, name)
-        return
-    if node.decorator_list:
-        return
-    taken, every = node.args, (*node.args.args, *node.args.kwonlyargs)
-    known = [*sources, *reference]
-    for arg in taken.posonlyargs:
-        what = "sources and references are given by name, and an argument before / takes none"
-        yield Wrong(what, file, arg.lineno, arg.col_offset + 1, arg.arg)
-    optional = {arg.arg for arg in taken.args[len(taken.args) - len(taken.defaults) :]}
-    optional |= {arg.arg for arg, value in zip(taken.kwonlyargs, taken.kw_defaults, strict=True) if value is not None}
-    for arg in every:
-        if arg.arg not in known and arg.arg not in optional:
-            what = f"argument {arg.arg} is neither a source nor a reference of this stream"
-            yield Wrong(what, file, arg.lineno, arg.col_offset + 1, arg.arg, tuple(known), nearest(arg.arg, known))
-    names = {arg.arg for arg in (*taken.posonlyargs, *every)}
-    if taken.kwarg is None:
-        for source in sources:
-            if source not in names:
-                yield Wrong(f"source {source} is declared, but {name} does not take it", file, *at, source)
-        for each in reference:
-            if each not in names:
-                yield Wrong(f"reference {each} is declared, but {name} does not take it", file, *at, each, warning=True)
+        yield Wrong("nobody awaits an async function; write def", file, *_at(node), name)
+    elif not node.decorator_list:
+        yield from arguments(node, file)
+
+
+def _at(node: _Function) -> tuple[int, int]:
+    return node.lineno, node.col_offset + 1
+
+
+def takes_frames(sources: Collection[str], reference: Collection[str]) -> Arguments:
+    """The arguments of a transform: sources and references, by name."""
+
+    def arguments(node: ast.FunctionDef, file: Path) -> Iterator[Wrong]:
+        name, at = node.name, _at(node)
+        taken, every = node.args, (*node.args.args, *node.args.kwonlyargs)
+        known = [*sources, *reference]
+        for arg in taken.posonlyargs:
+            what = "sources and references are given by name, and an argument before / takes none"
+            yield Wrong(what, file, arg.lineno, arg.col_offset + 1, arg.arg)
+        optional = {arg.arg for arg in _with_default(taken)}
+        for arg in every:
+            if arg.arg not in known and arg.arg not in optional:
+                what = f"argument {arg.arg} is neither a source nor a reference of this stream"
+                yield Wrong(what, file, arg.lineno, arg.col_offset + 1, arg.arg, tuple(known), nearest(arg.arg, known))
+        names = {arg.arg for arg in (*taken.posonlyargs, *every)}
+        if taken.kwarg is None:
+            for source in sources:
+                if source not in names:
+                    yield Wrong(f"source {source} is declared, but {name} does not take it", file, *at, source)
+            for each in reference:
+                if each not in names:
+                    what = f"reference {each} is declared, but {name} does not take it"
+                    yield Wrong(what, file, *at, each, warning=True)
+
+    return arguments
+
+
+def takes_batch(node: ast.FunctionDef, file: Path) -> Iterator[Wrong]:
+    """The arguments of a sink: the rows and the batch, by position."""
+    taken = node.args
+    by_place, optional = [*taken.posonlyargs, *taken.args], {arg.arg for arg in _with_default(taken)}
+    needed = [arg.arg for arg in (*by_place[2:], *taken.kwonlyargs) if arg.arg not in optional]
+    if needed or (len(by_place) < 2 and taken.vararg is None):
+        what = f"{node.name} is called with two arguments, the rows and the batch; write def {node.name}(df, batch)"
+        yield Wrong(what, file, *_at(node), needed[0] if needed else node.name)
+
+
+def _with_default(taken: ast.arguments) -> list[ast.arg]:
+    by_place = [*taken.posonlyargs, *taken.args]
+    named = [arg for arg, value in zip(taken.kwonlyargs, taken.kw_defaults, strict=True) if value is not None]
+    return [*by_place[len(by_place) - len(taken.defaults) :], *named]
 
 
 def _bound(tree: ast.Module) -> set[str]:

@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from lakeward.spec.model import KeysProblem, PositiveInt, SpecModel, Text, not_left_empty, only_one
 from lakeward.spec.partition import PartitionField
@@ -154,7 +155,11 @@ class Sink(SpecModel):
     postgres: PostgresSink | None = None
     files: FilesSink | None = None
     python: PythonCallable | None = None
-    """A function `(df, batch)` of a package that is installed where the driver runs; at least once."""
+    """A function `(df, batch)` in the project's `python/` folder, or of an installed package; at least once."""
+    connection: Name | None = None
+    """With `python`: the connection that the function finds as `batch.connection`, by its id."""
+    code: SkipJsonSchema[dict[str, str] | None] = None
+    """Nobody writes it: the modules the function needs, path below `python/` -> text, as the loader found them."""
     console: ConsoleSink | None = None
     memory: MemorySink | None = None
     format: FormatSink | None = None
@@ -166,7 +171,10 @@ class Sink(SpecModel):
 
     @model_validator(mode="after")
     def _one_connector(self) -> Self:
-        only_one("sink", self._connectors())
+        chosen = only_one("sink", self._connectors())
+        if self.connection is not None and chosen != "python":
+            message = f"connection stands beside python; this sink is {chosen}"
+            raise KeysProblem(f"{message}, and kafka and postgres name theirs inside", "connection")
         return self
 
     def _connectors(self) -> dict[str, object]:

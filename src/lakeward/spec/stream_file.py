@@ -19,7 +19,7 @@ from lakeward.spec.lineage import Lineage, decide
 from lakeward.spec.messages import Finding, findings, known_keys, two_forms
 from lakeward.spec.problems import nearest
 from lakeward.spec.provenance import Origins
-from lakeward.spec.python_code import Code
+from lakeward.spec.python_code import Arguments, Code, takes_batch, takes_frames
 from lakeward.spec.reference_files import exists, unreachable
 from lakeward.spec.repair import concerns, repaired
 from lakeward.spec.secrets import holds_token
@@ -28,7 +28,7 @@ from lakeward.spec.sql import SqlProblem
 from lakeward.spec.stream import SINGLE, StreamSpec, long_form, mixed_forms, written_path
 from lakeward.spec.tables import merged
 from lakeward.spec.transform import Transform
-from lakeward.spec.types import DriverName, TableName
+from lakeward.spec.types import DriverName, PythonCallable, TableName
 
 _WHOLE = ("trigger",)  # exactly one form each: a default is replaced, not merged into
 
@@ -75,7 +75,7 @@ class StreamReader:
         self.document: Document | None = None
         self.sql_file: Path | None = None
         self.sql_text: str | None = None
-        self.code: dict[str, str] | None = None
+        self.code: dict[str, dict[str, str]] = {}
         self.doubtful: frozenset[Path_] = frozenset()
         self.whole = True
 
@@ -166,13 +166,14 @@ class StreamReader:
         return data | {"transform": {"sql": text}}
 
     def _without_code(self, data: dict[str, Any]) -> dict[str, Any]:
-        """The data without what only the loader says of a transform, which is an unknown key to a file."""
-        transform = data.get("transform")
-        if not isinstance(transform, dict) or "code" not in transform:
-            return data
-        known = known_keys(StreamSpec, ("transform",))
-        self._found(Finding(("transform", "code"), "unknown key 'code'", "code", known, key=True))
-        return data | {"transform": {key: value for key, value in transform.items() if key != "code"}}
+        """The data without what only the loader says of its Python, which is an unknown key to a file."""
+        for part in ("transform", "sink"):
+            given = data.get(part)
+            if isinstance(given, dict) and "code" in given:
+                known = known_keys(StreamSpec, (part,))
+                self._found(Finding((part, "code"), "unknown key 'code'", "code", known, key=True))
+                data = data | {part: {key: value for key, value in given.items() if key != "code"}}
+        return data
 
     def _sql_file(self, name: str) -> str | None:
         file = resolved(self.file.parent / name)
@@ -215,12 +216,22 @@ class StreamReader:
         return None if wrong else facts  # what else the SQL does is worth a word when it reads the right names
 
     def _python(self, spec: StreamSpec) -> None:
-        """Read the modules of a transform in Python; their problems are told where they stand."""
-        at: Path_ = ("transform", "python")
-        if spec.transform.python is None or at in self.doubtful:
+        """Read the modules of a transform and of a sink in Python."""
+        if spec.transform.python is not None:
+            takes = takes_frames(list(map(str, spec.sources)), list(map(str, spec.reference)))
+            self._gather("transform", spec.transform.python, takes)
+        if (sink := spec.sink.python) is not None:
+            package = sink.partition(":")[0].partition(".")[0]
+            if Code(self.project.python, self.files.text).holds(sink) or not checks.installed(package):
+                self._gather("sink", sink, takes_batch)  # else it belongs to the image, and is imported from there
+
+    def _gather(self, part: str, name: PythonCallable, arguments: Arguments) -> None:
+        """Take in the modules of one function; their problems are told where they stand."""
+        at: Path_ = (part, "python")
+        if at in self.doubtful:
             return
         code = Code(self.project.python, self.files.text)
-        code.gather(spec.transform.python, list(map(str, spec.sources)), list(map(str, spec.reference)))
+        code.gather(name, arguments)
         for each in code.wrong:
             if each.file is None:
                 found = Finding(at, each.message, each.value, each.valid, each.nearest, warning=each.warning)
@@ -228,7 +239,7 @@ class StreamReader:
             else:
                 self.files.add(each.file, each.line, each.column, at, each.message, each.value, each.valid,
                                each.nearest, warning=each.warning)  # fmt: skip
-        self.code = code.files
+        self.code[part] = code.files
 
     def _resolved(self, spec: StreamSpec, lineage: Lineage) -> StreamSpec:
         update: dict[str, Any] = {"lineage": lineage.value}
@@ -238,8 +249,8 @@ class StreamReader:
             update["resources"] = spec.resources.model_copy(update={"driver": DriverName(spec.id)})
         if self.sql_text is not None:
             update["transform"] = Transform(sql=self.sql_text)
-        if self.code is not None:
-            update["transform"] = spec.transform.model_copy(update={"code": self.code})
+        for part, code in self.code.items():
+            update[part] = getattr(spec, part).model_copy(update={"code": code})
         reference = {}
         for name, each in spec.reference.items():
             path = each.csv or each.parquet

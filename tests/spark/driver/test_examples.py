@@ -7,7 +7,6 @@ at once: for windows and outer joins of those event time has passed, for the oth
 from __future__ import annotations
 
 import json
-import runpy
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import groupby, pairwise
@@ -15,12 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from examples import EXAMPLES, ROOT, load, produced
 
-from lakeward.runtime import Project
-from lakeward.spec.loader import load_project
-
-ROOT = Path(__file__).parents[3]
-EXAMPLES = ROOT / "conf/examples"
 DAYS = 1.4
 """Of 2013: five hundred departures until the first of January ends, and a part of the second."""
 
@@ -76,17 +71,17 @@ IN_PYTHON: dict[str, tuple[Callable[[list[dict[str, Any]]], Iterator[tuple[Any, 
 }
 """Example -> what it must give of the records in their order, and the columns of that."""
 
-ALL = sorted(file.stem for file in EXAMPLES.glob("*.yaml") if "kafka: {topics" in file.read_text())
+ALL = sorted(
+    file.stem
+    for file in EXAMPLES.glob("*.yaml")
+    if "kafka: {topics" in (text := file.read_text()) and "sink: {python" not in text
+)
 
 
 @pytest.fixture(scope="module")
 def recorded() -> dict[str, list[dict[str, Any]]]:
     """Topic -> its records, in the order of their event time."""
-    found: dict[str, list[dict[str, Any]]] = {"departures": [], "weather": [], "driver_logs": list(_log())}
-    for _, topic, record in runpy.run_path(str(EXAMPLES / "produce.py"))["records"](DAYS):
-        found[topic].append(record)
-    assert len(found["departures"]) > 500
-    return found
+    return {**produced(DAYS), "driver_logs": list(_log())}
 
 
 def _log() -> Any:
@@ -98,27 +93,6 @@ def _log() -> Any:
         level = "info" if number % 7 else "warning"
         yield {"timestamp": f"{at:%Y-%m-%dT%H:%M:%S.%fZ}", "level": level, "logger": "lakeward.driver", "event": word,
                **({"stream": "flights"} if number % 2 else {})}  # fmt: skip
-
-
-def load(lab: Any, name: str, tmp_path: Path, topics: dict[str, str]) -> dict[str, Any]:
-    """The example as a stream of a project of its own, with topics and tables of this test."""
-    project = Project(tmp_path / "project")
-    project.streams.mkdir(parents=True)
-    project.python.mkdir()
-    for file in EXAMPLES.glob(f"{name}.py"):
-        (project.python / file.name).write_text(file.read_text())
-    for file in (EXAMPLES / f"{name}.yaml", *EXAMPLES.glob(f"{name}.sql")):
-        text = file.read_text().replace("examples.", f"{lab.namespace}.")
-        for topic, own in topics.items():
-            text = text.replace(f"topics: [{topic}]", f"topics: [{own}]").replace(f"topic: {topic},", f"topic: {own},")
-        (project.streams / file.name).write_text(text)
-    (project.root / "conf/reference").symlink_to(ROOT / "conf/reference")
-    loaded = load_project(project)
-    assert not loaded.problems, "\n".join(str(each) for each in loaded.problems)
-    document: dict[str, Any] = loaded.streams[name].spec.document()
-    for source in document["sources"].values():
-        source["kafka"]["max_offsets_per_trigger"] = 300  # several batches
-    return {**document, "trigger": {"every": "100ms"}}
 
 
 def recompute(lab: Any, document: dict[str, Any], by_topic: dict[str, list[dict[str, Any]]]) -> Any:

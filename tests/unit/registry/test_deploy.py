@@ -46,7 +46,8 @@ def test_a_new_stream_is_wanted_running_with_its_whole_generation(registry):
 
 def test_a_generation_holds_its_python_and_changed_python_is_another_one(registry):
     def written(text: str) -> dict[str, StreamSpec]:
-        return specs(transform={"python": "mine:run", "code": {"mine.py": text}})
+        own = {"mine.py": text}
+        return specs(transform={"python": "mine:run", "code": own}, sink={"python": "mine:send", "code": own})
 
     put(registry, written("def run(f): return f"))
     assert put(registry, written("def run(f): return f")).change == "same"
@@ -55,7 +56,8 @@ def test_a_generation_holds_its_python_and_changed_python_is_another_one(registr
     assert first is not None
     assert second is not None
     assert first.spec["transform"]["code"] == {"mine.py": "def run(f): return f"}
-    assert list(first.code) == ["mine:run"]
+    assert first.spec["sink"]["code"] == first.spec["transform"]["code"]
+    assert list(first.code) == ["mine:run", "mine:send"]
     assert first.code != second.code
 
 

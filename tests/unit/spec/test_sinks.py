@@ -46,10 +46,46 @@ def test_a_console_shows_so_many_rows(stream):
     assert problem.path == "sink.console.rows"
 
 
-def test_a_function_that_is_not_installed_here_is_warned_of(stream):
-    [problem] = stream(HEAD + "sink: {python: 'nowhere.hooks:send'}\n").problems
-    assert (problem.severity, problem.path) == ("warning", "sink.python")
-    assert list(stream(HEAD + "sink: {python: 'json.tool:main'}\n").problems) == []
+SENDS = "from words import polite\n\n\ndef send(df, batch):\n    return polite(df)\n"
+PYTHON = {"python/mine.py": SENDS, "python/words.py": "def polite(df): ...\n", "python/other.py": "import nope_zz\n"}
+
+
+def test_a_function_travels_with_what_it_imports_and_one_of_a_package_does_not(project):
+    sink = "sink: {python: 'mine:send', connection: hook}\n"
+    loaded = project({"conf/streams/a.yaml": HEAD + sink, **PYTHON})
+    assert list(loaded.problems) == []
+    spec = loaded.streams["a"].spec
+    assert (sorted(spec.sink.code), spec.sink.connection) == (["mine.py", "words.py"], "hook")
+    assert loaded.streams["a"].origins["sink.code.mine.py"] == "python/mine.py"
+    assert type(spec).model_validate(spec.document()) == spec
+    installed = project({"conf/streams/a.yaml": HEAD + "sink: {python: 'json.tool:main'}\n", **PYTHON})
+    assert list(installed.problems) == []
+    assert installed.streams["a"].spec.sink.code is None
+
+
+BAD_PYTHON = [
+    ("{python: 'mein:send'}", SENDS, "a.yaml:3", "there is no module mein in python/"),
+    ("{python: 'mine:sned'}", SENDS, "a.yaml:3", "did you mean send?"),
+    ("{python: 'mine:send'}", "def send(df): ...\n", "python/mine.py:1:1", "write def send(df, batch)"),
+    ("{python: 'mine:send'}", "def send(a, b, c): ...\n", "python/mine.py:1:1", "write def send(df, batch)"),
+    ("{python: 'mine:send'}", "def send(a, b, *, c): ...\n", "python/mine.py:1:1", "write def send(df, batch)"),
+    ("{python: 'mine:send'}", "async def send(a, b): ...\n", "python/mine.py:1:1", "write def"),
+    ("{python: 'mine:send', code: {a: b}}", SENDS, "a.yaml:3", "unknown key 'code'"),
+    ("{console: {}, connection: hook}", SENDS, "a.yaml:3", "connection stands beside python; this sink is console"),
+]
+
+
+@pytest.mark.parametrize(("sink", "code", "place", "words"), BAD_PYTHON, ids=range(len(BAD_PYTHON)))
+def test_a_function_that_cannot_be_called_is_told_where_it_stands(project, sink, code, place, words):
+    loaded = project({"conf/streams/a.yaml": f"{HEAD}sink: {sink}\n", **PYTHON, "python/mine.py": code})
+    [problem] = [each.text() for each in loaded.problems]
+    assert place in problem
+    assert words in problem
+
+
+@pytest.mark.parametrize("code", ["def send(a, b, c=1, *, d=2): ...", "def send(*a): ...", "send = print"])
+def test_a_function_may_take_more_than_it_is_given(project, code):
+    assert not project({"conf/streams/a.yaml": HEAD + "sink: {python: 'mine:send'}\n", "python/mine.py": code}).problems
 
 
 def postgres(table="t", more="", connection="c"):

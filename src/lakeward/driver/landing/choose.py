@@ -19,6 +19,7 @@ from lakeward.connectors.kafka import sink as kafka_sink
 from lakeward.connectors.postgres import link
 from lakeward.connectors.postgres.name import Name
 from lakeward.connectors.postgres.writer import PostgresWriter
+from lakeward.driver.landing import python
 from lakeward.driver.landing.at_least_once import AtLeastOnce
 from lakeward.driver.landing.base import Landing
 from lakeward.driver.landing.delta import DeltaLanding
@@ -31,7 +32,7 @@ from lakeward.runtime import Runtime
 from lakeward.spec.sinks import DeltaSink, IcebergSink
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 
 def choose(
@@ -112,22 +113,8 @@ def choose(
     if (shown := spec.sink.console) is not None:
         return at_least_once(lambda rows, n: console.write(rows, stream, n, shown.rows))
     if spec.sink.python is not None:
-        return _python(at_least_once, wanted, python_sink.load(stream, str(spec.sink.python)))
+        return python.landing(at_least_once, wanted, python_sink.load(stream, spec.sink, runtime))
     raise SpecError(f"Stream {stream} cannot be run yet", why=f"sink {spec.sink.connector} is not built")
-
-
-def _python(make: Callable[..., AtLeastOnce], wanted: Wanted, function: python_sink.Function) -> Landing:
-    """A function of the user's own; it is told which batch it is called with."""
-
-    def write(rows: DataFrame, number: int) -> None:
-        running = landing.running(number)
-        told = python_sink.SinkBatch(
-            wanted.stream, wanted.generation, running.query_id, number, running.start, running.end
-        )
-        function(rows, told)
-
-    landing = make(write)
-    return landing
 
 
 def _change(sink: IcebergSink) -> Change:
