@@ -63,6 +63,12 @@ class Inlet(ABC):
         return IDENTITY_COLUMNS[self.spec.connector]
 
     @property
+    def record(self) -> tuple[str, ...]:
+        """The columns of a raw record that `decode` reads, besides those of its position; none where a record cannot
+        be had back from the quarantine table."""
+        return ()
+
+    @property
     def checked(self) -> bool:
         """Whether `before_reading` and `before_landing` have anything to say."""
         return False

@@ -16,13 +16,12 @@ import structlog
 from lakeward.connectors.exact import offsets
 from lakeward.connectors.exact.batch import Counted, RunningBatch
 from lakeward.connectors.iceberg import quarantine
-from lakeward.connectors.source import REASON
-from lakeward.driver import flow as flows
 from lakeward.driver import rows, transform
 from lakeward.driver.flow import Flow
 from lakeward.driver.gate import Draining, Gate
 from lakeward.driver.landing.base import Landing, Outcome
 from lakeward.driver.references import References
+from lakeward.driver.sorting import Bad, Sorter, count, keep
 from lakeward.errors import DependencyDown, SpecError
 from lakeward.spec.positions import POSITION_TYPES
 from lakeward.telemetry import failpoints
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger(__name__)
 
-Bad = tuple["DataFrame", int, tuple[str, ...]]
-"""Bad rows, how many, and the columns of the quarantine table that identify one."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 5.0
 
 
@@ -159,7 +156,7 @@ class BatchFunction:
         with ExitStack() as held:
             shape = self._with_state if self.flow.stateful else self._by_row
             good, consumed, bad, complete = shape(frame, batch_id, held)
-            quarantined = sum(count for _, count, _ in bad)
+            quarantined = sum(number for _, number, _ in bad)
             if quarantined and self.quarantine_table is None:
                 raise self._nowhere(bad)
 
@@ -168,10 +165,10 @@ class BatchFunction:
                     listed = offsets.files_read(offsets.execution_of(self.session, self.stream))
                     for inlet in checked:
                         inlet.before_landing(self.stream, batch.start[inlet.name], batch.end[inlet.name], listed)
-                for kept, count, identity in bad:
-                    if count and self.quarantine_table is not None:
-                        quarantine.insert(kept, self.quarantine_table, self.stream, identity)
-                        _log.info("rows quarantined", stream=self.stream, batch=batch_id, rows=count)
+                for kept, number, identity in bad:
+                    if number and self.quarantine_table is not None:
+                        quarantine.insert(kept, self.quarantine_table, self.stream, identity, self.generation)
+                        _log.info("rows quarantined", stream=self.stream, batch=batch_id, rows=number)
 
             exact_count = self.flow.lineage == "rows"
             outcome = self.landing.land(
@@ -193,39 +190,14 @@ class BatchFunction:
             duration_s=time.monotonic() - began,
         )
 
-    @property
-    def _identity(self) -> tuple[str, ...]:
-        """What identifies a row of the transform in quarantine: where sources differ in that, its content."""
-        found = {inlet.identity for inlet in self.flow.inlets}
-        return found.pop() if len(found) == 1 else (quarantine.REASON, quarantine.RAW)
-
     def _by_row(self, raw: DataFrame, batch_id: int, held: ExitStack) -> tuple[DataFrame, int, list[Bad], str | None]:
         """Everything of the batch from one reading of its records."""
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+        found = self._sorter.by_row(raw, self.references.frames(raw.sparkSession), held)
+        return found.good, found.consumed, found.bad, None
 
-        session = raw.sparkSession
-        references = self.references.frames(session)
-        frames = dict(references)
-        for name, table in references.items():
-            table.createOrReplaceTempView(name)
-        consumed, bad = 0, list[Bad]()
-        for inlet in self.flow.inlets:
-            own = raw if len(self.flow.inlets) == 1 else raw.where(F.col(flows.SOURCE) == inlet.name)
-            decoded = self._keep(inlet.decode(own), held)
-            # A query over kept rows, not an accumulator: those count the rows of a repeated task twice.
-            all_rows, bad_rows = _count(decoded)
-            consumed += all_rows
-            if bad_rows:
-                bad.append((rows.undecoded(inlet, decoded), bad_rows, inlet.identity))
-            frames[inlet.name] = flows.good(inlet, decoded)
-            frames[inlet.name].createOrReplaceTempView(inlet.name)
-        with transform.fitting(self.flow.spec, references):
-            result = transform.apply(session, self.flow.spec, frames)
-        good, broken, came_out = self._judge(result, held)
-        if self.flow.lineage == "rows" and self.flow.joins:
-            went_in = consumed - sum(count for _, count, _ in bad)
-            self._one_to_one(good, went_in, came_out)
-        return good, consumed, bad + broken, None
+    @property
+    def _sorter(self) -> Sorter:
+        return Sorter(self.stream, self.flow)
 
     def _with_state(
         self, result: DataFrame, batch_id: int, held: ExitStack
@@ -239,55 +211,17 @@ class BatchFunction:
             if start == end:
                 continue
             decoded = inlet.decode(inlet.again(session, start, end))
-            all_rows, bad_rows = _count(decoded)
+            all_rows, bad_rows = count(decoded)
             consumed += all_rows
             if bad_rows:
                 bad.append((rows.undecoded(inlet, decoded), bad_rows, inlet.identity))
         joined = self.flow.lineage == "rows" and self.flow.joins
         if joined and not self.flow.spec.rules:
-            result = self._keep(result, held)  # the plan must run once: it changes the state
-        good, broken, came_out = self._judge(result, held)
+            result = keep(result, held)  # the plan must run once: it changes the state
+        good, broken, came_out = self._sorter.judge(result, held)
         if joined:
-            self._one_to_one(good, consumed, came_out)
+            self._sorter.one_to_one(good, consumed, came_out)
         return good, consumed, bad + broken, self._watermark()
-
-    def _judge(self, result: DataFrame, held: ExitStack) -> tuple[DataFrame, list[Bad], int | None]:
-        """Split the transform's rows by the rules: good ones, bad ones, how many came out in all.
-
-        Without rules nothing is kept and nothing is run, and how many is not known (None).
-        """
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
-
-        rules = {str(name): str(condition) for name, condition in self.flow.spec.rules.items()}
-        if not rules:
-            return result, [], None
-        judged = self._keep(rows.judged(result, rules), held)
-        came_out, broken = _count(judged)
-        source = self.flow.inlets[0].name if len(self.flow.inlets) == 1 else "transform"
-        good = judged.where(F.col(REASON).isNull()).drop(REASON)
-        return good, [(rows.broken(judged, rules, source, self._identity), broken, self._identity)], came_out
-
-    def _one_to_one(self, result: DataFrame, went_in: int, came_out: int | None) -> None:
-        """A join must not make two rows of one record where each row stands for one.
-
-        Where no record can be dropped, as many rows out as in proves it; else the rows of each record are counted.
-
-        Raises:
-            SpecError: it does; names a record.
-        """
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
-
-        if self.flow.keeps_all and (result.count() if came_out is None else came_out) == went_in:
-            return
-        twice = result.groupBy(*self._identity).count().where(F.col("count") > 1).first()
-        if twice is None:
-            return
-        record = ", ".join(f"{name}={twice[name]}" for name in self._identity)
-        raise SpecError(
-            f"The transform of stream {self.stream} makes several rows of one record",
-            why=f"{record} comes out {twice['count']} times: a reference has several rows for one key",
-            next="make the reference unique by its key, or say lineage: none in the stream's file",
-        )
 
     def _watermark(self) -> str | None:
         """The watermark this batch runs under: what ends before it is final."""
@@ -297,25 +231,12 @@ class BatchFunction:
             return None
         return datetime.fromtimestamp(millis / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
-    def _keep(self, frame: DataFrame, held: ExitStack) -> DataFrame:
-        kept = frame.persist()
-        held.callback(kept.unpersist)
-        return kept
-
     def _nowhere(self, bad: list[Bad]) -> SpecError:
-        total = sum(count for _, count, _ in bad)
-        first = next(frame for frame, count, _ in bad if count).first()
+        total = sum(number for _, number, _ in bad)
+        first = next(frame for frame, number, _ in bad if number).first()
         where = {name: value for name, value in first.asDict().items() if name in POSITION_TYPES} if first else {}
         return SpecError(
             f"Stream {self.stream} has {total} bad rows and nowhere to put them",
             why=f"the first: {first['reason'] if first else ''}: {first['error'] if first else ''}, at {where}",
             next="add quarantine: {table: namespace.table} to the stream's file, then: lakeward deploy",
         )
-
-
-def _count(frame: DataFrame) -> tuple[int, int]:
-    """All rows, and those with a reason."""
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
-
-    found = frame.agg(F.count(F.lit(1)), F.count(REASON)).first()
-    return (int(found[0]), int(found[1])) if found is not None else (0, 0)

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from lakeward.spec.ddl import Ddl
 from lakeward.spec.model import SpecModel, only_one
-from lakeward.spec.types import Name
+from lakeward.spec.types import Bytes, Name
 
 
 class Avro(SpecModel):
@@ -30,6 +30,14 @@ class Decode(SpecModel):
     avro: Avro | None = None
     columns: Literal["value", "all"] = "value"
     """`value`: the decoded columns and the position columns; `all`: `_kafka_key` and `_kafka_headers` too."""
+    max_bytes: Bytes | None = None
+    """A record whose value is longer goes to quarantine with the reason `too_large`, without being decoded. Default: as
+    long as the source lets it be."""
+
+    @property
+    def longest(self) -> int | None:
+        """`max_bytes` as a number."""
+        return None if self.max_bytes is None else self.max_bytes.bytes
 
     @model_validator(mode="after")
     def _one_form(self) -> Self:

@@ -21,15 +21,16 @@ def test_good_rows_land_and_each_kind_of_bad_record_is_kept_with_its_reason(lab:
         [
             {"n": 1, "s": "good"}, "not json", {"n": "1"}, {"n": 2.5}, {"n": 3_000_000_000}, '{"n": 4} and more',
             None, [{"n": 5}], b'{"s": "\xff"}', {"n": 6, "s": large}, "y" * 5_000_000, {"n": 7, "s": "filtered"},
-            {"n": 901, "s": "breaks a rule"}, {"s": "n is unknown"},
+            {"n": 901, "s": "breaks a rule"}, {"s": "n is unknown"}, {"n": 8, "s": large + large[:2_000_000]},
         ],
     )  # fmt: skip
     document = lab.spec(
         topic,
+        decode={"json": "n INT, s STRING", "max_bytes": "6MB"},
         transform={"sql": "SELECT * FROM source WHERE s IS DISTINCT FROM 'filtered'"},
         rules={"small": "n < 900"},
     )
-    lab.run(document, 14)
+    lab.run(document, 15)
 
     landed = {row["_kafka_offset"]: row for row in lab.rows()}
     assert {offset: row["n"] for offset, row in landed.items()} == {0: 1, 9: 6, 13: None}
@@ -46,14 +47,22 @@ def test_good_rows_land_and_each_kind_of_bad_record_is_kept_with_its_reason(lab:
         8: "not UTF-8",
         10: "not one JSON object",
         12: "not: n < 900",
+        14: "7,000,017 bytes, more than decode: max_bytes: 6,291,456",
     }
-    assert {row["reason"] for row in kept.values()} == {"decode", "small"}
+    assert {row["reason"] for row in kept.values()} == {"decode", "small", "too_large"}
+    assert {offset: row["kept"] for offset, row in kept.items() if row["kept"] != "value"} == {
+        10: "part",
+        12: "record",
+        14: "part",
+    }
+    assert {row["generation"] for row in kept.values()} == {1}
     assert bytes(kept[2]["raw"]) == b'{"n": "1"}'
     assert len(kept[10]["raw"]) <= 1 << 20, "what is kept of a bad record is bounded"
-    assert json.loads(bytes(kept[12]["raw"]))["n"] == 901
+    assert bytes(kept[12]["raw"]) == b'{"n": 901, "s": "breaks a rule"}', "the record as it came"
+    assert json.loads(kept[12]["row"])["_kafka_offset"] == 12, "and what the transform made of it"
 
     position = json.loads(_position(lab, document))
-    assert position["totals"] == {"consumed": 14, "landed": 3, "quarantined": 10, "filtered": 1, "skipped": 0}
+    assert position["totals"] == {"consumed": 15, "landed": 3, "quarantined": 11, "filtered": 1, "skipped": 0}
 
 
 def test_a_batch_that_runs_twice_lands_and_quarantines_once(lab: Any) -> None:

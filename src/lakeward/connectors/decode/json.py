@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 DECODE = "decode"
 """The reason in quarantine of a record that could not be decoded; the detail says how."""
+TOO_LARGE = "too_large"
+"""The reason of one that is longer than the source may have it."""
 KEPT_BYTES = 1 << 20
 """A bad record's bytes are kept up to here; its position says where the rest is."""
 
@@ -38,9 +40,11 @@ class JsonDecoder:
 
     Args:
         ddl: the columns, e.g. `carrier STRING, dep_delay DOUBLE NOT NULL`.
+        max_bytes: the longest value that is decoded; None: any.
     """
 
     ddl: str
+    max_bytes: int | None = None
 
     @cached_property
     def schema(self) -> StructType:
@@ -91,7 +95,7 @@ class JsonDecoder:
             .select(
                 *self._fields,
                 *kept,
-                F.when(bad, F.lit(DECODE)).alias(REASON),
+                self._reason(bad).alias(REASON),
                 F.lit(None).cast("string").alias(ERROR),
                 F.when(bad, F.col(VALUE)).alias(RAW),
             )
@@ -149,8 +153,23 @@ class JsonDecoder:
             "allowSingleQuotes": "false",
         }
         value = F.col(VALUE).cast("string")
+        if self.max_bytes is not None:
+            value = F.when(~self._too_large, value)  # what is not to be decoded is not parsed either
         wrapped = F.concat(F.lit(f'{{"{self._mark}":['), value, F.lit(f',{{"{self._mark}":true}}]}}'))
         return F.from_json(wrapped, envelope, options)
+
+    def _reason(self, bad: Column) -> Column:
+        """The reason, null for a good record."""
+        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+
+        other = F.when(bad, F.lit(DECODE))
+        return other if self.max_bytes is None else F.when(self._too_large, F.lit(TOO_LARGE)).otherwise(other)
+
+    @cached_property
+    def _too_large(self) -> Column:
+        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+
+        return F.coalesce(F.octet_length(F.col(VALUE)) > F.lit(self.max_bytes), F.lit(False))
 
     @cached_property
     def _bad(self) -> Column:
@@ -170,6 +189,10 @@ class JsonDecoder:
         text = F.col(VALUE).cast("string")
         record, broken, whole = F.col("_lw_record"), F.col("_lw_broken"), F.col("_lw_whole")
         case = F.when(F.col(VALUE).isNull(), F.lit("no value (a tombstone)"))
+        if self.max_bytes is not None:
+            size = F.format_number(F.octet_length(F.col(VALUE)), 0)
+            words = f" bytes, more than decode: max_bytes: {self.max_bytes:,}"
+            case = case.when(self._too_large, F.concat(size, F.lit(words)))
         case = case.when(~F.is_valid_utf8(text), F.lit("not UTF-8"))
         case = case.when(~whole & F.trim(text).startswith("["), F.lit("an array, not one JSON object"))
         case = case.when(~whole, F.lit("not one JSON object"))

@@ -151,7 +151,9 @@ class FilesInlet(Inlet):
             corrupt = source.CORRUPT if self.files.format == "csv" else None
             return ColumnsDecoder(self.files.columns, source.record_column(self.name), corrupt)
         decode = self.spec.decode
-        return JsonDecoder(decode.json_) if decode is not None and decode.json_ is not None else None
+        if decode is None or decode.json_ is None:
+            return None
+        return JsonDecoder(decode.json_, decode.longest)
 
     @property
     def _schema(self) -> StructType | None:

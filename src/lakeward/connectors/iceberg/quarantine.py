@@ -3,23 +3,29 @@
 The insert is an anti-join on (stream, source position): a batch that is replayed finds its bad rows already there. It
 runs before the batch is published, so a record is in quarantine or in the table before its position says it is done.
 It needs no position of its own.
+
+A row stays here when its record has landed after all: `replay` and `replayed_at` say when and by which act, see
+`lakeward.connectors.iceberg.replay`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from lakeward.connectors.iceberg import java, table
 from lakeward.errors import Transient
 from lakeward.runtime import CATALOG
-from lakeward.spec.positions import IDENTITY_COLUMNS, INGESTED_AT, POSITION_TYPES
-from lakeward.spec.sql import quote_table
+from lakeward.spec.positions import IDENTITY_COLUMNS, INGESTED_AT, POSITION_TYPES, RECORD_COLUMNS
+from lakeward.spec.sql import quote, quote_table
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 STREAM, SOURCE, REASON, RAW, ERROR = "stream", "source", "reason", "raw", "error"
+KEPT, ROW, GENERATION = "kept", "row", "generation"
+REPLAY, BECAME, REPLAYED_AT = "replay", "became", "replayed_at"
 COLUMNS: dict[str, str] = {
     STREAM: "STRING",
     SOURCE: "STRING",
@@ -28,12 +34,32 @@ COLUMNS: dict[str, str] = {
     RAW: "BINARY",
     ERROR: "STRING",
     INGESTED_AT: "TIMESTAMP",
+    KEPT: "STRING",
+    **RECORD_COLUMNS["kafka"],
+    ROW: "STRING",
+    GENERATION: "INT",
+    REPLAY: "STRING",
+    BECAME: "STRING",
+    REPLAYED_AT: "TIMESTAMP",
 }
 """The quarantine table: whose row, where it came from, why it is here, the record's bytes as they came.
 
 `reason` is a short code (`decode`, or a rule's name), `error` the detail; `raw` can be read with
-`CAST(raw AS STRING)`. Position columns of other connectors are null.
+`CAST(raw AS STRING)`. Position columns of other connectors are null. `kept` says what `raw` is: see `Kept`. `row` is
+the row as JSON where a rule was broken, `generation` whose rules and decoding it was. `replay` is the act that took the
+row, `became` what it made of it (`landed`, `filtered` or `present`), `replayed_at` when that was done; null until then.
 """
+
+
+class Kept(StrEnum):
+    """What is kept of a record."""
+
+    RECORD = "record"  # its value, and its key and headers
+    VALUE = "value"  # its value
+    PART = "part"  # the beginning of its value: it is too long
+    ROW = "row"  # what the transform made of it, as JSON: no one record is behind it, or it cannot be found again
+
+
 _ATTEMPTS = 5
 _PATH = "_file_path"
 
@@ -41,10 +67,40 @@ _PATH = "_file_path"
 def create(session: SparkSession, name: str) -> bool:
     """Create the quarantine table unless it exists; partitioned by stream, because it is read and joined by stream."""
     columns = ", ".join(f"{column} {kind}" for column, kind in COLUMNS.items())
-    return table.create(session, name, session.createDataFrame([], columns).schema, partition_by=[STREAM])
+    made = table.create(session, name, session.createDataFrame([], columns).schema, partition_by=[STREAM])
+    if not made:
+        _complete(session, name)
+    return made
 
 
-def insert(bad: DataFrame, name: str, stream: str, identity: Sequence[str] = IDENTITY_COLUMNS["kafka"]) -> None:
+def lacking(session: SparkSession, name: str) -> list[str]:
+    """The columns that a quarantine table of an earlier version does not have."""
+    return [column for column in COLUMNS if column not in session.table(quote_table(name, CATALOG)).columns]
+
+
+def _complete(session: SparkSession, name: str) -> None:
+    """Give a table of an earlier version the columns it lacks."""
+    for attempt in range(_ATTEMPTS):
+        missing = lacking(session, name)
+        if not missing:
+            return
+        added = ", ".join(f"{quote(column)} {COLUMNS[column]}" for column in missing)
+        try:
+            session.sql(f"ALTER TABLE {quote_table(name, CATALOG)} ADD COLUMNS ({added})")
+        except Exception:
+            # Another stream of this table starts too, and was first.
+            session.catalog.refreshTable(quote_table(name, CATALOG))
+            if attempt + 1 == _ATTEMPTS:
+                raise
+
+
+def insert(
+    bad: DataFrame,
+    name: str,
+    stream: str,
+    identity: Sequence[str] = IDENTITY_COLUMNS["kafka"],
+    generation: int = 0,
+) -> None:
     """Add the rows of `bad` that are not in quarantine yet.
 
     Args:
@@ -53,6 +109,7 @@ def insert(bad: DataFrame, name: str, stream: str, identity: Sequence[str] = IDE
         name: the quarantine table, `namespace.table`.
         stream: whose rows they are.
         identity: the columns that identify a record of the source.
+        generation: whose decoding and rules found them bad.
 
     Raises:
         Transient: the table kept changing, or the catalog does not answer.
@@ -60,6 +117,7 @@ def insert(bad: DataFrame, name: str, stream: str, identity: Sequence[str] = IDE
     from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
 
     session = bad.sparkSession
+    bad = bad.withColumn(GENERATION, F.lit(generation))
     given = set(bad.columns)
     shaped = bad.select(
         F.lit(stream).alias(STREAM),

@@ -31,6 +31,10 @@ class KafkaInlet(Inlet):
         return self.spec.kafka
 
     @property
+    def record(self) -> tuple[str, ...]:
+        return (VALUE, source.KEY, source.HEADERS)
+
+    @property
     def reads(self) -> frozenset[str]:
         return frozenset(str(topic) for topic in self.kafka.topics)
 
@@ -49,7 +53,7 @@ class KafkaInlet(Inlet):
         return Gauge(self.cluster, tuple(str(topic) for topic in self.kafka.topics) or tuple(position.parse(at)))
 
     def explain(self, bad: DataFrame) -> DataFrame:
-        return bad if self.decoder is None else self.decoder.explain(bad, list(self.spec.position_columns))
+        return bad if self.decoder is None else self.decoder.explain(bad, list(self.spec.kept_columns))
 
     @cached_property
     def decoder(self) -> JsonDecoder | None:
@@ -59,7 +63,7 @@ class KafkaInlet(Inlet):
             return None
         if decode.json_ is None:
             raise SpecError(f"Source {self.name}: only decode: json: is implemented yet")
-        return JsonDecoder(decode.json_)
+        return JsonDecoder(decode.json_, decode.longest)
 
     def read(self, session: SparkSession, *, fresh: bool, begin: str | None) -> DataFrame:
         return source.read(session, self.kafka, self.cluster, fresh=fresh, begin=begin)

@@ -123,3 +123,19 @@ def test_quarantine_is_not_staged(sorting: Any) -> None:
 
     assert sorting.values() == []
     assert _aside(sorting) == [0, 5]
+
+
+def test_a_table_of_an_earlier_version_is_given_the_columns_it_lacks(spark: Any, namespace: str) -> None:
+    old = ", ".join(f"{name} {kind}" for name, kind in list(quarantine.COLUMNS.items())[:-8])
+    spark.sql(f"CREATE TABLE lake.{namespace}.q ({old}) USING iceberg")
+    spark.sql(f"INSERT INTO lake.{namespace}.q (stream, reason, _kafka_offset) VALUES ('s', 'decode', 7)")
+    spark.table(f"lake.{namespace}.q").count()
+
+    assert not quarantine.create(spark, f"{namespace}.q")
+
+    assert spark.table(f"lake.{namespace}.q").columns == list(quarantine.COLUMNS)
+    rows = spark.range(7, 9).selectExpr("'source' source", "'t' _kafka_topic", "id _kafka_offset", "X'00' raw")
+    quarantine.insert(rows, f"{namespace}.q", "s", generation=4)
+    quarantine.insert(rows, f"{namespace}.q", "s", generation=5)
+    found = spark.sql(f"SELECT _kafka_offset, generation FROM lake.{namespace}.q ORDER BY ALL").collect()
+    assert [tuple(row) for row in found] == [(7, None), (7, 4), (8, 4)], "each once, and the old row is as it was"
