@@ -120,6 +120,20 @@ class Home:
         return cls(resolved(root))
 
 
+class ObjectStore(BaseModel):
+    """The object store that a warehouse, or checkpoints, stand on.
+
+    Attributes:
+        connection: id of the AWS connection; None: the machine's own identity (instance role, `~/.aws`).
+        connections: folder with the connections, as of `Runtime`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    connection: str | None = None
+    connections: Path | None = None
+
+
 class Lake(BaseModel):
     """How to reach the Iceberg catalog `lake`; the same for Spark and for PyIceberg.
 
@@ -127,6 +141,7 @@ class Lake(BaseModel):
         host, port, database, user: the PostgreSQL that holds the JdbcCatalog (password from `PGPASSFILE`).
         warehouse: absolute URI or path under which tables are created.
         properties: further catalog properties, e.g. those of a REST catalog; they win over the derived ones.
+        store: where an object store is reached; None where everything stands on this machine.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -137,6 +152,7 @@ class Lake(BaseModel):
     user: str = "lakeward"
     warehouse: str
     properties: dict[str, str] = {}
+    store: ObjectStore | None = None
 
 
 class Database(BaseModel):

@@ -5,6 +5,7 @@
 | `lakeward_registry` | postgres | host, port, schema, login; a password, unless `PGPASSFILE` has it |
 | `lakeward_kafka`, and any other that a stream names | kafka | librdkafka's properties in extra, or host and port |
 | those that sinks in Python name | any | all of it, to the function |
+| that of the catalog, and those that sources name | aws | login, password, `region_name`, `endpoint_url` in extra |
 | those that streams land in | postgres | host, port, schema, login, password, TLS in extra |
 | `lakeward_spark` | spark | where finite jobs with an engine of their own run (`engine: submit`) |
 | `lakeward_connect` | spark_connect | host, port and token (password) of the warm Spark Connect server |
@@ -69,13 +70,14 @@ def runtime(*, spark: bool = False) -> Runtime:
     """
     from airflow.sdk import BaseHook
 
-    from lakeward.airflow import kafka_connections, postgres_connections, python_connections
+    from lakeward.airflow import aws_connections, kafka_connections, postgres_connections, python_connections
 
     def get(name: str) -> Found | None:
         return optional(BaseHook.get_connection, name)
 
     names = (*ALWAYS, CONNECT) if spark else ALWAYS
     addresses = compose(home(), {name: get(name) for name in names})
+    aws_connections.keep(addresses, aws_connections.named(addresses), get)
     kafka_connections.keep(addresses, kafka_connections.named(addresses), get)
     python_connections.keep(addresses, python_connections.named(addresses), get)
     return postgres_connections.keep(addresses, home().secrets, postgres_connections.named(addresses), get)
@@ -132,9 +134,9 @@ def optional(get: object, name: str) -> Found | None:
     return found
 
 
-def unnamed(folder: Path, ids: Collection[str]) -> Iterator[Path]:
+def unnamed(folder: Path, ids: Collection[str], suffix: str = ".json") -> Iterator[Path]:
     """Files of connections that no stream names any more: what Airflow gave once, and nobody needs now."""
-    for file in folder.glob("[!.]*.json"):
+    for file in folder.glob(f"[!.]*{suffix}"):
         # One that is new may belong to a stream that was deployed after the streams were asked for.
         if file.stem not in ids and time.time() - file.stat().st_mtime > UNNAMED_S:
             yield file

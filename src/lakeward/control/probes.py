@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 import humanize
 
+from lakeward.connectors.aws import store
 from lakeward.connectors.kafka import broker, cluster
 from lakeward.connectors.postgres import link, table
 from lakeward.errors import LakewardError
@@ -94,6 +95,7 @@ def _catalog(name: str, runtime: Runtime) -> str | None:
 def _store(name: str, runtime: Runtime) -> str | None:
     """A folder of this machine must be there, take a file and have room; an object store must be within reach."""
     if "://" in name and not name.startswith("file://"):
+        store.check(runtime.lake, name)
         return _port(runtime.lake.properties.get("s3.endpoint", ""))
     folder = Path(name.removeprefix("file://"))
     while not folder.exists() and folder != folder.parent:

@@ -10,6 +10,7 @@ from string import Template
 from typing import TYPE_CHECKING
 
 from lakeward import jars
+from lakeward.connectors.aws import store
 from lakeward.connectors.iceberg import catalog
 from lakeward.driver import eventlog
 from lakeward.runtime import Launch
@@ -100,6 +101,7 @@ def start(launch: Launch) -> SparkSession:
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     if launch.runtime.pgpass is not None:
         os.environ.setdefault("PGPASSFILE", str(launch.runtime.pgpass))
+    os.environ.update(store.environment(launch.runtime.lake, launch.runtime.jars))
     from pyspark.java_gateway import ensure_callback_server_started
     from pyspark.sql import SparkSession
 
@@ -112,19 +114,23 @@ def start(launch: Launch) -> SparkSession:
     return session
 
 
-def for_stream(session: SparkSession, spec: StreamSpec) -> SparkSession:
-    """A session of the stream's own: its conf and its views are nobody else's."""
+def for_stream(session: SparkSession, spec: StreamSpec, checkpoint: str = "") -> SparkSession:
+    """A session of the stream's own: its conf and its views are nobody else's.
+
+    Args:
+        checkpoint: where its checkpoint stands; empty where it has none.
+    """
     own = session.newSession()
     # What asks the JVM for its conf without a session at hand takes the thread's, and this thread may be a new one.
     own._get_j_spark_session_class(own._jvm).setActiveSession(own._jsparkSession)
-    for name, value in stream_conf(spec).items():
+    for name, value in stream_conf(spec, checkpoint).items():
         own.conf.set(name, value)
     return own
 
 
-def stream_conf(spec: StreamSpec) -> Mapping[str, str]:
-    """The session conf of one stream: its state store and its own `spark:` keys."""
+def stream_conf(spec: StreamSpec, checkpoint: str = "") -> Mapping[str, str]:
+    """The session conf of one stream: its state store, its own `spark:` keys, and how its checkpoint is written."""
     provider = _ROCKSDB if spec.state.provider == "rocksdb" else _HDFS
     wanted = {"spark.sql.streaming.stateStore.providerClass": provider}
     wanted |= {name: value for name, value in spec.spark.items() if not name.startswith(_FIXED)}
-    return wanted
+    return {**wanted, **(store.CHECKPOINT_FILES if store.on_s3(checkpoint) else {})}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from lakeward.connectors import inlets
+from lakeward.connectors.aws import store
 from lakeward.connectors.exact import offsets
 from lakeward.connectors.exact.position import NO_DATA, Position
 from lakeward.connectors.iceberg import quarantine
@@ -85,14 +86,13 @@ class Starter:
         began = time.monotonic()
         spec = wanted.spec
         sources = inlets.of(spec, self.runtime)
-        topics = _topic_ids(
-            sources
-        )  # a broker that is away is said here, in one sentence, and not after Spark's minutes of retries
-        own = session.for_stream(self.spark, spec)
+        # A broker that is away is said here, in one sentence, and not after Spark's minutes of retries.
+        topics = _topic_ids(sources)
+        store.check(self.runtime.lake, wanted.checkpoint, self.runtime.lake.warehouse)
+        own = session.for_stream(self.spark, spec, wanted.checkpoint)
         forms = {inlet.name: inlet.canonical for inlet in sources}
-        landing = choose(
-            own, wanted, self.runtime, partial(_topic_ids, sources), lambda: self.held(wanted.stream), forms
-        )
+        asked = partial(_topic_ids, sources)
+        landing = choose(own, wanted, self.runtime, asked, lambda: self.held(wanted.stream), forms)
         kept = self._kept(own, wanted)
         standing = landing.look(topics)
         begin = self._judge(wanted, kept, standing, landing, sources, topics)

@@ -11,7 +11,7 @@ from lakeward.jars import archive
 from lakeward.jars.check import verify
 from lakeward.jars.ivy import ensure, fetch
 from lakeward.jars.java import Java, find_java
-from lakeward.jars.places import folder, kafka_classpath, pyspark_jars, spark_classpath, spark_folder
+from lakeward.jars.places import folder, kafka_classpath, pyspark_jars, s3_classpath, spark_classpath, spark_folder
 
 __all__ = [
     "Java",
@@ -22,6 +22,7 @@ __all__ = [
     "folder",
     "kafka_classpath",
     "pyspark_jars",
+    "s3_classpath",
     "spark_classpath",
     "spark_folder",
     "verify",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from lakeward.errors import LakewardError
@@ -12,7 +13,7 @@ from lakeward.jars import check
 
 SETS = ("spark", "kafka")
 # 69 MB of AWS SDK: a driver that never talks to S3 should not hold it.
-ONLY_WHEN_ASKED = ("iceberg-aws-bundle",)
+ONLY_WHEN_ASKED = ("iceberg-aws-bundle", "hadoop-aws", "spark-hadoop-cloud", "apache-client", "s3-transfer-manager")
 # The broker takes Scala and log4j from pyspark instead of downloading them twice.
 FROM_PYSPARK = ("scala-library-", "scala-reflect-", "slf4j-api-", "log4j-api-", "log4j-core-", "log4j-slf4j2-impl-")
 
@@ -47,19 +48,31 @@ def spark_folder() -> Path:
     return folder() / "spark"
 
 
-def spark_classpath(at: Path | None = None, *, aws: bool = False) -> tuple[Path, ...]:
-    """The jars of a Spark application, sorted.
+def spark_classpath(at: Path | None = None) -> tuple[Path, ...]:
+    """The jars of a Spark application, sorted; without those of S3.
 
     Args:
         at: `Runtime.jars`, or the folder above it; default: this machine's.
-        aws: also the AWS bundle (S3FileIO, Glue).
 
     Raises:
         LakewardError: there are none: they were never fetched.
     """
+    return _chosen(at, lambda name: not name.startswith(ONLY_WHEN_ASKED))
+
+
+def s3_classpath(at: Path | None = None) -> tuple[Path, ...]:
+    """The further jars of an application that talks to S3: Iceberg's S3FileIO and Hadoop's s3a.
+
+    Raises:
+        LakewardError: as `spark_classpath`.
+    """
+    return _chosen(at, lambda name: name.startswith(ONLY_WHEN_ASKED))
+
+
+def _chosen(at: Path | None, wanted: Callable[[str], bool]) -> tuple[Path, ...]:
     base = at or spark_folder()
     base = base / "spark" if (base / "spark").is_dir() else base
-    found = tuple(sorted(jar for jar in base.glob("*.jar") if aws or not jar.name.startswith(ONLY_WHEN_ASKED)))
+    found = tuple(sorted(jar for jar in base.glob("*.jar") if wanted(jar.name)))
     if not found:
         raise _absent(base)
     return found

@@ -122,6 +122,11 @@ def sink_connections(connection: Connection) -> set[str]:
     return _connections(connection, "$.sink.connection")
 
 
+def aws_connections(connection: Connection) -> set[str]:
+    """The same of the AWS connections that sources name."""
+    return _connections(connection, "$.sources.*.kinesis.connection")
+
+
 def _connections(connection: Connection, path: str) -> set[str]:
     """What stands under a path of JSON in the specs."""
     named = func.jsonb_path_query(generations.c.spec, path, type_=JSONB)

@@ -173,6 +173,18 @@ def _drivers(streams: Sequence[StreamSpec], drivers: Collection[str]) -> Iterato
             yield CrossFinding(spec.id, ("resources",), message)
 
 
+def object_store_findings(streams: Sequence[StreamSpec], settings: Settings) -> Iterator[CrossFinding]:
+    """Tables that cannot stand on the object store the settings name."""
+    place = settings.catalog.warehouse
+    for spec in streams if place is not None else ():
+        if spec.sink.delta is not None:
+            message = (
+                f"not yet: Delta tables in {place}: on S3 Delta's log takes one writing process, and maintenance is a "
+                "second one; land in iceberg"
+            )
+            yield CrossFinding(spec.id, ("sink", "delta"), message, spec.sink.delta.table)
+
+
 def unused_findings(streams: Sequence[StreamSpec], settings: Settings, tables: Tables) -> Iterator[CrossFinding]:
     """Drivers that host nothing, and policies of tables that no stream here writes: often a name that was changed."""
     landed = {table for spec in streams for table in spec.tables}

@@ -18,6 +18,10 @@ def settings_findings(settings: Settings) -> Iterator[Finding]:
     """What is wrong with `conf/lakeward.yaml`."""
     for path, what in not_yet.of_settings(settings):
         yield Finding(path, f"not yet: {what}")
+    inside, place = settings.catalog.warehouse, settings.checkpoints
+    if inside is not None and place is not None and f"{place.key}/".startswith(f"{inside.key}/"):
+        message = f"checkpoints below the warehouse ({inside}) would be taken for orphan files of a table"
+        yield Finding(("checkpoints",), message, str(place))
     for key in getattr(settings.defaults, "spark", None) or ():
         if refused := spark_conf.refusal(key):
             yield Finding(("defaults", "spark", key), refused, key, key=True)

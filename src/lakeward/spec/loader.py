@@ -10,12 +10,19 @@ from typing import Generic, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from lakeward.runtime import Project, absent
-from lakeward.spec.cross_checks import CrossFinding, comparable, stream_findings, unknown_connections, unused_findings
+from lakeward.spec.cross_checks import (
+    CrossFinding,
+    comparable,
+    object_store_findings,
+    stream_findings,
+    unknown_connections,
+    unused_findings,
+)
 from lakeward.spec.document import Document, Path_
 from lakeward.spec.file_checks import settings_findings, suite_findings, tables_findings
 from lakeward.spec.files import Files
 from lakeward.spec.messages import Finding, findings, known_keys
-from lakeward.spec.problems import Problem
+from lakeward.spec.problems import Problem, raise_if_any
 from lakeward.spec.repair import concerns, repaired
 from lakeward.spec.settings import Settings
 from lakeward.spec.stream import StreamSpec, written_path
@@ -66,6 +73,18 @@ class Loaded:
         return [self.streams[name].spec for name in sorted(self.streams)]
 
 
+def load_settings(project: Project) -> Settings:
+    """What `conf/lakeward.yaml` says, for whoever would go wrong by the defaults.
+
+    Raises:
+        SpecError: something in it is wrong.
+    """
+    loading = _Loading(project)
+    read = loading._settings()
+    raise_if_any(loading.files.problems, next="lakeward config validate")
+    return read.whole or Settings()
+
+
 def load_project(project: Project, kafka: Collection[str] | None = None) -> Loaded:
     """Read everything a project says. Never raises for what stands in its files.
 
@@ -113,6 +132,8 @@ class _Loading:
         for finding in stream_findings(self.compared, _declared_drivers(self.project, settings.document)):
             self._cross(finding, settings.document)
         for finding in () if self.kafka is None else unknown_connections(self.compared, self.kafka):
+            self._cross(finding, settings.document)
+        for finding in object_store_findings(self.compared, settings.model or Settings()):
             self._cross(finding, settings.document)
         if not self.files.errors:
             for finding in unused_findings(self.compared, settings.whole or Settings(), tables):

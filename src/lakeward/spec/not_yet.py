@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from lakeward.spec.document import Path_
 from lakeward.spec.file_places import elsewhere
-from lakeward.spec.settings import Catalog, Reconcile, Settings
+from lakeward.spec.settings import Reconcile, Settings
 from lakeward.spec.sources import FilesSource
 from lakeward.spec.stream import StreamSpec
 from lakeward.spec.suite import Suite
@@ -68,8 +68,8 @@ def of_settings(settings: Settings) -> Found:
     """Path in `conf/lakeward.yaml`, and what is not done yet."""
     if settings.connections:
         yield ("connections",), "connections in this file (they stand in Airflow, or in files of the home)"
-    if settings.catalog != Catalog():
-        yield ("catalog",), "a catalog other than the embedded one"
+    if settings.catalog.properties:
+        yield ("catalog", "properties"), "a catalog other than the embedded one"
     if settings.reconcile != Reconcile():
         yield ("reconcile",), "other intervals of reconcile"
     for name, driver in settings.drivers.items():

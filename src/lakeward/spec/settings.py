@@ -7,9 +7,9 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from lakeward.spec.model import Cores, SpecModel, Text, partial
+from lakeward.spec.model import Cores, SpecModel, partial
 from lakeward.spec.stream import Executors, SparkConf, StreamSpec
-from lakeward.spec.types import Brokers, DriverName, Duration, Memory, Name, Span
+from lakeward.spec.types import Brokers, DriverName, Duration, Memory, Name, ObjectPlace, Span
 
 
 class KafkaConnection(SpecModel):
@@ -25,10 +25,15 @@ class Connection(SpecModel):
 
 
 class Catalog(SpecModel):
-    """Properties of the Iceberg catalog `lake` that win over the derived ones, e.g. those of a REST catalog."""
+    """Where the tables of the catalog `lake` stand, if not on this machine."""
 
-    warehouse: Text | None = None
+    warehouse: ObjectPlace | None = None
+    """Place on an object store for new tables, e.g. `s3://lake/warehouse`; those that are there stay where they are."""
+    connection: Name | None = None
+    """Id of the AWS connection with key, region and endpoint: of Airflow, or of a file of the home. Without one the
+    machine's own identity counts (instance role, `~/.aws`)."""
     properties: dict[str, str] = Field(default_factory=dict)
+    """Properties of the Iceberg catalog that win over the derived ones, e.g. those of a REST catalog."""
 
 
 class Driver(SpecModel):
@@ -104,6 +109,9 @@ class Settings(SpecModel):
     """Keys of a stream's spec that every stream takes unless its own file says otherwise, e.g. `owner`."""
     connections: dict[Name, Connection] = Field(default_factory=dict)
     catalog: Catalog = Catalog()
+    checkpoints: ObjectPlace | None = None
+    """Place on an object store for the checkpoints of streams, outside of the warehouse, e.g. `s3://lake/checkpoints`;
+    reached by the catalog's connection."""
     drivers: dict[DriverName, Driver] = Field(default_factory=dict)
     reconcile: Reconcile = Reconcile()
     keep: Keep = Keep()

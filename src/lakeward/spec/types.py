@@ -234,6 +234,29 @@ class Brokers(_Written):
     examples: ClassVar[list[str]] = ["broker-1:9092,broker-2:9092"]
 
 
+class ObjectPlace(_Written):
+    """A place on an object store: a bucket, and folders in it."""
+
+    pattern = re.compile(r"s3a?://[a-z0-9][a-z0-9.\-]{1,61}[a-z0-9](/[A-Za-z0-9!_.*'()\-]*[A-Za-z0-9!_*'()\-])*")
+    wanted = "a place on an object store is s3://BUCKET/FOLDER, without a slash at its end"
+    examples: ClassVar[list[str]] = ["s3://lake/warehouse"]
+
+    @property
+    def key(self) -> str:
+        """The bucket and the folders."""
+        return self.split("://", 1)[1]
+
+    @property
+    def iceberg(self) -> str:
+        """As Iceberg and PyIceberg name it."""
+        return f"s3://{self.key}"
+
+    @property
+    def hadoop(self) -> str:
+        """As Spark's own readers and writers name it."""
+        return f"s3a://{self.key}"
+
+
 class SparkKey(_Written):
     """The name of a Spark setting."""
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from lakeward.backends.local import WRAPPER
 from lakeward.jars import Java, spark_folder
-from lakeward.runtime import Database, Home, Lake, Project, Runtime
+from lakeward.runtime import Database, Home, Lake, ObjectStore, Project, Runtime
+from lakeward.spec.loader import load_settings
+from lakeward.spec.settings import Settings
 from lakeward.stack import ports, private
 from lakeward.stack.postgres import pgpass
 
@@ -70,8 +73,19 @@ class Site:
         """A generated secret of this home, the same ever after."""
         return private.keep(private.folder(self.home.secrets) / name)
 
+    @cached_property
+    def settings(self) -> Settings:
+        """The project's.
+
+        Raises:
+            SpecError: something in the file is wrong: by its defaults tables would be made at another place.
+        """
+        return load_settings(self.project)
+
     def runtime(self) -> Runtime:
         """The addresses for every other process."""
+        catalog, checkpoints = self.settings.catalog, self.settings.checkpoints
+        apart = catalog.warehouse or checkpoints
         return Runtime(
             registry_url_file=self.home.registry_url_file,
             pgpass=self.home.pgpass,
@@ -80,7 +94,8 @@ class Site:
                 port=self.ports["postgres"],
                 database="catalog",
                 user=CATALOG_ROLE,
-                warehouse=str(self.home.warehouse),
+                warehouse=catalog.warehouse.iceberg if catalog.warehouse else str(self.home.warehouse),
+                store=ObjectStore(connection=catalog.connection, connections=self.home.secrets) if apart else None,
             ),
             kafka={"lakeward_kafka": self.kafka},
             connections=self.home.secrets,
@@ -91,7 +106,7 @@ class Site:
             },
             connect=self.connect,
             connect_token_file=self.connect_token,
-            checkpoints=str(self.home.checkpoints),
+            checkpoints=checkpoints.hadoop if checkpoints else str(self.home.checkpoints),
             drivers=self.home.drivers,
             jars=spark_folder(),
         )

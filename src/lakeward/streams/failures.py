@@ -100,13 +100,19 @@ _TEXTS: tuple[tuple[FailureClass, Cause | None, re.Pattern[str]], ...] = tuple(
             r"|Java gateway process exited",
         ),
         (
+            FailureClass.CONFIG,  # of an object store; its clients put them into the errors that stand for "away", too
+            None,
+            r"NoSuchBucket|InvalidAccessKeyId|SignatureDoesNotMatch|AccessDeniedException: s3a",
+        ),
+        (
             FailureClass.DEPENDENCY,
             None,
             r"Connection refused|UnknownHostException|No route to host|Connection reset|Broken pipe"
             r"|TimeoutException|TimeoutError|timed out|DisconnectException|BrokerNotAvailable|NetworkException"
             r"|Failed to get connection|Connection to \S+ (?:could not|refused)|server closed the connection"
             r"|terminating connection|the database system is (?:starting|shutting)|SQLTransientConnectionException"
-            r"|UncheckedSQLException: Failed to connect|ServiceUnavailable|SlowDown|SlowDownException",
+            r"|UncheckedSQLException: Failed to connect|ServiceUnavailable|SlowDown|SlowDownException"
+            r"|Unable to execute HTTP request|AWSClientIOException",
         ),
         (
             FailureClass.CONFIG,

@@ -21,7 +21,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_aws_bundle_is_there_only_when_asked_for(folder: Path) -> None:
     assert [jar.name for jar in places.spark_classpath()] == ["iceberg-spark-runtime-1.jar"]
-    assert len(places.spark_classpath(aws=True)) == 2
+    assert [jar.name for jar in places.s3_classpath()] == ["iceberg-aws-bundle-1.jar"]
 
 
 def test_runtime_jars_and_the_folder_above_it_give_the_same(folder: Path) -> None:

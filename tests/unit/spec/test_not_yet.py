@@ -67,7 +67,7 @@ def test_settings_and_policies_too(project):
     ("text", "words"),
     [
         ("connections: {k: {kafka: {bootstrap: 'b:1'}}}", "connections in this file"),
-        ("catalog: {warehouse: /w}", "a catalog other than the embedded one"),
+        ("catalog: {properties: {type: rest}}", "a catalog other than the embedded one"),
         ("reconcile: {every: 30s}", "other intervals of reconcile"),
     ],
 )

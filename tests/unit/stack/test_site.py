@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from lakeward.errors import SpecError
 from lakeward.jars import Java
-from lakeward.runtime import Home, Project, Runtime
+from lakeward.runtime import Home, ObjectStore, Project, Runtime
 from lakeward.stack.site import Site
 from lakeward.stack.state import WANTED_PORTS
 
@@ -52,3 +54,15 @@ def test_programs_inherit_only_what_is_named(site: Site, monkeypatch: pytest.Mon
     assert environment["PATH"].split(os.pathsep)[1] == "/j/bin"
     assert environment["LAKEWARD_DRIVER_WRAPPER"] == "systemd-run --user --scope --", "the scheduler starts drivers"
     assert environment["MORE"] == "yes"
+
+
+def test_a_warehouse_and_checkpoints_of_the_settings_are_everybodys(site: Site, tmp_path: Path) -> None:
+    (tmp_path / "conf").mkdir()
+    file = tmp_path / "conf" / "lakeward.yaml"
+    file.write_text("catalog: {warehouse: s3://lake/w, connection: lakeward_s3}\ncheckpoints: s3://lake/c\n")
+    runtime = site.runtime()
+    assert (runtime.lake.warehouse, runtime.checkpoints) == ("s3://lake/w", "s3a://lake/c")
+    assert runtime.lake.store == ObjectStore(connection="lakeward_s3", connections=site.home.secrets)
+    file.write_text("catalog: {warehouse: /lake}\n")
+    with pytest.raises(SpecError):
+        replace(site).runtime()

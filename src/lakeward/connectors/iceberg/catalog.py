@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
+from lakeward.connectors.aws import store
 from lakeward.runtime import CATALOG, Lake
 
 SPARK_EXTENSIONS = (
@@ -35,7 +36,7 @@ _SCHEMA = (
 def spark_conf(lake: Lake) -> dict[str, str]:
     """The Spark conf every Lakeward application shares: extensions and the catalogs `lake` and `spark_catalog`.
 
-    The process needs `PGPASSFILE` in its environment.
+    The process needs `PGPASSFILE` in its environment, and what `store.environment` says.
     """
     prefix = f"spark.sql.catalog.{CATALOG}"
     catalog = {"cache-enabled": "false", "warehouse": lake.warehouse}
@@ -54,6 +55,7 @@ def spark_conf(lake: Lake) -> dict[str, str]:
         # A table's state is put together in so many tasks: Delta's 50 cost a second where the log is small.
         "spark.databricks.delta.snapshotPartitions": "2",
         prefix: "org.apache.iceberg.spark.SparkCatalog",
+        **store.spark_conf(lake, prefix),
         **{f"{prefix}.{key}": value for key, value in catalog.items()},
     }
 
@@ -65,7 +67,7 @@ def pyiceberg_properties(lake: Lake, pgpass: Path | None = None) -> dict[str, st
         lake: the catalog.
         pgpass: `Runtime.pgpass`; needed where `PGPASSFILE` is not in the environment.
     """
-    properties = {"warehouse": lake.warehouse}
+    properties = {"warehouse": lake.warehouse, **store.pyiceberg_properties(lake)}
     if not _other_kind(lake):
         properties |= {"type": "sql", "uri": _url(lake, pgpass)}
     return properties | lake.properties

@@ -1,0 +1,1 @@
+"""AWS, and what speaks its protocols: accounts by their connections, object stores."""

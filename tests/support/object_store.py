@@ -1,0 +1,109 @@
+"""An object store of a test's own: SeaweedFS from its Python package, on loopback, with one user."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lakeward import private
+from lakeward.connectors.aws import account
+from lakeward.runtime import ObjectStore
+from lakeward.stack import ports
+
+KEY, SECRET = "WARDKEY", "ward-s3cret/x+y=%"
+START_S = 120.0
+
+
+@dataclass(frozen=True)
+class Weed:
+    """A running store. `secrets`: the folder of connections, with `lakeward_s3` in it."""
+
+    port: int
+    secrets: Path
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://{ports.HOST}:{self.port}"
+
+    @property
+    def store(self) -> ObjectStore:
+        return ObjectStore(connection="lakeward_s3", connections=self.secrets)
+
+    def connect(self, name: str = "lakeward_s3", **more: str) -> ObjectStore:
+        """Write a connection of the home."""
+        given = {account.KEY: KEY, account.SECRET: SECRET, account.ENDPOINT: self.endpoint, **more}
+        private.write(private.folder(self.secrets / "aws") / f"{name}.ini", account.render(given))
+        return ObjectStore(connection=name, connections=self.secrets)
+
+    def system(self) -> Any:
+        """The store as a file system of pyarrow."""
+        from pyarrow.fs import S3FileSystem
+
+        return S3FileSystem(
+            access_key=KEY, secret_key=SECRET, endpoint_override=self.endpoint, region="us-east-1",
+            allow_bucket_creation=True,
+        )  # fmt: skip
+
+    def names(self, prefix: str) -> list[str]:
+        """Every object below a prefix."""
+        from pyarrow.fs import FileSelector
+
+        found = self.system().get_file_info(FileSelector(prefix, recursive=True, allow_not_found=True))
+        return sorted(each.path for each in found if each.is_file)
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[Weed]:
+    """A store with the bucket `lake`, ended whatever happens."""
+    data = folder / "data"
+    data.mkdir(parents=True)
+    users = [{"name": "ward", "credentials": [{"accessKey": KEY, "secretKey": SECRET}],
+              "actions": ["Admin", "Read", "Write", "List", "Tagging"]}]  # fmt: skip
+    config = private.write(folder / "s3.json", json.dumps({"identities": users}))
+    made = Weed(ports.any_free(), private.folder(folder / "secrets"))
+    taken = {f"{part}.port{kind}": ports.any_free() for part in ("master", "volume", "filer") for kind in ("", ".grpc")}
+    command = [
+        str(Path(sys.executable).with_name("weed")), f"-logdir={folder}", "server", f"-ip={ports.HOST}",
+        f"-ip.bind={ports.HOST}", f"-dir={data}", "-master.telemetry=false", "-master.volumeSizeLimitMB=64",
+        "-volume.max=50", *(f"-{name}={port}" for name, port in taken.items()), "-s3", f"-s3.port={made.port}",
+        f"-s3.port.grpc={ports.any_free()}", f"-s3.config={config}", "-s3.port.iceberg=0", "-s3.port.lance=0",
+    ]  # fmt: skip
+    log = folder / "log"
+    with log.open("ab") as sink:
+        server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink, start_new_session=True)
+    try:
+        end = time.monotonic() + START_S
+        while not _ready(made):
+            assert server.poll() is None and time.monotonic() < end, log.read_text(errors="replace")[-3000:]
+            time.sleep(0.2)
+        made.connect()
+        yield made
+    finally:
+        server.send_signal(signal.SIGTERM)
+        try:
+            server.wait(20)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            server.wait()
+
+
+def _ready(made: Weed) -> bool:
+    """The port listens before the store can write."""
+    if not ports.answers(made.port):
+        return False
+    try:
+        made.system().create_dir("lake")
+        with made.system().open_output_stream("lake/hello") as file:
+            file.write(b"there")
+        made.system().delete_file("lake/hello")
+    except OSError:
+        return False
+    return True
