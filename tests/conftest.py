@@ -105,6 +105,22 @@ class KafkaService:
         assert create_topic(self.bootstrap, chosen, partitions, config), f"the topic {chosen} exists already"
         return chosen
 
+    def sent(self, topic: str) -> list[Any]:
+        """Every message of a topic with one partition, from the first on."""
+        from confluent_kafka import Consumer, TopicPartition
+
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": topic, "enable.partition.eof": True})
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        found: list[Any] = []
+        try:
+            while True:
+                [message] = consumer.consume(1, timeout=30)
+                if message.error() is not None:
+                    return found
+                found.append(message)
+        finally:
+            consumer.close()
+
 
 @contextmanager
 def running(command: list[str], log: Path, stop: signal.Signals, env: dict[str, str] | None = None) -> Iterator[None]:

@@ -68,8 +68,9 @@ def main() -> None:
     parser.add_argument("--logs", type=Path, help="the folder of a driver whose log goes into driver_logs")
     arguments = parser.parse_args()
     bootstrap = Runtime.load(Home.locate(None, Project.locate()).runtime_file).kafka["lakeward_kafka"]
-    for topic, partitions in {"departures": 3, "weather": 1, "driver_logs": 1, "late_departures": 1}.items():
-        create_topic(bootstrap, topic, partitions)
+    create_topic(bootstrap, "departures", 3)
+    for topic in ("weather", "driver_logs", "late_departures", "late_departures_now"):
+        create_topic(bootstrap, topic, 1)
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 20})
     sent = 0
     for _, topic, record in records(arguments.days):

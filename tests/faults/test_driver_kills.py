@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from world import wait_for
 
 STEPS = ("batch-start", "after-stage", "after-quarantine", "before-publish", "after-publish", "before-return")
 
@@ -42,3 +44,36 @@ def test_no_step_of_a_batch_loses_or_doubles_a_row_when_the_driver_dies_there(
         "filtered": 0,
         "skipped": 0,
     }
+
+
+def test_a_hop_that_is_killed_loses_nothing_and_repeats_only_what_came_since_its_last_boundary(
+    world: Any, simple: Callable[..., Any]
+) -> None:
+    topic, out = world.kafka.create_topic(partitions=1), world.kafka.create_topic(partitions=1)
+    stream = f"{world.name}_s"
+    document = simple(stream, topic, f"{world.name}.t")
+    hop = {"source": {"kafka": {"topics": [topic]}}, "sink": {"kafka": {"topic": out}}, "trigger": {"real_time": "5s"}}
+    world.deploy({**document, **hop, "quarantine": {"table": f"{world.name}.q"}, "lineage": "none"})
+
+    def sent() -> list[int]:
+        return [json.loads(message.value())["n"] for message in world.kafka.sent(out)]
+
+    first = world.launch()
+    world.numbers(topic, range(100))
+    wait_for("the rows", lambda: len(sent()) >= 100)
+    wait_for("a boundary", lambda: (seen := world.observation(stream)) is not None and seen.batch_id is not None)
+    world.numbers(topic, range(100, 200))
+    world.produce(topic, ["junk"])
+    wait_for("more rows", lambda: len(sent()) >= 200)
+    first.kill()
+    assert first.exit() == -9
+    world.numbers(topic, range(200, 300))
+    world.forget_leases()
+
+    second = world.launch()
+    wait_for("the last row", lambda: 299 in sent())
+    assert second.terminate() == 0, second.said()
+    found = sent()
+    assert sorted(set(found)) == list(range(300))
+    assert [n for n in set(found) if found.count(n) > 1 and n < 100] == []
+    assert [bytes(row["raw"]).decode() for row in world.rows(f"{world.name}.q")] == ["junk"]

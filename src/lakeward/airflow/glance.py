@@ -73,7 +73,9 @@ class Glance:
 def _every(trigger: Trigger) -> str:
     if trigger.schedule is not None:
         return f"while there is something, at {trigger.schedule} (UTC, cron)"
-    return f"every {trigger.interval}" if trigger.interval else trigger.kind
+    if trigger.unbatched:
+        return f"{trigger.kind.replace('_', ' ')}, a checkpoint every {trigger.interval}"
+    return f"every {trigger.interval}"
 
 
 def key(project: Project) -> str:

@@ -27,7 +27,7 @@ def of(spec: StreamSpec, runtime: Runtime) -> list[Inlet]:
 
 def _one(spec: StreamSpec, name: str, source: Source, runtime: Runtime) -> Inlet:
     if source.kafka is not None:
-        return KafkaInlet(name, source, cluster.find(source.kafka.connection, runtime))
+        return KafkaInlet(name, source, cluster.find(source.kafka.connection, runtime), spec.trigger.unbatched)
     if source.files is not None:
         return FilesInlet(name, source, stream=str(spec.id))
     if source.rate is not None:

@@ -24,6 +24,7 @@ from lakeward.registry.observations import Observation
 from lakeward.registry.restarts import Restart
 from lakeward.registry.streams import Stream
 from lakeward.spec.stream import Limits
+from lakeward.spec.trigger import UNBATCHED
 from lakeward.spec.types import Duration
 from lakeward.streams.health import Sight, Verdict, verdict
 from lakeward.streams.reconcile import World, remains
@@ -105,7 +106,8 @@ class Facts:
     def every(self, stream: str) -> Duration | None:
         """The trigger's interval of the generation a stream runs; None where it has none."""
         generation = self.generations.get(stream)
-        every = None if generation is None else (generation.spec.get("trigger") or {}).get("every")
+        trigger = {} if generation is None else generation.spec.get("trigger") or {}
+        every = next((trigger[kind] for kind in ("every", *UNBATCHED) if trigger.get(kind)), None)
         return None if every is None else Duration(every)
 
     def schedule(self, stream: str) -> str | None:

@@ -78,6 +78,7 @@ class Control:
     _ending_since: float | None = None
     _at: dict[str, dict[str, str]] = field(default_factory=dict)
     _waiting: dict[str, int] = field(default_factory=dict)
+    _gauged: dict[str, dict[str, str]] = field(default_factory=dict)
     _watchdog: Watchdog = field(default_factory=Watchdog)
     _begun: dict[str, datetime] = field(default_factory=dict)
     """Database time when a stream was last started, or shortly before."""
@@ -177,6 +178,11 @@ class Control:
         found = []
         for name, each in list(self._running.items()):
             ends = self._at.get(name, {})
+            if each.wanted.spec.trigger.unbatched:
+                # Where a hop stands is known at its boundaries only: in between it would seem to fall behind.
+                if self._gauged.get(name) == ends:
+                    continue
+                self._gauged[name] = ends
             for inlet in each.function.flow.inlets:
                 at = ends.get(inlet.name)
                 gauge = None if at is None else inlet.gauge(at)
@@ -200,6 +206,7 @@ class Control:
             overdue=since is not None and time.monotonic() - since > limit,
             exact=each.exact,
             leased=self.link.leased(each.stream),
+            unbatched=each.wanted.spec.trigger.unbatched,
             stale=not draining and each.function.flow.stateful and each.references.changed(each.session),
         )
 
@@ -307,11 +314,12 @@ class Control:
     def _drain(self, stream: str, why: str) -> None:
         _log.info("stream stops at the next batch boundary", stream=stream, why=why)
         self._draining[stream] = time.monotonic()
-        self._running[stream].gate.close()
+        self._running[stream].drain()
 
     def _finish(self, stream: str) -> None:
         running = self._running.pop(stream)
-        waited = time.monotonic() - self._draining.pop(stream)
+        now = time.monotonic()
+        waited = now - self._draining.pop(stream, now)
         self._watchdog.forget(stream)
         self.tasks.begin("stop", stream, lambda: (running.stop(timeout_s=0), waited), running)
 

@@ -21,6 +21,7 @@ class Seen:
         overdue: its last batch took longer than a stop waits.
         exact: its sink keeps a position.
         leased: this driver's lease of it is live.
+        unbatched: its rows leave as they come, so that no batch asks for the lease before it writes.
         stale: a reference in its plan changed.
     """
 
@@ -31,6 +32,7 @@ class Seen:
     overdue: bool = False
     exact: bool = True
     leased: bool = True
+    unbatched: bool = False
     stale: bool = False
 
 
@@ -105,6 +107,8 @@ def decide(
 def _of_started(stream: str, each: Seen, picture: Picture | None, ending: bool) -> Action | None:
     if not each.active:
         return Bury(stream)
+    if each.unbatched and not each.leased:
+        return Finish(stream)  # at once: a boundary may be minutes away, and it writes all the time
     if each.draining:
         return Finish(stream) if each.drained or each.overdue else None
     if ending:

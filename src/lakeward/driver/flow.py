@@ -57,6 +57,7 @@ class Flow:
         lineage: `rows` when each of its rows is one record of the source.
         joins: whether references are joined, or Python maps rows: only then can one record become several rows.
         keeps_all: no record can be dropped either (left joins, no filter): then equal counts prove one row a record.
+        transformed: where there is no state, the transform's result as a stream: the rows of a hop.
     """
 
     spec: StreamSpec
@@ -67,6 +68,7 @@ class Flow:
     lineage: str
     joins: bool = False
     keeps_all: bool = False
+    transformed: DataFrame | None = None
 
 
 def build(
@@ -112,7 +114,8 @@ def build(
     if why_state:
         return Flow(spec, sources, transformed, True, transformed.schema, lineage, joined)
     raw = _raw(session, sources, start)
-    return Flow(spec, sources, raw, False, transformed.schema, lineage, joined, keeps_all(transformed, len(sources)))
+    whole = keeps_all(transformed, len(sources))
+    return Flow(spec, sources, raw, False, transformed.schema, lineage, joined, whole, transformed)
 
 
 def stream_of(inlet: Inlet, session: SparkSession, start: Start) -> DataFrame:

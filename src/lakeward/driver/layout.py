@@ -26,12 +26,14 @@ class Entry:
         ends: one canonical text a source, in the query's order; none for commits.
         version: of its form.
         conf: offsets only: the options that are frozen with the checkpoint.
+        continuous: offsets only: continuous processing wrote it, which begins anew until its first epoch is committed.
     """
 
     broken: str = ""
     ends: tuple[str, ...] = ()
     version: int = 1
     conf: Mapping[str, str] = field(default_factory=dict)
+    continuous: bool = False
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,7 @@ def parse_offsets(text: str) -> Entry:
         return Entry(broken="it is empty or cut" if text.strip() else "it is empty (0 bytes of content)")
     ends = []
     try:
-        metadata = json.loads(lines[1])
+        metadata = json.loads(lines[1] or "null")  # continuous processing leaves the line empty
         for line in lines[2:]:
             if line.strip():
                 ends.append(NO_DATA if line.strip() == NO_DATA else canonical_json(line))
@@ -133,7 +135,9 @@ def parse_offsets(text: str) -> Entry:
         return Entry(broken="its JSON is cut")
     conf = metadata.get("conf") if isinstance(metadata, dict) else None
     frozen = {str(name): str(value) for name, value in conf.items()} if isinstance(conf, dict) else {}
-    return Entry(ends=tuple(ends), conf=frozen) if ends else Entry(broken="it names no source")
+    if not ends:
+        return Entry(broken="it names no source")
+    return Entry(ends=tuple(ends), conf=frozen, continuous=not lines[1])
 
 
 def parse_commit(text: str) -> Entry:

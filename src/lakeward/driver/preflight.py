@@ -199,6 +199,8 @@ def _beginning(stream: str, checkpoint: Checkpoint, expected: str | None, positi
     if checkpoint.newest != 0 or checkpoint.committed >= 0:
         return None
     first = checkpoint.offsets[0]
+    if first.continuous:
+        return None
     for index, _ in enumerate(first.ends):
         entry = checkpoint.initial.get(index)
         if entry is None or entry.broken:

@@ -69,6 +69,11 @@ class Running:
         """Whether it ends by itself when all is well."""
         return self.wanted.spec.trigger.kind == "available_now"
 
+    @property
+    def _asked(self) -> bool:
+        """Whether it was asked to end by other means than its gate."""
+        return False
+
     def tasks(self) -> object:
         """How far Spark is with the jobs of the running batch; only good to be compared."""
         tracker = self.session.sparkContext.statusTracker()
@@ -87,6 +92,10 @@ class Running:
         self.function.interrupt()
         self._end()
         return not self.active
+
+    def drain(self) -> None:
+        """Let no further batch begin. Returns at once."""
+        self.gate.close()
 
     def drained(self) -> bool:
         """Whether no batch runs and Spark has recorded the last one: a stop now replays nothing."""
@@ -142,7 +151,7 @@ class Running:
         if isinstance(raised, Draining):
             return None
         text = _causes(self.query)
-        if not text and (self.gate.closed or (raised is None and self._ends)):
+        if not text and (self.gate.closed or (raised is None and (self._ends or self._asked))):
             return None
         if raised is not None:
             return raised, text

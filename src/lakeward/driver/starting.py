@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,27 +16,34 @@ from lakeward.connectors.aws import store
 from lakeward.connectors.exact import offsets
 from lakeward.connectors.exact.position import NO_DATA, Position
 from lakeward.connectors.iceberg import quarantine
+from lakeward.connectors.kafka.beginning import partitions
+from lakeward.connectors.kafka.inlet import KafkaInlet
 from lakeward.connectors.source import Inlet
 from lakeward.driver import checkpoint, fit, flow, neighbours, preflight, session
 from lakeward.driver.batch import BatchFunction, Done
 from lakeward.driver.flow import Flow
 from lakeward.driver.gate import Gate
+from lakeward.driver.hop import query as hop
+from lakeward.driver.hop.accounts import Accounts
+from lakeward.driver.hop.marks import Mark, Marks
+from lakeward.driver.hop.running import RunningHop
 from lakeward.driver.landing.base import Declared, Landing, Standing
 from lakeward.driver.landing.choose import choose
 from lakeward.driver.landing.exact import ExactLanding
 from lakeward.driver.landing.lake import LakeLanding
+from lakeward.driver.landing.sent import Sent
 from lakeward.driver.layout import Checkpoint
 from lakeward.driver.rebuild import rebuild
 from lakeward.driver.references import References
 from lakeward.driver.running import Running
 from lakeward.driver.wanted import Wanted
-from lakeward.errors import SpecError
 from lakeward.runtime import Runtime
 from lakeward.spec.stream import StreamSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.listener import StreamingQueryListener
+    from pyspark.sql.streaming.query import StreamingQuery
 
 _log = structlog.get_logger(__name__)
 
@@ -99,6 +106,8 @@ class Starter:
         found = landing.beside(wanted.checkpoint, kept, self.declared, topics)
         if found is not None:
             found.check()
+        if spec.trigger.unbatched:
+            begin = _hop_begin(own, wanted, sources, topics, kept, begin)
         references = References(wanted.stream, spec.reference, self.runtime.lake)
         built = flow.build(own, spec, sources, references.frames(own), begin)
         notes = _fits(own, wanted, kept, standing.position, built)
@@ -124,14 +133,17 @@ class Starter:
         own.streams.addListener(listener)
         # Jobs of one stream wait for its own only. The property is this thread's; the query's thread inherits it.
         own.sparkContext.setLocalProperty("spark.scheduler.pool", wanted.stream)
-        query = (
-            built.query.writeStream.queryName(wanted.stream)
-            .foreachBatch(function)
-            .outputMode(landing.output_mode)
-            .option("checkpointLocation", wanted.checkpoint)
-            .trigger(**_trigger(spec))
-            .start()
-        )
+        if spec.trigger.unbatched:
+            query = hop.start(own, built, self.runtime, wanted.checkpoint)
+        else:
+            query = (
+                built.query.writeStream.queryName(wanted.stream)
+                .foreachBatch(function)
+                .outputMode(landing.output_mode)
+                .option("checkpointLocation", wanted.checkpoint)
+                .trigger(**_trigger(spec))
+                .start()
+            )
         _log.info(
             "stream started",
             stream=wanted.stream,
@@ -142,19 +154,22 @@ class Starter:
             query_id=str(query.id),
             seconds=round(time.monotonic() - began, 2),
         )
-        return Running(
-            wanted=wanted,
-            query=query,
-            function=function,
-            gate=gate,
-            references=references,
-            finding=begin.finding,
-            session=own,
-            listener=listener,
-            files=checkpoint.files_of(own, wanted.checkpoint),
-            notes=tuple(notes),
-            at=dict(begin.at),
-        )
+        made: dict[str, Any] = {
+            "wanted": wanted,
+            "query": query,
+            "function": function,
+            "gate": gate,
+            "references": references,
+            "finding": begin.finding,
+            "session": own,
+            "listener": listener,
+            "files": checkpoint.files_of(own, wanted.checkpoint),
+            "notes": tuple(notes),
+            "at": dict(begin.at),
+        }
+        if isinstance(landing, Sent):
+            return RunningHop(**made, accounts=_follow(landing, function, query, wanted))
+        return Running(**made)
 
     def _open(self, own: SparkSession, wanted: Wanted, beside: str | None, built: Flow, begin: flow.Start) -> None:
         """Tell each source where the checkpoint keeps what is its own, and make a new checkpoint where it needs one."""
@@ -207,6 +222,43 @@ def _topic_ids(sources: list[Inlet]) -> dict[str, str]:
     return found
 
 
+def _hop_begin(
+    own: SparkSession, wanted: Wanted, sources: list[Inlet], topics: dict[str, str], kept: Checkpoint, found: flow.Start
+) -> flow.Start:
+    """Where a hop begins; refused where its driver has too few cores."""
+    [inlet] = sources
+    assert isinstance(inlet, KafkaInlet)
+    names = sorted(topics)
+    hop.check_cores(wanted.spec, partitions(inlet.cluster, names), own.sparkContext.defaultParallelism)
+    ends = preflight.ends_of(kept, [inlet.name])
+    passed = Mark(kept.committed + 1, ends[inlet.name]) if ends else None
+    begin = hop.begin(inlet, Marks(own, wanted.checkpoint), names, passed)
+    # Said at each start: until its first epoch is committed, continuous processing begins anew.
+    return replace(found, fresh=True, begin={inlet.name: begin})
+
+
+def _follow(landing: Sent, function: BatchFunction, query: StreamingQuery, wanted: Wanted) -> Accounts:
+    """Begin to account for what a hop passes."""
+    own, spec = function.session, wanted.spec
+    assert spec.trigger.interval is not None
+    accounts = Accounts(
+        function=function,
+        sent=landing,
+        inlet=function.flow.inlets[0],
+        files=checkpoint.files_of(own, wanted.checkpoint),
+        folder=wanted.checkpoint,
+        marks=Marks(own, wanted.checkpoint),
+        check=lambda count: hop.check_cores(spec, count, own.sparkContext.defaultParallelism),
+        interval_s=float(spec.trigger.interval.seconds),
+    )
+    accounts.query = query
+    accounts.begin()
+    from pyspark.util import InheritableThread
+
+    InheritableThread(target=accounts.run, session=own, daemon=True, name=f"accounts-{wanted.stream}").start()
+    return accounts
+
+
 def _fits(own: SparkSession, wanted: Wanted, kept: Checkpoint, position: Position | None, built: Flow) -> list[str]:
     """Refuse a checkpoint that is not this query's; gives what a person should know all the same."""
     by_name = {inlet.name: inlet for inlet in built.inlets}
@@ -241,6 +293,5 @@ def _trigger(spec: StreamSpec) -> dict[str, Any]:
     if spec.trigger.available_now:
         return {"availableNow": True}
     every = spec.trigger.every
-    if every is None:
-        raise SpecError(f"Stream {spec.id} cannot be run yet", why=f"trigger {spec.trigger.kind} is not built")
+    assert every is not None  # the others have no batches
     return {"processingTime": str(every.spark)}

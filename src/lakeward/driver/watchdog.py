@@ -53,7 +53,7 @@ class Watchdog:
             return None
         limit = float(spec.limits.stall.seconds)
         if gate.inside is None:
-            return self._over(quiet, now, silence_s(spec.limits, spec.trigger.every))
+            return self._over(quiet, now, silence_s(spec.limits, spec.trigger.interval))
         if now - quiet.since <= limit:
             return None
         tasks = running.tasks()  # asked only now: it costs a few calls into the JVM

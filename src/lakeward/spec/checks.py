@@ -13,6 +13,7 @@ from lakeward.spec.analysis import SqlFacts
 from lakeward.spec.column_checks import column_findings
 from lakeward.spec.document import Path_
 from lakeward.spec.file_sources import file_source_findings
+from lakeward.spec.hops import hop_findings
 from lakeward.spec.lineage import Lineage
 from lakeward.spec.lints import lint_findings
 from lakeward.spec.messages import Finding
@@ -64,6 +65,7 @@ def spec_findings(spec: StreamSpec, facts: SqlFacts | None, lineage: Lineage, pr
     yield from _names(spec)
     yield from column_findings(spec, facts)
     yield from _deduplicated(spec)
+    yield from hop_findings(spec, facts)
     yield from lint_findings(spec, facts)
     times: list[Path_] = [("sources", name, "watermark", "column") for name in spec.sources]
     yield from (replace(each, needs=(mode, *times)) for each in _windows(spec, facts))

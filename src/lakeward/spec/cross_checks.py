@@ -158,6 +158,13 @@ def _taken_files(streams: Sequence[StreamSpec]) -> Iterator[CrossFinding]:
 def _drivers(streams: Sequence[StreamSpec], drivers: Collection[str]) -> Iterator[CrossFinding]:
     sizes: dict[str, StreamSpec] = {}
     for spec in streams:
+        others = [other.id for other in streams if other is not spec and other.driver == spec.driver]
+        if spec.trigger.unbatched and others:
+            message = (
+                f"{spec.trigger.kind} holds a core of its driver for each partition, for ever, and driver "
+                f"{spec.driver} has {', '.join(others)} too; give the stream a driver of its own: leave driver: out"
+            )
+            yield CrossFinding(spec.id, ("resources", "driver"), message, spec.driver)
         size = (spec.resources.cores, spec.resources.driver_memory)
         declared = spec.driver in drivers
         for key, value in (("cores", size[0]), ("driver_memory", size[1])):

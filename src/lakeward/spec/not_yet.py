@@ -21,7 +21,6 @@ FILE_FORMATS = {"orc", "avro"}
 REFERENCES = {"jdbc"}
 SINKS = {"format"}
 FILES = {"orc", "avro", "text"}
-TRIGGERS = {"real_time", "continuous"}
 BACKENDS = {"standalone", "yarn", "kubernetes"}
 
 Found = Iterator[tuple[Path_, str]]
@@ -51,8 +50,6 @@ def of_stream(spec: StreamSpec) -> Found:
         yield (*sink, "commit"), "commit native"
     if spec.schema_.evolution == "additive" and spec.sink.postgres:
         yield ("schema", "evolution"), "additive schema evolution of a table in PostgreSQL; ALTER TABLE it by hand"
-    if spec.trigger.kind in TRIGGERS:
-        yield ("trigger", spec.trigger.kind), f"trigger {spec.trigger.kind}"
     if spec.resources.executors is not None:
         yield ("resources", "executors"), "executors (a driver runs in one local process)"
 

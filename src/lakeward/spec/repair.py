@@ -21,7 +21,6 @@ _REQUIRED: dict[str, Any] = {
     "id": "unknown",
     "owner": "unknown",
     "sources": {"source": {"format": {"name": "unknown"}}},
-    "max_offsets_per_trigger": 1,
     "sink": {"iceberg": {"table": "unknown.unknown"}},
     "table": "unknown.unknown",
     "topic": "unknown",

@@ -23,7 +23,7 @@ from lakeward.spec.stream import OF_THE_SOURCE, SINGLE, StreamSpec
 from lakeward.spec.suite import Suite
 from lakeward.spec.tables import Tables
 from lakeward.spec.transform import Transform
-from lakeward.spec.trigger import Trigger
+from lakeward.spec.trigger import UNBATCHED, Trigger
 
 FILES: dict[str, tuple[type[BaseModel], str]] = {
     "stream": (StreamSpec, "A stream of Lakeward: conf/streams/<id>.yaml"),
@@ -54,6 +54,7 @@ def schema(name: str) -> dict[str, Any]:
             definition["oneOf"] = [{"required": [choice]} for choice in kind.one_of[1]]
     if name == "stream":
         _short_form(made)
+        _caps(made)
         _reasons_of_defaults(made)
     if name == "tables":
         _reasons_of_policies(made)
@@ -71,6 +72,14 @@ def _short_form(made: dict[str, Any]) -> None:
     # Owner and others may come from `defaults:` of conf/lakeward.yaml, and the id from the file's name.
     made["required"] = ["sink"]
     made["oneOf"] = [{"required": [SINGLE]}, {"required": ["sources"]}]
+
+
+def _caps(made: dict[str, Any]) -> None:
+    """A topic needs a cap, unless there are no batches."""
+    capped = {"properties": {"kafka": {"required": ["max_offsets_per_trigger"]}}}
+    unbatched = {"anyOf": [{"required": [kind]} for kind in UNBATCHED]}
+    made["if"] = {"required": ["trigger"], "properties": {"trigger": unbatched}}
+    made["else"] = {"properties": {SINGLE: capped, "sources": {"additionalProperties": capped}}}
 
 
 def _reasons_of_defaults(made: dict[str, Any]) -> None:

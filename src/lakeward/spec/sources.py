@@ -45,8 +45,9 @@ class KafkaSource(SpecModel):
     """Id of the Kafka connection: of Airflow, or of a file of the home."""
     starting_offsets: Literal["earliest", "latest"] | dict[Topic, dict[str, Offset]] = "earliest"
     """Where a stream without a position begins: `earliest`, `latest`, or `{topic: {"partition": offset}}`."""
-    max_offsets_per_trigger: PositiveLong
-    """Most records one batch may take; required, because the first batch after an outage is otherwise all of it."""
+    max_offsets_per_trigger: PositiveLong | None = None
+    """Most records one batch may take; required, because the first batch after an outage is otherwise all of it. Only
+    `real_time` and `continuous` have none: they have no batches."""
     isolation_level: Literal["read_committed", "read_uncommitted"] = "read_committed"
     """Whether records of open and aborted transactions are read."""
 

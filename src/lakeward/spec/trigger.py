@@ -1,4 +1,4 @@
-"""When a stream takes its next batch."""
+"""When a stream takes its next batch, or that it takes none: rows that leave as they come."""
 
 from __future__ import annotations
 
@@ -8,6 +8,11 @@ from pydantic import model_validator
 
 from lakeward.spec.model import KeysProblem, SpecModel, only_one
 from lakeward.spec.types import Cron, Duration, Span
+
+UNBATCHED = ("real_time", "continuous")
+"""Kinds without batches: Spark's tasks run on and pass each record at once."""
+_BOUNDS = {"real_time": ("5s", "5m"), "continuous": ("1s", "1m")}
+"""Shortest and longest checkpoint interval: Spark's own least; and a stop waits for the end of one."""
 
 
 class Trigger(SpecModel):
@@ -22,9 +27,10 @@ class Trigger(SpecModel):
     schedule: Cron | None = None
     """With `available_now`: when to run, as five cron fields in UTC."""
     real_time: Span | None = None
-    """Spark's real-time mode; the duration is the checkpoint interval. Stateless Kafka to Kafka or console only."""
+    """Spark's real-time mode, milliseconds end to end: stateless SQL from Kafka to Kafka or console, at least once. The
+    duration (5s to 5m) is the checkpoint interval: what a kill repeats, and what a stop waits for."""
     continuous: Span | None = None
-    """Spark's continuous processing; the duration is the checkpoint interval. Stateless Kafka to Kafka only."""
+    """Spark's older continuous processing, for the same streams; the duration (1s to 1m) is the checkpoint interval."""
 
     @model_validator(mode="before")
     @classmethod
@@ -41,6 +47,10 @@ class Trigger(SpecModel):
             raise KeysProblem("schedule belongs to available_now; a stream that always runs has none", "schedule")
         if kind == "available_now" and self.schedule is None:
             raise KeysProblem('available_now needs a schedule, for example schedule: "0 * * * *"', "schedule")
+        least, most = (Duration(each) for each in _BOUNDS.get(kind, ("0s", "0s")))
+        if self.unbatched and self.interval is not None and not least.seconds <= self.interval.seconds <= most.seconds:
+            why = f"{kind} {self.interval}: the interval of its checkpoint is between {least} and {most}"
+            raise KeysProblem(f"{why}; rows leave at once, whatever it is", kind)
         return self
 
     def _kinds(self) -> dict[str, object]:
@@ -50,6 +60,11 @@ class Trigger(SpecModel):
     def kind(self) -> str:
         """`every`, `available_now`, `real_time` or `continuous`."""
         return only_one("trigger", self._kinds())
+
+    @property
+    def unbatched(self) -> bool:
+        """Whether its rows leave as they come."""
+        return self.kind in UNBATCHED
 
     @property
     def interval(self) -> Duration | None:

@@ -76,6 +76,7 @@ ALL = sorted(
     for file in EXAMPLES.glob("*.yaml")
     if "kafka: {topics" in (text := file.read_text()) and "sink: {python" not in text
 )
+ALERTS = ("late_departures", "late_departures_now")
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +126,7 @@ def counted(rows: Any) -> dict[str, int]:
     return found
 
 
-@pytest.mark.parametrize("name", [each for each in ALL if each != "late_departures"])
+@pytest.mark.parametrize("name", [each for each in ALL if each not in ALERTS])
 def test_an_example_lands_what_a_recomputation_gives(
     lab: Any, tmp_path: Path, recorded: dict[str, list[dict[str, Any]]], name: str
 ) -> None:
@@ -169,19 +170,20 @@ def _idle(lab: Any, by_topic: dict[str, list[dict[str, Any]]]) -> bool:
     return sum(each.consumed for each in lab.done) >= sum(map(len, by_topic.values()))
 
 
-def test_the_alerts_of_the_example_come_as_messages(
-    lab: Any, tmp_path: Path, recorded: dict[str, list[dict[str, Any]]]
+@pytest.mark.parametrize("name", ALERTS)
+def test_the_alerts_of_the_examples_come_as_messages(
+    lab: Any, tmp_path: Path, recorded: dict[str, list[dict[str, Any]]], name: str
 ) -> None:
     from confluent_kafka import Consumer, TopicPartition
 
-    topics = {"departures": lab.topic(), "late_departures": lab.topic()}
-    document = load(lab, "late_departures", tmp_path, topics)
+    topics = {"departures": lab.topic(), name: lab.topic()}
+    document = load(lab, name, tmp_path, topics)
     records = recorded["departures"]
     lab.produce(topics["departures"], records)
     lab.run(document, len(records))
     late = [record for record in records if (record["dep_delay"] or 0) > 120]
     consumer = Consumer({"bootstrap.servers": lab.kafka.bootstrap, "group.id": "examples"})
-    consumer.assign([TopicPartition(topics["late_departures"], 0, 0)])
+    consumer.assign([TopicPartition(topics[name], 0, 0)])
     try:
         messages = consumer.consume(len(late), timeout=30)
     finally:

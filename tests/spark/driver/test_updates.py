@@ -36,23 +36,14 @@ def at(hour: int, origin: str | None = "JFK") -> dict[str, str | None]:
     return {"origin": origin, "t": f"2013-01-01T{hour:02d}:30:00Z"}
 
 
-def read(lab: Any, topic: str, most: int = 100) -> list[tuple[int, str, int]]:
+def read(lab: Any, topic: str) -> list[tuple[int, str, int]]:
     """(hour, origin, n) of every record, by the key alone for the first two."""
-    from confluent_kafka import Consumer, TopicPartition
-
-    consumer = Consumer({"bootstrap.servers": lab.kafka.bootstrap, "group.id": topic, "enable.partition.eof": True})
-    consumer.assign([TopicPartition(topic, 0, 0)])
     found = []
-    try:
-        while True:
-            [message] = consumer.consume(1, timeout=30)
-            if message.error() is not None:
-                return found
-            key, value = json.loads(message.key()), json.loads(message.value())
-            assert (key["hour"], key.get("origin")) == (value["hour"], value.get("origin"))
-            found.append((int(key["hour"][11:13]), key.get("origin"), value["n"]))
-    finally:
-        consumer.close()
+    for message in lab.kafka.sent(topic):
+        key, value = json.loads(message.key()), json.loads(message.value())
+        assert (key["hour"], key.get("origin")) == (value["hour"], value.get("origin"))
+        found.append((int(key["hour"][11:13]), key.get("origin"), value["n"]))
+    return found
 
 
 def test_each_change_is_sent_once_it_happens_and_again_when_its_batch_runs_again(

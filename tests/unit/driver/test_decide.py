@@ -43,6 +43,14 @@ def test_a_batch_that_never_ends_is_cut_in_the_end() -> None:
     assert act(want("b"), a=Seen(1, draining=True, overdue=True), b=Seen(1)) == [Finish("a")]
 
 
+def test_what_writes_all_the_time_stops_at_once_without_its_lease() -> None:
+    hop = Seen(1, exact=False, unbatched=True, leased=False)
+    assert act(want("a"), a=hop) == [Finish("a")]
+    assert act(want("a"), a=Seen(1, exact=False, unbatched=True, leased=False, draining=True)) == [Finish("a")]
+    assert act(want("a"), a=Seen(1, exact=False, unbatched=True)) == []
+    assert [type(each) for each in act(want("b"), a=Seen(1, exact=False, unbatched=True), b=Seen(1))] == [Drain]
+
+
 def test_a_new_generation_drains_the_old_one_first() -> None:
     [action] = act(want("a", generation=2), a=Seen(1))
     assert isinstance(action, Drain)

@@ -52,6 +52,11 @@ class Folder:
     def file(self, name: str) -> Path:
         return self.root / name
 
+    def continuous(self) -> None:
+        """As continuous processing writes it: no metadata with the offsets, no `sources/`."""
+        for file in (self.root / "offsets").glob("[0-9]*"):
+            file.write_text("\n".join(["v1", "", file.read_text().split("\n")[2]]))
+
     def judge(self, position: Position | None, *, exact: bool = True, known: str | None = None) -> Verdict:
         found = checkpoint.read(checkpoint.LocalFiles(), str(self.root))
         return classify("flights", found, position, exact=exact, known_query=known)
@@ -279,3 +284,13 @@ def test_the_batch_that_was_begun_is_named_with_its_offsets(folder: Folder) -> N
     )  # fmt: skip
     (folder.root / "commits" / "5").write_text("v1\n{}")
     assert checkpoint.unfinished(files, str(folder.root), ["source"]) is None
+
+
+def test_a_checkpoint_of_continuous_processing_can_be_read_from_its_first_epoch_on(tmp_path: Path) -> None:
+    later = Folder(tmp_path / "later", newest=5, committed=5)
+    later.continuous()
+    assert later.judge(None, exact=False).finding is Finding.CLEAN
+    first = Folder(tmp_path / "first", newest=0, committed=-1)
+    assert first.judge(None, exact=False).finding is Finding.TRUNCATED
+    first.continuous()
+    assert first.judge(None, exact=False).finding is Finding.REPLAY

@@ -23,8 +23,6 @@ GRAMMAR = [
         HEAD + "sink: {postgres: {connection: c, table: t}}\nschema: {evolution: additive}\n",
         "additive schema evolution of a table in PostgreSQL",
     ),
-    (HEAD + SINK + "trigger: {real_time: 5m}\n", "trigger real_time"),
-    (HEAD + SINK + "trigger: {continuous: 1s}\n", "trigger continuous"),
     (HEAD + SINK + "resources: {executors: {min: 0, max: 4, cores: 2, memory: 2g}}\n", "executors"),
 ]  # fmt: skip
 

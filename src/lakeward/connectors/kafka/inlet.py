@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class KafkaInlet(Inlet):
-    """Records of the topics of one cluster."""
+    """Records of the topics of one cluster. `unbatched`: they leave as they come."""
 
     cluster: Cluster
+    unbatched: bool = False
 
     @property
     def kafka(self) -> KafkaSource:
@@ -66,7 +67,7 @@ class KafkaInlet(Inlet):
         return JsonDecoder(decode.json_, decode.longest)
 
     def read(self, session: SparkSession, *, fresh: bool, begin: str | None) -> DataFrame:
-        return source.read(session, self.kafka, self.cluster, fresh=fresh, begin=begin)
+        return source.read(session, self.kafka, self.cluster, fresh=fresh, begin=begin, unbatched=self.unbatched)
 
     def again(self, session: SparkSession, start: str, end: str) -> DataFrame:
         return source.read_range(session, self.kafka, self.cluster, start, end)

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+SURE = {"kafka.enable.idempotence": "true", "kafka.acks": "all"}
+"""A record counts as sent when every replica has it, and a retry of the producer does not double it."""
+
+
 def shape(rows: DataFrame, sink: KafkaSink) -> DataFrame:
     """Rows as records: `key` and `value`; the whole row as JSON unless the spec says otherwise.
 
@@ -36,14 +40,7 @@ def write(rows: DataFrame, sink: KafkaSink, cluster: Cluster) -> None:
     records = shape(rows, sink)
     if sink.mode == "update":
         _one_a_key(records, sink)
-    (
-        records.write.format("kafka")
-        .options(**java.options(cluster))
-        .option("kafka.enable.idempotence", "true")
-        .option("kafka.acks", "all")
-        .option("topic", sink.topic)
-        .save()
-    )
+    records.write.format("kafka").options(**java.options(cluster), **SURE).option("topic", sink.topic).save()
 
 
 def _one_a_key(records: DataFrame, sink: KafkaSink) -> None:

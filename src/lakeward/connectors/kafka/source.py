@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 KEY, HEADERS = "_kafka_key", "_kafka_headers"
 """What a record has beside its value; they keep their names in rows."""
+_CLOCK = "timestamp_millis(CAST(java_method('java.lang.System', 'currentTimeMillis') AS BIGINT))"
 
 
 def options(source: KafkaSource, cluster: Cluster, *, fresh: bool, begin: str | None = None) -> dict[str, str]:
@@ -34,10 +35,11 @@ def options(source: KafkaSource, cluster: Cluster, *, fresh: bool, begin: str | 
         "kafka.default.api.timeout.ms": "30000",
         "kafka.request.timeout.ms": "20000",
         "failOnDataLoss": "true",  # a lost range must stop the stream, never be skipped
-        "maxOffsetsPerTrigger": str(source.max_offsets_per_trigger),
         "includeHeaders": "true",
     }
     chosen["subscribePattern" if source.pattern else "subscribe"] = source.pattern or ",".join(source.topics)
+    if source.max_offsets_per_trigger is not None:
+        chosen["maxOffsetsPerTrigger"] = str(source.max_offsets_per_trigger)
     if fresh:
         start = source.starting_offsets
         chosen["startingOffsets"] = begin or (start if isinstance(start, str) else json.dumps(start))
@@ -45,11 +47,20 @@ def options(source: KafkaSource, cluster: Cluster, *, fresh: bool, begin: str | 
 
 
 def read(
-    session: SparkSession, source: KafkaSource, cluster: Cluster, *, fresh: bool, begin: str | None = None
+    session: SparkSession,
+    source: KafkaSource,
+    cluster: Cluster,
+    *,
+    fresh: bool,
+    begin: str | None = None,
+    unbatched: bool = False,
 ) -> DataFrame:
-    """The topics as a stream of raw records: `_kafka_key _value _kafka_headers` and the position columns."""
+    """The topics as a stream of raw records: `_kafka_key _value _kafka_headers` and the position columns.
+
+    With `unbatched` a record's `_ingested_at` is when it was read, and not when its batch began.
+    """
     chosen = options(source, cluster, fresh=fresh, begin=begin)
-    return _shape(session.readStream.format("kafka").options(**chosen).load())
+    return _shape(session.readStream.format("kafka").options(**chosen).load(), unbatched=unbatched)
 
 
 def read_range(session: SparkSession, source: KafkaSource, cluster: Cluster, start: str, end: str) -> DataFrame:
@@ -67,7 +78,7 @@ def read_range(session: SparkSession, source: KafkaSource, cluster: Cluster, sta
     return _shape(session.read.format("kafka").options(**chosen).load())
 
 
-def _shape(raw: DataFrame) -> DataFrame:
+def _shape(raw: DataFrame, *, unbatched: bool = False) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
 
     renamed: Mapping[str, str] = {
@@ -80,5 +91,6 @@ def _shape(raw: DataFrame) -> DataFrame:
         "timestamp": "_kafka_timestamp",
     }
     # In a streaming plan this is the batch's own timestamp: the same for every task, and the same when it is replayed.
-    now = F.current_timestamp().alias(INGESTED_AT)
-    return raw.select(*(F.col(old).alias(new) for old, new in renamed.items()), now)
+    # Without batches that would be minutes old, and continuous processing refuses it: there each row asks the clock.
+    now = F.expr(_CLOCK) if unbatched else F.current_timestamp()
+    return raw.select(*(F.col(old).alias(new) for old, new in renamed.items()), now.alias(INGESTED_AT))

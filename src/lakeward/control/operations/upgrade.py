@@ -74,7 +74,7 @@ class Upgrade(Act[UpgradePlan]):
             before.generation,
             after.generation,
             str(new.driver),
-            within(new.trigger.every),
+            within(new.trigger.interval),
         )
 
     def do(self, plan: UpgradePlan, waiting: Waiting) -> str:

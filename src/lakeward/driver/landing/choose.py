@@ -26,6 +26,7 @@ from lakeward.driver.landing.delta import DeltaLanding
 from lakeward.driver.landing.files import FilesLanding
 from lakeward.driver.landing.iceberg import IcebergLanding
 from lakeward.driver.landing.postgres import PostgresLanding
+from lakeward.driver.landing.sent import Sent
 from lakeward.driver.wanted import Wanted
 from lakeward.errors import SpecError
 from lakeward.runtime import Runtime
@@ -107,6 +108,9 @@ def choose(
     if (topic := spec.sink.kafka) is not None:
         at = cluster.find(topic.connection, runtime)
         broker.check_writable(at, str(topic.topic))
+    if spec.trigger.unbatched:
+        return Sent.of(own, stream, sources, held)
+    if topic is not None:
         return at_least_once(lambda rows, _: kafka_sink.write(rows, topic, at), output_mode=topic.mode)
     if (files := spec.sink.files) is not None:
         return FilesLanding(own, stream, wanted.generation, sources, files, topic_ids, canonical)
