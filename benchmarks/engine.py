@@ -22,24 +22,18 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
 from confluent_kafka import Producer
 from ground import Ground, cpu_seconds
 
-from lakeward import jars
 from lakeward.connectors.decode.json import JsonDecoder
 from lakeward.connectors.iceberg import table
 from lakeward.connectors.kafka import source
 from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.connectors.source import ERROR, RAW, REASON, VALUE
 from lakeward.demo import flights
-from lakeward.driver.listener import listener_of
-from lakeward.driver.starting import Starter
-from lakeward.driver.wanted import Wanted
-from lakeward.runtime import Runtime
 from lakeward.spec.positions import position_columns
 from lakeward.spec.sources import KafkaSource
 
@@ -76,17 +70,7 @@ class Bench:
             "quarantine": {"table": f"bench.{name}_quarantine"},
             "trigger": {"every": "100ms"},
         }
-        runtime = Runtime(
-            registry_url_file=self.ground.folder / "none",
-            lake=self.ground.lake,
-            kafka={"lakeward_kafka": self.ground.bootstrap},
-            checkpoints=str(self.ground.folder / "checkpoints"),
-            drivers=self.ground.folder,
-            jars=jars.spark_folder(),
-        )
-        listener = listener_of(name, _deaf())
-        starter = Starter(self.spark, runtime, lambda stream: None, done.append, lambda wanted: listener)
-        running = starter.start(Wanted(name, 1, document, f"{self.ground.folder}/checkpoints/{name}"))
+        running = self.ground.start(self.spark, document, done)
         try:
             return self._measure(lambda: sum(each.consumed for each in done), running.failure)
         finally:
@@ -156,11 +140,6 @@ def _merge(frame: Any, target: str) -> None:
     merge = f"MERGE INTO {target} t USING newest s ON {same}"
     session.sql(f"{merge} WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *").collect()
     frame.unpersist()
-
-
-def _deaf() -> Any:
-    """What the listener reports to: nobody."""
-    return SimpleNamespace(note=lambda *_, **__: None, note_progress=lambda *_: None)
 
 
 def _fill(bootstrap: str, topic: str, records: int) -> None:

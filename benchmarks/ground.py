@@ -8,14 +8,18 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Self
+from types import SimpleNamespace
+from typing import Any, Self, cast
 
 import psutil
 
 from lakeward import jars
 from lakeward.connectors.iceberg import catalog
 from lakeward.driver import session
-from lakeward.runtime import Lake
+from lakeward.driver.listener import listener_of
+from lakeward.driver.starting import Starter
+from lakeward.driver.wanted import Wanted
+from lakeward.runtime import Lake, Runtime
 from lakeward.stack import ports, private, service_user
 from lakeward.stack.kafka import Kafka, create_topic
 from lakeward.stack.postgres import Postgres, environment, pgpass
@@ -101,6 +105,25 @@ class Ground:
         made.sql("CREATE NAMESPACE IF NOT EXISTS lake.bench")
         self._held.callback(made.stop)
         return made
+
+    def start(
+        self, spark: Any, document: dict[str, Any], done: list[Any], progress: list[dict[str, Any]] | None = None
+    ) -> Any:
+        """Start a declared stream as a driver does, without a registry; its batches and Spark's reports are kept."""
+        runtime = Runtime(
+            registry_url_file=self.folder / "none",
+            lake=self.lake,
+            kafka={"lakeward_kafka": self.bootstrap},
+            checkpoints=str(self.folder / "checkpoints"),
+            drivers=self.folder,
+            jars=jars.spark_folder(),
+        )
+        name = document["id"]
+        kept = [] if progress is None else progress
+        deaf = SimpleNamespace(note=lambda *_, **__: None, note_progress=lambda _, each: kept.append(each))
+        listener = listener_of(name, cast(Any, deaf))
+        starter = Starter(spark, runtime, lambda stream: None, done.append, lambda wanted: listener)
+        return starter.start(Wanted(name, 1, document, f"{self.folder}/checkpoints/{name}"))
 
     def _catalog(self) -> Lake:
         server = Postgres(self.folder / "pg", ports.any_free(), {"fsync": "off"})

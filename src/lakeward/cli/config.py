@@ -26,7 +26,7 @@ def validate(
     """Report every problem of every file in one pass. Exit code 2 when there is one."""
     from lakeward.spec.loader import load_project
 
-    loaded = load_project(state().project, state().kafka)
+    loaded = load_project(state().project, state().kafka, state().durations)
     problems = list(loaded.problems)
     if deep and loaded.ok:
         from lakeward.cli.deep import deep_problems

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakeward.cli.output import ConsoleOutput, Form, Output, make
-from lakeward.errors import Unhealthy
+from lakeward.errors import LakewardError, Unhealthy
 from lakeward.runtime import Home, Project, Runtime, registry_url
 
 if TYPE_CHECKING:
@@ -42,6 +42,16 @@ class State:
             return cluster.names(self.runtime)
         except Unhealthy:
             return None
+
+    def durations(self, streams: Collection[str]) -> dict[str, list[float]]:
+        """Seconds of the newest batches of each stream; nothing where no registry answers."""
+        from lakeward.registry import batches
+
+        try:
+            with self.registry() as connection:
+                return batches.durations(connection, streams)
+        except LakewardError:
+            return {}
 
     @contextmanager
     def registry(self) -> Iterator[Connection]:

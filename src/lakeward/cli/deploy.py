@@ -27,7 +27,7 @@ def deploy(
     from lakeward.spec.loader import load_project
     from lakeward.spec.problems import raise_if_any
 
-    loaded = load_project(state().project, state().kafka)
+    loaded = load_project(state().project, state().kafka, state().durations)
     raise_if_any(loaded.problems, next="lakeward config validate, then deploy again")
     specs = {name: stream.spec for name, stream in loaded.streams.items()}
     with state().registry() as connection:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -30,6 +30,20 @@ def newest(connection: Connection, stream: str, limit: int = 20) -> list[dict[st
         select(batches).where(batches.c.stream == stream).order_by(batches.c.committed_at.desc()).limit(limit)
     )
     return [dict(row._mapping) for row in rows]
+
+
+def durations(connection: Connection, streams: Iterable[str], most: int = 100) -> dict[str, list[float]]:
+    """How long the newest batches of each stream took, in seconds, without those that were there already."""
+    found = {}
+    for stream in streams:
+        rows = connection.execute(
+            select(batches.c.duration_s)
+            .where(batches.c.stream == stream, batches.c.replayed.is_(False), batches.c.duration_s.is_not(None))
+            .order_by(batches.c.committed_at.desc())
+            .limit(most)
+        )
+        found[stream] = [float(row[0]) for row in rows]
+    return found
 
 
 def of_snapshots(connection: Connection, snapshots: list[int]) -> list[dict[str, Any]]:

@@ -116,14 +116,6 @@ def _deduplicated(spec: StreamSpec) -> Iterator[Finding]:
                 "a key is forgotten when the watermark has passed it, and there is none: add watermark: {column: .., "
                 "delay: ..} to the source, or say within_watermark: false, which remembers every key for ever",
             )
-        timed = mark is not None and mark.column.lower() in {key.lower() for key in unique.keys}
-        if not unique.within_watermark and not timed:
-            yield Finding(
-                (*at, "within_watermark"),
-                "every key is remembered for ever: the state grows without end; with a watermark and "
-                "within_watermark: true it does not",
-                warning=True,
-            )
 
 
 def _windows(spec: StreamSpec, facts: SqlFacts | None) -> Iterator[Finding]:

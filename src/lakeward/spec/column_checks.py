@@ -44,7 +44,7 @@ def column_findings(spec: StreamSpec, facts: SqlFacts | None) -> Iterator[Findin
                           ("value",))  # fmt: skip
         if source.declared_columns is not None:
             yield from _declared(name, source, ddl_columns(source.declared_columns))
-    columns = _landed(spec, facts)
+    columns = landed_columns(spec, facts)
     yield from _partitions(spec, columns)
     yield from _delta(spec, columns)
     yield from _rules(spec, columns)
@@ -91,7 +91,7 @@ def _named_columns(watermark: Any, deduplicate: Any) -> Iterator[tuple[Path_, st
             yield ("deduplicate", "keys", index), str(key)
 
 
-def _landed(spec: StreamSpec, facts: SqlFacts | None) -> dict[str, str] | None:
+def landed_columns(spec: StreamSpec, facts: SqlFacts | None) -> dict[str, str] | None:
     """Column -> type of what the transform gives, in lower case; None where its text alone does not tell: only
     `SELECT *` from the one source does."""
     source = next(iter(spec.sources.values()))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
 from lakeward.spec.document import Path_
 from lakeward.spec.file_sources import takers
+from lakeward.spec.lints import MEASURED
 from lakeward.spec.settings import Settings
 from lakeward.spec.sinks import ConsoleSink, KafkaSink, Sink
 from lakeward.spec.sources import KafkaSource
@@ -19,6 +21,8 @@ from lakeward.spec.types import DriverName
 
 _OF_A_SINK = ("table", "topic", "connection", "mode", "partition_by")
 """What streams with the same sink are compared by."""
+FEWEST_BATCHES = 20
+"""Fewer say nothing of how long a batch takes."""
 
 
 @dataclass(frozen=True)
@@ -133,6 +137,23 @@ def unknown_connections(streams: Sequence[StreamSpec], known: Collection[str]) -
                     "unless Airflow has it, make it (docs/how-to/connect-to-kafka.md)"
                 )
                 yield CrossFinding(spec.id, (*at, "kafka", "connection"), message, str(kafka.connection), "warning")
+
+
+def slow_commits(streams: Sequence[StreamSpec], durations: Mapping[str, Sequence[float]]) -> Iterator[CrossFinding]:
+    """Streams whose batches took longer than their trigger.
+
+    Args:
+        durations: stream -> seconds of its newest batches, as a registry has them.
+    """
+    for spec in streams:
+        took, every = sorted(durations.get(spec.id, ())), spec.trigger.every
+        if every is None or len(took) < FEWEST_BATCHES:
+            continue
+        p95 = took[math.ceil(0.95 * len(took)) - 1]
+        if p95 > every.seconds:
+            words = f"95 of 100 of its last {len(took)} batches took up to {p95:.1f} s"
+            message = f"{words}: {MEASURED.why}; {MEASURED.remedy}"
+            yield CrossFinding(spec.id, ("trigger", "every"), message, str(every), "warning")
 
 
 def _folders(streams: Sequence[StreamSpec]) -> Iterator[CrossFinding]:

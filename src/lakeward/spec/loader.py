@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -14,6 +14,7 @@ from lakeward.spec.cross_checks import (
     CrossFinding,
     comparable,
     object_store_findings,
+    slow_commits,
     stream_findings,
     unknown_connections,
     unused_findings,
@@ -73,6 +74,9 @@ class Loaded:
         return [self.streams[name].spec for name in sorted(self.streams)]
 
 
+Durations = Callable[[Collection[str]], Mapping[str, Sequence[float]]]
+
+
 def load_settings(project: Project) -> Settings:
     """What `conf/lakeward.yaml` says, for whoever would go wrong by the defaults.
 
@@ -85,13 +89,16 @@ def load_settings(project: Project) -> Settings:
     return read.whole or Settings()
 
 
-def load_project(project: Project, kafka: Collection[str] | None = None) -> Loaded:
+def load_project(
+    project: Project, kafka: Collection[str] | None = None, durations: Durations = lambda streams: {}
+) -> Loaded:
     """Read everything a project says. Never raises for what stands in its files.
 
     Args:
         kafka: the Kafka connections that are known on this machine; None: nobody knows, and none is missed.
+        durations: streams -> seconds of their newest batches, where a registry knows them.
     """
-    return _Loading(project, kafka).load()
+    return _Loading(project, kafka, durations).load()
 
 
 @dataclass(frozen=True)
@@ -114,9 +121,10 @@ class _Read(Generic[_Model]):
 class _Loading:
     """One pass over a project."""
 
-    def __init__(self, project: Project, kafka: Collection[str] | None = None) -> None:
+    def __init__(self, project: Project, kafka: Collection[str] | None, durations: Durations) -> None:
         self.project = project
         self.kafka = kafka
+        self.durations = durations
         self.files = Files(project.root)
         self.documents: dict[str, tuple[Path, Document]] = {}  # stream id, lakeward.yaml -> its file
         self.compared: list[StreamSpec] = []  # the streams of which enough can be read, also with other mistakes
@@ -136,6 +144,8 @@ class _Loading:
         for finding in object_store_findings(self.compared, settings.model or Settings()):
             self._cross(finding, settings.document)
         if not self.files.errors:
+            for finding in slow_commits(self.compared, self.durations([str(each.id) for each in self.compared])):
+                self._cross(finding, settings.document)
             for finding in unused_findings(self.compared, settings.whole or Settings(), tables):
                 self._cross(finding, settings.document)
         order = sorted(self.files.problems, key=lambda p: (p.file, p.line, p.column, p.path))

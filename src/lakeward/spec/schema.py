@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from lakeward.spec import lints
 from lakeward.spec.decode import Decode
 from lakeward.spec.policy import FLOORS, REASONS, TABLE_CLASSES
 from lakeward.spec.provenance import reason
@@ -146,6 +147,8 @@ def write(folder: Path) -> list[Path]:
         files.append(file)
     files.append(folder / REFERENCE)
     files[-1].write_text(page(schema, list(FILES)))
+    files.append(folder / "lints.md")
+    files[-1].write_text(lints.page())
     return files
 
 

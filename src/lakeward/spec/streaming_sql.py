@@ -14,7 +14,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from lakeward.spec.analysis import SqlFacts
 from lakeward.spec.dialect import Place, keyword
 from lakeward.spec.reads import Reading, before
-from lakeward.spec.sql import spark_tokens
+from lakeward.spec.sql import DIALECT, spark_tokens
 
 _SESSION = "session_window"
 _WINDOWS = ("window", _SESSION)
@@ -37,6 +37,36 @@ class Obstacle:
 
     why: str
     at: Place
+
+
+@dataclass(frozen=True)
+class Endless:
+    """What keeps state that nothing ever ends, and where in the text."""
+
+    what: str
+    at: Place
+
+
+def endless_groups(facts: SqlFacts, watermarks: Mapping[str, str | None]) -> Iterator[Endless]:
+    """Groups that no watermark ends. Without `watermarks` every table's rows are a stream's, and none ends."""
+    reading, tokens = Reading(watermarks or {read.name: None for read in facts.reads}), spark_tokens(facts.text)
+    names = _timed(facts, watermarks)
+    for select in facts.statement.find_all(exp.Select):
+        group = select.args.get("group")
+        if group is None or not reading.times(select):
+            continue
+        if not any(watermarks.values()) or not _is_timed(select, names):
+            keys = ", ".join(key.sql(dialect=DIALECT) for key in group.expressions) or "all columns"
+            yield Endless(f"the groups by {keys}", keyword(tokens, TokenType.GROUP_BY, before=group))
+
+
+def endless_joins(facts: SqlFacts, watermarks: Mapping[str, str | None]) -> Iterator[Endless]:
+    """Inner joins of two streams whose rows wait for ever."""
+    reading, tokens = Reading(watermarks), spark_tokens(facts.text)
+    for join in facts.statement.find_all(exp.Join):
+        ends = any(watermarks.values()) and _bounded(join, facts, watermarks)
+        if all(reading.sides(join)) and not join.side and join.kind not in _HALF and not ends:
+            yield Endless("a JOIN of two streams", keyword(tokens, TokenType.JOIN, before=join.this))
 
 
 def obstacles(facts: SqlFacts, watermarks: Mapping[str, str | None], mode: str) -> Iterator[Obstacle]:
@@ -109,17 +139,21 @@ def _of_two_streams(join: exp.Join, facts: SqlFacts, watermarks: Mapping[str, st
                 "keep the rows where the other side IS NULL")  # fmt: skip
     if not join.side and join.kind != "SEMI":
         return None
+    if any(watermarks.values()) and _bounded(join, facts, watermarks):
+        return None
+    return (f"{_written(join)} of two streams never learns that no match will come: it needs a watermark on both "
+            "sources and a bound on their times in ON, such as b.t BETWEEN a.t AND a.t + INTERVAL 1 HOUR")  # fmt: skip
+
+
+def _bounded(join: exp.Join, facts: SqlFacts, watermarks: Mapping[str, str | None]) -> bool:
+    """Whether what is joined on has to do with event time."""
     names = _timed(facts, watermarks)
     on = join.args.get("on")
-    bound = (
+    return (
         join.method == "NATURAL"
         or any(each.name.lower() in names for each in join.args.get("using") or ())
         or (on is not None and any(_carries_time(each, names) for each in on.find_all(exp.Column, exp.Anonymous)))
     )
-    if any(watermarks.values()) and bound:
-        return None
-    return (f"{_written(join)} of two streams never learns that no match will come: it needs a watermark on both "
-            "sources and a bound on their times in ON, such as b.t BETWEEN a.t AND a.t + INTERVAL 1 HOUR")  # fmt: skip
 
 
 def _of_one_stream(join: exp.Join, reading: Reading, left: bool) -> str | None:

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from lakeward.driver.gate import wait_until
 from lakeward.errors import SpecError
+from lakeward.telemetry import failpoints
 
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
 
@@ -41,22 +43,32 @@ def test_each_row_leaves_before_its_boundary_and_the_bad_ones_are_kept_after_it(
     topic, out = lab.topic(), lab.topic()
     document = hop(lab, topic, out, trigger, starting_offsets="latest")
     lab.produce(topic, [{"n": 999}])  # before anybody wanted it
+    lab.start(document).kill()  # where `latest` is was settled all the same
+    lab.produce(topic, [{"n": 0}])
     running = lab.start(document)
     lab.produce(topic, [{"n": 1}, "junk", {"n": -1}, {"n": 5000}, {"n": 2}])
-    lab.until("rows", lambda: len(sent(lab, out)) == 2)
+    lab.until("rows", lambda: len(sent(lab, out)) == 3)
     assert running.stop(600)
-    assert sorted(sent(lab, out)) == [1, 2]
-    assert sorted((r["reason"], r["_kafka_offset"]) for r in lab.rows("q")) == [("decode", 2), ("small", 4)]
+    assert sorted(sent(lab, out)) == [0, 1, 2]
+    assert sorted((r["reason"], r["_kafka_offset"]) for r in lab.rows("q")) == [("decode", 3), ("small", 5)]
     counted = [(d.consumed, d.outcome.landed, d.quarantined, d.outcome.filtered) for d in lab.done if d.consumed]
-    assert tuple(map(sum, zip(*counted, strict=True))) == (5, 2, 2, 1)
+    assert tuple(map(sum, zip(*counted, strict=True))) == (6, 3, 2, 1)
     assert running.failure() is None
 
     lab.produce(topic, [{"n": 3}, "junk"])  # while it is stopped
     running = lab.start(document)
     assert running.finding == "clean"
     lab.until("the row that waited", lambda: 3 in sent(lab, out))
-    before = running.accounts.newest
-    lab.until("a boundary", lambda: running.accounts.newest > before)
+
+    def die() -> None:
+        raise RuntimeError("killed")
+
+    with failpoints.on("batch-start", die):  # after the boundary, before its records are accounted for
+        wait_until(lambda: not running.active, 600)
+    assert str((running.failure() or [None])[0]) == "killed"
+    lab.started.clear()
+    running = lab.start(document)
+    lab.until("the row of quarantine", lambda: len(lab.rows("q")) == 3)
     lab.produce(topic, [{"n": 4}, "more junk"])
     lab.until("a row", lambda: 4 in sent(lab, out))
     running.kill()
@@ -66,9 +78,9 @@ def test_each_row_leaves_before_its_boundary_and_the_bad_ones_are_kept_after_it(
     lab.until("the last row", lambda: 5 in sent(lab, out))
     assert running.stop(600)
     times = Counter(sent(lab, out))
-    assert sorted(times) == [1, 2, 3, 4, 5]  # none lost
-    assert {n: count for n, count in times.items() if n in (1, 2, 5) and count > 1} == {}  # their boundary was kept
-    assert sorted(r["_kafka_offset"] for r in lab.rows("q")) == [2, 4, 7, 9]
+    assert sorted(times) == [0, 1, 2, 3, 4, 5]  # none lost
+    assert [n for n, count in times.items() if count > 1 and n != 4] == []  # their boundary was kept
+    assert sorted(r["_kafka_offset"] for r in lab.rows("q")) == [3, 5, 8, 10]
 
 
 def test_a_driver_with_too_few_cores_is_refused_with_both_numbers(lab: Any) -> None:

@@ -19,6 +19,15 @@ def test_a_batch_said_twice_is_one_batch_marked_replayed(registry):
     assert batches.totals(registry, "flights")["consumed"] == 10
 
 
+def test_the_newest_batches_tell_how_long_they_take(registry):
+    for number in range(4):
+        batches.record(registry, **BATCH | {"batch_id": number}, duration_s=float(number))
+    batches.record(registry, **BATCH | {"batch_id": 9}, duration_s=99.0, replayed=True)
+    assert sorted(batches.durations(registry, ["flights", "none"], most=4)["flights"]) == [0.0, 1.0, 2.0, 3.0]
+    assert len(batches.durations(registry, ["flights"], most=2)["flights"]) == 2
+    assert batches.durations(registry, ["none"]) == {"none": []}
+
+
 def test_observations_keep_what_is_not_said_again(registry):
     observations.record(registry, "flights", batch_id=4, query_state="running")
     observations.record(registry, "flights", query_state="failed", error={"class": "poison"})

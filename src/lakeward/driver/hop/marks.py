@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors.exact.offsets import canonical_json
 from lakeward.driver import checkpoint
@@ -50,13 +50,13 @@ class Marks:
 
     def put(self, mark: Mark) -> None:
         """Keep one; the oldest go."""
-        jvm = self._session._jvm
+        jvm: Any = self._session._jvm
         conf = self._session._jsparkSession.sessionState().newHadoopConf()
 
-        def path(number: int) -> object:
-            return jvm.org.apache.hadoop.fs.Path(f"{self.folder}/{number}")  # type: ignore[union-attr]  # has a JVM
+        def path(number: int) -> Any:
+            return jvm.org.apache.hadoop.fs.Path(f"{self.folder}/{number}")
 
-        system = path(mark.batch).getFileSystem(conf)  # type: ignore[attr-defined]  # Java's
+        system = path(mark.batch).getFileSystem(conf)
         stream = system.create(path(mark.batch), True)
         try:
             stream.write(json.dumps({"end": mark.end}).encode())

@@ -82,8 +82,9 @@ def start(session: SparkSession, built: Flow, runtime: Runtime, checkpoint: str)
         return writer.trigger(continuous=str(spec.trigger.continuous.spark)).start()
     assert spec.trigger.real_time is not None
     # PySpark has no name for it before 4.2; the trigger itself is there.
-    trigger: Any = session._jvm.org.apache.spark.sql.streaming.Trigger  # type: ignore[union-attr]  # has a JVM
-    writer._jwrite = writer._jwrite.trigger(trigger.RealTime(str(spec.trigger.real_time.spark)))
+    jvm: Any = session._jvm
+    real_time = jvm.org.apache.spark.sql.streaming.Trigger.RealTime(str(spec.trigger.real_time.spark))
+    writer._jwrite = writer._jwrite.trigger(real_time)
     return writer.outputMode("update").start()
 
 
