@@ -220,6 +220,11 @@ class Runtime(BaseModel):
     drivers: Path
     jars: Path
 
+    @property
+    def environments(self) -> Path:
+        """Where packages of streams are installed, a folder a digest; made anew when it is gone."""
+        return self.drivers.parent / "environments"
+
     def checkpoint_of(self, recorded: str) -> str:
         """Where a generation's checkpoint stands: below `checkpoints`, unless it was recorded with a whole path."""
         whole = recorded.startswith("/") or "://" in recorded

@@ -30,6 +30,8 @@ def deploy(
     loaded = load_project(state().project, state().kafka, state().durations)
     raise_if_any(loaded.problems, next="lakeward config validate, then deploy again")
     specs = {name: stream.spec for name, stream in loaded.streams.items()}
+    if not plan:
+        _install(specs)
     with state().registry() as connection:
         if plan:
             changes = registry_deploy.preview(connection, specs, retire or ())
@@ -49,6 +51,20 @@ def deploy(
             state().output.note(problem.text())
     if plan:
         state().output.note("nothing was touched; without --plan this is done")
+
+
+def _install(specs: Mapping[str, StreamSpec]) -> None:
+    """Install what the streams' Python needs, so that what cannot be had is told now and not when a stream starts."""
+    from lakeward.connectors import packages
+
+    wanted = {name: spec.packages for name, spec in specs.items() if spec.packages}
+    try:
+        places = state().runtime.environments if wanted else None
+    except Unhealthy:  # drivers run elsewhere: there it is done at the start
+        return
+    for name, lines in wanted.items():
+        assert places is not None
+        packages.install(name, lines, places)
 
 
 def _tables(specs: Mapping[str, StreamSpec], changed: list[str]) -> dict[str, list[str] | None]:

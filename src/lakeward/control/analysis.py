@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from lakeward import jars
-from lakeward.connectors import evolution, user_code
+from lakeward.connectors import evolution, packages, user_code
 from lakeward.connectors.columns import up_casts
 from lakeward.connectors.evolution import Comparison
 from lakeward.connectors.iceberg import catalog
@@ -149,6 +149,9 @@ def findings(
     from pyspark.errors import PySparkException
 
     own = spark.newSession()  # views of one stream are not seen by another
+    if spec.packages and (why := _without_packages(own, spec, runtime)):
+        yield Finding(("requirements",), f"the function was not called: {why}", warning=True)
+        return
     frames: dict[str, DataFrame] = {}
     for name, source in spec.sources.items():
         try:
@@ -196,6 +199,17 @@ def findings(
             yield Finding(_transform(spec), f"it gives other columns than the table has; {'; '.join(parts)}")
         else:
             yield from (Finding(_GROWS, each, warning=True) for each in evolution.grows(compared))
+
+
+def _without_packages(spark: SparkSession, spec: StreamSpec, runtime: Runtime | None) -> str | None:
+    """Why the packages of a stream cannot be imported here; None when they can."""
+    if runtime is None:
+        return "without a running stack there is no place for its packages"
+    try:
+        packages.activate(spark, str(spec.id), spec.packages, runtime.environments)
+    except (SpecError, DependencyDown) as error:
+        return f"{error.what}: {error.why}"
+    return None
 
 
 def _transform(spec: StreamSpec) -> tuple[str, str]:

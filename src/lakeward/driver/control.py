@@ -13,6 +13,7 @@ from pathlib import Path
 import structlog
 from pydantic import ValidationError
 
+from lakeward.connectors import packages
 from lakeward.driver import causes, checkpoint, completed, dumps, watchdog
 from lakeward.driver import decide as deciding
 from lakeward.driver.decide import Bury, Drain, Exit, Finish, Seen, Start
@@ -119,7 +120,9 @@ class Control:
         waiting = self.failures.waiting(taken) | self.tasks.streams
         unleased = frozenset(name for name in wanted if name not in self._running and not self.link.leased(name))
         seen = {name: self._seen(each) for name, each in self._running.items()}
-        for action in deciding.decide(picture, seen, ending=self.ending.is_set(), waiting=waiting | unleased):
+        for action in deciding.decide(
+            picture, seen, ending=self.ending.is_set(), waiting=waiting | unleased, packages=packages.active()
+        ):
             match action:
                 case Exit(code, why):
                     if code == EXIT_FENCED:

@@ -77,7 +77,12 @@ Action = Start | Drain | Finish | Bury | Exit
 
 
 def decide(
-    picture: Picture | None, seen: Mapping[str, Seen], *, ending: bool, waiting: frozenset[str] = frozenset()
+    picture: Picture | None,
+    seen: Mapping[str, Seen],
+    *,
+    ending: bool,
+    waiting: frozenset[str] = frozenset(),
+    packages: str | None = None,
 ) -> list[Action]:
     """The next actions.
 
@@ -86,16 +91,19 @@ def decide(
         seen: the started streams.
         ending: the process was asked to end.
         waiting: streams that wait in this driver: for back-off, for their lease, for the registry to take a block.
+        packages: digest of the packages that this process has; None while it has none of a stream's.
     """
     if picture is not None and picture.fenced:
         return [Exit(EXIT_FENCED, "a newer launch of this driver exists")]
+    renewed = _renewed(picture, packages)
+    why = "the driver was asked to end" if ending else "its driver starts anew, with other packages" if renewed else ""
     actions: list[Action] = []
     for stream, each in sorted(seen.items()):
-        action = _of_started(stream, each, picture, ending)
+        action = _of_started(stream, each, picture, why)
         if action is not None:
             actions.append(action)
-    if ending:
-        return actions if seen else [Exit(EXIT_STOPPED, "asked to end")]
+    if why:
+        return actions if seen else [Exit(EXIT_STOPPED, "asked to end" if ending else "other packages are needed")]
     if picture is None:
         return actions
     actions += [Start(w) for name, w in sorted(picture.run.items()) if name not in seen and name not in waiting]
@@ -104,7 +112,16 @@ def decide(
     return actions
 
 
-def _of_started(stream: str, each: Seen, picture: Picture | None, ending: bool) -> Action | None:
+def _renewed(picture: Picture | None, packages: str | None) -> bool:
+    """Whether only a new process can run what is wanted: it needs packages, and none of it the ones that are here.
+
+    Where some streams need these and some others, a start of the others is refused: waiting would not help them.
+    """
+    wanted = {each.packages for each in picture.run.values()} - {None} if picture is not None else set()
+    return bool(wanted) and packages is not None and packages not in wanted
+
+
+def _of_started(stream: str, each: Seen, picture: Picture | None, ending: str) -> Action | None:
     if not each.active:
         return Bury(stream)
     if each.unbatched and not each.leased:
@@ -112,7 +129,7 @@ def _of_started(stream: str, each: Seen, picture: Picture | None, ending: bool) 
     if each.draining:
         return Finish(stream) if each.drained or each.overdue else None
     if ending:
-        return Drain(stream, "the driver was asked to end")
+        return Drain(stream, ending)
     if not each.exact and not each.leased:
         # Nothing but the lease keeps a second driver from writing the same rows to such a sink.
         return Drain(stream, "its lease lapsed and its sink keeps no position")

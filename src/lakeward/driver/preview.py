@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakeward.connectors import inlets
+from lakeward.connectors import inlets, packages
 from lakeward.connectors.iceberg import quarantine
 from lakeward.connectors.kafka import broker, cluster, sample
 from lakeward.connectors.reference.choose import reader_of
@@ -77,6 +77,7 @@ def of(session: SparkSession, spec: StreamSpec, runtime: Runtime, samples: Sampl
     from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
 
     aside: list[DataFrame] = []
+    packages.activate(session, str(spec.id), spec.packages, runtime.environments)
     try:
         frames = {}
         for name, reference in spec.reference.items():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from lakeward.connectors import inlets
+from lakeward.connectors import inlets, packages
 from lakeward.connectors.aws import store
 from lakeward.connectors.exact import offsets
 from lakeward.connectors.exact.position import NO_DATA, Position
@@ -97,6 +97,7 @@ class Starter:
         topics = _topic_ids(sources)
         store.check(self.runtime.lake, wanted.checkpoint, self.runtime.lake.warehouse)
         own = session.for_stream(self.spark, spec, wanted.checkpoint)
+        packages.activate(own, wanted.stream, spec.packages, self.runtime.environments)
         forms = {inlet.name: inlet.canonical for inlet in sources}
         asked = partial(_topic_ids, sources)
         landing = choose(own, wanted, self.runtime, asked, lambda: self.held(wanted.stream), forms)

@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
+from lakeward.spec.packages import digest_of
 from lakeward.spec.stream import StreamSpec
 
 
@@ -32,6 +33,12 @@ class Wanted:
     def spec(self) -> StreamSpec:
         """The spec as a model."""
         return StreamSpec.model_validate(dict(self.document))
+
+    @property
+    def packages(self) -> str | None:
+        """The digest of the packages its Python needs; None when it needs none."""
+        lines = self.document.get("packages")
+        return digest_of(lines) if lines else None
 
 
 @dataclass(frozen=True)

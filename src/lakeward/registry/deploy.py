@@ -11,6 +11,7 @@ from lakeward import __version__
 from lakeward.errors import SpecError
 from lakeward.registry import changes, events, generations, streams
 from lakeward.registry.schema import generations as generations_table
+from lakeward.spec import packages
 from lakeward.spec.plan import Accepted, Change, digest, plan
 from lakeward.spec.python_code import digest_of
 from lakeward.spec.stream import StreamSpec
@@ -113,11 +114,17 @@ def _add(connection: Connection, name: str, number: int, spec: StreamSpec, autho
         spec=spec.document(),
         digest=digest(spec),
         sql=spec.transform.sql,
-        code={str(each.python): digest_of(each.code) for each in (spec.transform, spec.sink) if each.code is not None},
+        code=_code(spec),
         versions=versions(),
         author=author,
         checkpoint=earlier.checkpoint if earlier else name,
     )
+
+
+def _code(spec: StreamSpec) -> dict[str, str]:
+    """Function -> digest of its modules; the requirements file -> digest of its packages."""
+    found = {str(each.python): digest_of(each.code) for each in (spec.transform, spec.sink) if each.code is not None}
+    return found | ({str(spec.requirements): packages.digest_of(spec.packages)} if spec.packages else {})
 
 
 def versions() -> dict[str, str]:

@@ -178,6 +178,7 @@ def _taken_files(streams: Sequence[StreamSpec]) -> Iterator[CrossFinding]:
 
 def _drivers(streams: Sequence[StreamSpec], drivers: Collection[str]) -> Iterator[CrossFinding]:
     sizes: dict[str, StreamSpec] = {}
+    brought: dict[str, StreamSpec] = {}
     for spec in streams:
         others = [other.id for other in streams if other is not spec and other.driver == spec.driver]
         if spec.trigger.unbatched and others:
@@ -192,6 +193,14 @@ def _drivers(streams: Sequence[StreamSpec], drivers: Collection[str]) -> Iterato
             if declared and value is not None:
                 message = f"driver {spec.driver} is declared in conf/lakeward.yaml; its {key} stands there"
                 yield CrossFinding(spec.id, ("resources", key), message, str(value))
+        if spec.packages:
+            other = brought.setdefault(spec.driver, spec)
+            if other.packages != spec.packages:
+                message = (
+                    f"stream {other.id} shares driver {spec.driver} and needs other packages: one process imports one "
+                    f"version; give one of them a driver of its own, or both the same file"
+                )
+                yield CrossFinding(spec.id, ("requirements",), message, spec.requirements)
         first = sizes.setdefault(spec.driver, spec)
         if not declared and size != (first.resources.cores, first.resources.driver_memory):
             message = (

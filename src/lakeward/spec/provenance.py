@@ -83,6 +83,8 @@ class Origins:
         below = ("defaults", *in_file)
         if self.settings is not None and self.settings.has(below):
             return f"{self.settings_name}:{self.settings.place(below).line}"
+        if path == ("packages",):
+            return f"{FOLDER}/{written.requirements}"
         if path == ("lineage",):
             return lineage.why
         if path == ("quarantine", "table") and written.quarantine is None:

@@ -47,6 +47,7 @@ class Code:
     Args:
         root: the folder of the project's Python.
         text: reads a file; None when it cannot be read, which is then told already.
+        brought: packages come with the code, so that one that is not installed here is no news.
 
     Attributes:
         files: path below `root`, with slashes -> text.
@@ -55,6 +56,7 @@ class Code:
 
     root: Path
     text: Callable[[Path], str | None]
+    brought: bool = False
     files: dict[str, str] = field(default_factory=dict)
     wrong: list[Wrong] = field(default_factory=list)
     _trees: dict[str, ast.Module] = field(default_factory=dict)
@@ -134,7 +136,7 @@ class Code:
         for node, inside in _import_nodes(tree):
             for wanted, names in _imported(node, package):
                 if not self._ours(wanted):
-                    if not installed(wanted.partition(".")[0]):
+                    if not self.brought and not installed(wanted.partition(".")[0]):
                         what = f"package {wanted.partition('.')[0]} is not installed here; it must be where the driver"
                         self._tell(node, file, f"{what} and its executors run", wanted, warning=True)
                     continue

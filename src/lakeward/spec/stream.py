@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from lakeward.spec.model import Bool, Cores, Int, KeysProblem, PositiveInt, PositiveLong, SpecModel, Text
 from lakeward.spec.sinks import Quarantine, Sink
@@ -129,6 +130,10 @@ class StreamSpec(SpecModel):
     reference: dict[Name, Reference] = Field(default_factory=dict)
     """Small tables for joins, by the name the SQL uses."""
     transform: Transform = Transform(sql="SELECT * FROM source")
+    requirements: Text | None = None
+    """A pip requirements file in `python/`: the packages that this stream's Python needs, with versions and hashes."""
+    packages: SkipJsonSchema[tuple[str, ...] | None] = None
+    """Nobody writes it: the lines of that file, as the loader found them."""
     rules: dict[Name, Expression] = Field(default_factory=dict)
     """Name -> condition on the transform's columns. A row for which it is false goes to quarantine; as in a CHECK,
     unknown (NULL) is not false."""

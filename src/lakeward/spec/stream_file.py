@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from lakeward.runtime import Project, resolved
-from lakeward.spec import checks
+from lakeward.spec import checks, packages
 from lakeward.spec.analysis import SqlFacts, analyse
 from lakeward.spec.document import Document, Path_
 from lakeward.spec.files import Files
@@ -92,8 +92,9 @@ class StreamReader:
             return None
         facts = self._sql(data)
         self._python(spec)
+        lines = self._packages(spec)
         lineage = decide(spec, facts)
-        resolved = self._resolved(spec, lineage)
+        resolved = self._resolved(spec, lineage, lines)
         checked = resolved.model_copy(update={"lineage": spec.lineage, "reference": spec.reference})
         for finding in checks.spec_findings(checked, facts, lineage, self.project.root):
             self._follows(finding)
@@ -167,12 +168,13 @@ class StreamReader:
 
     def _without_code(self, data: dict[str, Any]) -> dict[str, Any]:
         """The data without what only the loader says of its Python, which is an unknown key to a file."""
-        for part in ("transform", "sink"):
-            given = data.get(part)
-            if isinstance(given, dict) and "code" in given:
-                known = known_keys(StreamSpec, (part,))
-                self._found(Finding((part, "code"), "unknown key 'code'", "code", known, key=True))
-                data = data | {part: {key: value for key, value in given.items() if key != "code"}}
+        for part, key in (("transform", "code"), ("sink", "code"), ("", "packages")):
+            given = data.get(part) if part else data
+            if isinstance(given, dict) and key in given:
+                at: Path_ = (part, key) if part else (key,)
+                self._found(Finding(at, f"unknown key {key!r}", key, known_keys(StreamSpec, at[:-1]), key=True))
+                rest = {name: value for name, value in given.items() if name != key}
+                data = data | {part: rest} if part else rest
         return data
 
     def _sql_file(self, name: str) -> str | None:
@@ -217,20 +219,25 @@ class StreamReader:
 
     def _python(self, spec: StreamSpec) -> None:
         """Read the modules of a transform and of a sink in Python."""
+        brought = spec.requirements is not None
         if spec.transform.python is not None:
             takes = takes_frames(list(map(str, spec.sources)), list(map(str, spec.reference)))
-            self._gather("transform", spec.transform.python, takes)
+            self._gather("transform", spec.transform.python, takes, brought=brought)
         if (sink := spec.sink.python) is not None:
             package = sink.partition(":")[0].partition(".")[0]
             if Code(self.project.python, self.files.text).holds(sink) or not checks.installed(package):
-                self._gather("sink", sink, takes_batch)  # else it belongs to the image, and is imported from there
+                self._gather("sink", sink, takes_batch, brought=brought)  # else it belongs to the image
 
-    def _gather(self, part: str, name: PythonCallable, arguments: Arguments) -> None:
-        """Take in the modules of one function; their problems are told where they stand."""
+    def _gather(self, part: str, name: PythonCallable, arguments: Arguments, *, brought: bool) -> None:
+        """Take in the modules of one function; their problems are told where they stand.
+
+        Args:
+            brought: the stream brings packages of its own.
+        """
         at: Path_ = (part, "python")
         if at in self.doubtful:
             return
-        code = Code(self.project.python, self.files.text)
+        code = Code(self.project.python, self.files.text, brought=brought)
         code.gather(name, arguments)
         for each in code.wrong:
             if each.file is None:
@@ -241,8 +248,32 @@ class StreamReader:
                                each.nearest, warning=each.warning)  # fmt: skip
         self.code[part] = code.files
 
-    def _resolved(self, spec: StreamSpec, lineage: Lineage) -> StreamSpec:
-        update: dict[str, Any] = {"lineage": lineage.value}
+    def _packages(self, spec: StreamSpec) -> tuple[str, ...] | None:
+        """The lines of the requirements file."""
+        name, at = spec.requirements, ("requirements",)
+        if name is None:
+            return None
+        if spec.transform.python is None and spec.sink.python is None:
+            message = "requirements are for Python, and neither transform nor sink of this stream is a function"
+            self._follows(Finding(at, message, name))
+            return None
+        file = resolved(self.project.python / name)
+        if not file.is_relative_to(self.project.python) or not exists(file, Path.is_file):
+            there = sorted(each.name for each in self.project.python.glob("*.txt"))
+            message = f"there is no file {name} in {self.files.name(self.project.python)}/"
+            self._found(Finding(at, message, name, tuple(there), nearest(name, there)))
+            return None
+        if (text := self.files.text(file)) is None:
+            return None
+        if holds_token(text):
+            self.files.whole(file, checks.LEAKS)
+        lines, wrong = packages.read(text)
+        for each in wrong:
+            self.files.add(file, each.line, 1, at, each.message, each.value)
+        return lines
+
+    def _resolved(self, spec: StreamSpec, lineage: Lineage, lines: tuple[str, ...] | None) -> StreamSpec:
+        update: dict[str, Any] = {"lineage": lineage.value, "packages": lines}
         if spec.quarantine is None and spec.sink.table is not None:
             update["quarantine"] = Quarantine(table=TableName(f"{spec.sink.table}_quarantine"))
         if spec.resources.driver is None:

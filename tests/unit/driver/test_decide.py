@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from lakeward.driver.decide import Action, Bury, Drain, Exit, Finish, Seen, Start, decide
 from lakeward.driver.wanted import Picture, Wanted
+from lakeward.spec.packages import digest_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -95,3 +96,20 @@ def test_asked_to_end_everything_drains_then_the_driver_ends() -> None:
     [action] = act(want("a"), ending=True)
     assert isinstance(action, Exit)
     assert action.code == 0
+
+
+def test_what_needs_packages_that_no_stream_here_has_any_more_gets_a_new_process() -> None:
+    def turn(packages: str | None, needs: dict[str, list[str]], **seen: Seen) -> list[Action]:
+        run = {name: Wanted(name, 2, {"packages": lines}, name) for name, lines in needs.items()}
+        return decide(Picture(NOW, run, hosted=frozenset(run)), seen, ending=False, packages=packages)
+
+    old, new = digest_of(["a==1"]), {"a": ["a==2"], "b": []}
+    assert [type(each) for each in turn(None, new)] == [Start, Start]
+    assert [type(each) for each in turn(digest_of(["a==2"]), new)] == [Start, Start]
+    drained = turn(old, new, a=Seen(1), b=Seen(2))
+    assert [type(each) for each in drained] == [Drain, Drain], "also the one that needs none: its process goes"
+    [end] = turn(old, new)
+    assert isinstance(end, Exit)
+    assert end.code == 0
+    kept = turn(old, {**new, "b": ["a==1"]}, b=Seen(2))
+    assert [type(each) for each in kept] == [Start], "b needs what is here: that a does not is told by its start"

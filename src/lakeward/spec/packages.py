@@ -1,0 +1,87 @@
+"""Packages that a stream's Python needs: a pip requirements file in `python/`, every line pinned and hashed.
+
+What is read is kept as normal lines, one a package: a generation holds them, so a rollback brings back the same files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+LOCK = "uv pip compile --generate-hashes requirements.in -o requirements.txt"
+"""How such a file is written."""
+_HASH = re.compile(r"--hash=(?:(sha256:[0-9a-f]{64})|\S*)(?=\s|$)")
+_COMMENT = re.compile(r"(?:^|\s)#.*")
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """One line that is not understood, or does not say enough."""
+
+    line: int
+    message: str
+    value: str
+
+
+def read(text: str) -> tuple[tuple[str, ...], list[Wrong]]:
+    """The file's lines in normal form, sorted, and what is wrong with it."""
+    found: dict[str, str] = {}
+    wrong: list[Wrong] = []
+    for number, line in _lines(text):
+        hashes = sorted({each[1] for each in _HASH.finditer(line) if each[1]})
+        said = _HASH.sub("", line).strip()
+        try:
+            if said.startswith("-"):
+                what = "only packages stand here: which index they come from is said to uv (UV_INDEX_URL, uv.toml)"
+                raise ValueError(what)
+            requirement = Requirement(said)
+            name = canonicalize_name(requirement.name)
+            pins = [each for each in requirement.specifier if each.operator == "==" and "*" not in each.version]
+            if requirement.url or len(pins) != 1 or len(requirement.specifier) != 1:
+                raise ValueError(f"{requirement.name} has no one version; write the file with: {LOCK}")
+            if not hashes:
+                raise ValueError(f"{requirement.name} has no --hash=sha256:...; write the file with: {LOCK}")
+            if name in found:
+                raise ValueError(f"{requirement.name} stands here twice")
+        except InvalidRequirement as error:
+            wrong.append(Wrong(number, f"this is no requirement: {str(error).splitlines()[0]}", said))
+        except ValueError as error:
+            wrong.append(Wrong(number, str(error), said))
+        else:
+            marker = f" ; {requirement.marker}" if requirement.marker else ""
+            extras = f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""
+            keys = "".join(f" --hash={each}" for each in hashes)
+            found[name] = f"{name}{extras}=={pins[0].version}{marker}{keys}"
+    return tuple(found[name] for name in sorted(found)), wrong
+
+
+def digest_of(packages: Sequence[str]) -> str:
+    """What names these packages, in 12 hexadecimal digits."""
+    return hashlib.sha256("\n".join(packages).encode()).hexdigest()[:12]
+
+
+def pinned(line: str) -> tuple[str, str, Requirement]:
+    """Name, version and the whole of a line in normal form, without its hashes."""
+    requirement = Requirement(_HASH.sub("", line).strip())
+    [pin] = requirement.specifier
+    return canonicalize_name(requirement.name), pin.version, requirement
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    """Logical lines with the number of their first: without comments, with what a `\\` continues."""
+    begun, first = "", 0
+    for number, line in enumerate([*text.splitlines(), ""], 1):
+        kept = _COMMENT.sub("", line).strip()
+        first = first or number
+        begun = f"{begun} {kept}".strip()
+        if begun.endswith("\\"):
+            begun = begun[:-1].strip()
+            continue
+        if begun:
+            yield first, begun
+        begun, first = "", 0
