@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from lakeward import jars
-from lakeward.connectors import evolution, packages, user_code
+from lakeward.connectors import evolution, packages, user_code, user_functions
 from lakeward.connectors.columns import up_casts
 from lakeward.connectors.evolution import Comparison
 from lakeward.connectors.iceberg import catalog
@@ -180,13 +180,13 @@ def findings(
             yield Finding(at, f"Spark cannot read it: {_said(error)}")
             return
     try:
-        rows = (
-            own.sql(str(spec.transform.sql))
-            if spec.transform.python is None
-            else user_code.call(spec.transform, frames)
-        )
+        if spec.transform.python is not None:
+            rows = user_code.call(spec.transform, frames)
+        else:
+            user_functions.register(own, spec.transform)
+            rows = own.sql(str(spec.transform.sql))
     except UserCodeFailed as error:
-        yield _of_python(error)
+        yield _of_python(error, spec)
         return
     except PySparkException as error:
         yield Finding(("transform", "sql"), _said(error), _place(error))
@@ -216,11 +216,11 @@ def _transform(spec: StreamSpec) -> tuple[str, str]:
     return ("transform", "sql" if spec.transform.python is None else "python")
 
 
-def _of_python(error: UserCodeFailed) -> Finding:
+def _of_python(error: UserCodeFailed, spec: StreamSpec) -> Finding:
     first, *frames = [error.what, *error.why.splitlines()]
     said = ": ".join([first, *frames[:1]])
     file, line = error.place or (None, 1)
-    return Finding(("transform", "python"), said, (line, 1), file=file)
+    return Finding(("transform", "udfs" if spec.transform.udfs else "python"), said, (line, 1), file=file)
 
 
 def _reference(spark: SparkSession, name: str, reference: Reference, runtime: Runtime | None) -> DataFrame:

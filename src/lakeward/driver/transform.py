@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from lakeward.connectors import user_code
+from lakeward.connectors import user_code, user_functions
 from lakeward.connectors.user_code import UserCodeFailed
 from lakeward.errors import LakewardError, Poison, SpecError
 from lakeward.spec.stream import StreamSpec
@@ -28,6 +28,7 @@ def apply(session: SparkSession, spec: StreamSpec, frames: Mapping[str, DataFram
     """
     if spec.transform.python is not None:
         return user_code.call(spec.transform, frames)
+    user_functions.register(session, spec.transform)
     return session.sql(str(spec.transform.sql))
 
 
@@ -73,13 +74,13 @@ def failures_of(stream: str, spec: StreamSpec) -> Iterator[None]:
         said = None
         if isinstance(error, UserCodeFailed):
             said = error.why
-        elif spec.transform.python is not None and not isinstance(error, LakewardError):
+        elif spec.transform.functions and not isinstance(error, LakewardError):
             poison = judge(text=f"{type(error).__name__}: {error}").failure_class is FailureClass.POISON
             said = user_code.told_within(str(error)) if poison else None
         if said is None:
             raise
         raise Poison(
-            f"The transform of stream {stream} fails on a batch: {spec.transform.python}",
+            f"The transform of stream {stream} fails on a batch: {', '.join(spec.transform.functions)}",
             why=said,
             next=f"correct it in python/, lakeward deploy, then: lakeward streams upgrade {stream}",
         ) from error

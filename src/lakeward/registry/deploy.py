@@ -123,7 +123,8 @@ def _add(connection: Connection, name: str, number: int, spec: StreamSpec, autho
 
 def _code(spec: StreamSpec) -> dict[str, str]:
     """Function -> digest of its modules; the requirements file -> digest of its packages."""
-    found = {str(each.python): digest_of(each.code) for each in (spec.transform, spec.sink) if each.code is not None}
+    functions = ((spec.transform.functions, spec.transform.code), ((str(spec.sink.python),), spec.sink.code))
+    found = {name: digest_of(code) for names, code in functions if code is not None for name in names}
     return found | ({str(spec.requirements): packages.digest_of(spec.packages)} if spec.packages else {})
 
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -54,6 +54,22 @@ def lint_findings(spec: StreamSpec, facts: SqlFacts | None) -> Iterator[Finding]
         for hit in lint.find(spec, facts):
             message = f"{hit.words}: {lint.why}; {lint.remedy}"
             yield Finding(hit.path, message, hit.value, at=hit.at, key=hit.key, warning=True)
+    for name in spec.transform.udfs or {}:
+        if name.upper() in exp.FUNCTION_BY_NAME:
+            words = f"{name} is the name of a built-in function; give yours another one"
+            yield Finding(("transform", "udfs", name), words, str(name), key=True)
+
+
+def _unused_functions(spec: StreamSpec, facts: SqlFacts | None) -> Iterator[Hit]:
+    texts = [str(rule) for rule in spec.rules.values()]
+    if spec.sink.kafka:
+        texts += [str(text) for text in (spec.sink.kafka.key, spec.sink.kafka.value) if text]
+    called = {each.name.lower() for each in facts.statement.find_all(exp.Anonymous)} if facts is not None else set()
+    for name in (spec.transform.udfs or {}) if facts is not None else ():
+        low = name.lower()
+        if name.upper() not in exp.FUNCTION_BY_NAME and low not in called and not any(low in t.lower() for t in texts):
+            yield Hit(("transform", "udfs", name), f"function {name} is declared, but the SQL does not call it",
+                      str(name), key=True)  # fmt: skip
 
 
 def _often(spec: StreamSpec, facts: SqlFacts | None) -> Iterator[Hit]:
@@ -64,7 +80,10 @@ def _often(spec: StreamSpec, facts: SqlFacts | None) -> Iterator[Hit]:
 
 def _changing_keys(spec: StreamSpec, facts: SqlFacts | None) -> Iterator[Hit]:
     aliases = facts.statement.find_all(exp.Alias) if facts is not None else ()
-    made = {alias.alias.lower(): name for alias in aliases for name in [_changing(alias.this)] if name is not None}
+    udfs = spec.transform.udfs or {}
+    others = _OTHER_EVERY_TIME | {str(name).lower() for name, udf in udfs.items() if not udf.deterministic}
+    named_by = ((alias.alias.lower(), _changing(alias.this, others)) for alias in aliases)
+    made = {column: name for column, name in named_by if name is not None}
     keys = getattr(spec.sink.options, "keys", None) or ()
     at: Path_ = ("sink", spec.sink.connector)
     named = [((*at, "keys", index), str(key)) for index, key in enumerate(keys)]
@@ -73,10 +92,10 @@ def _changing_keys(spec: StreamSpec, facts: SqlFacts | None) -> Iterator[Hit]:
             yield Hit(path, f"{column} is made by {name}()", column)
 
 
-def _changing(part: exp.Expr) -> str | None:
+def _changing(part: exp.Expr, others: Collection[str]) -> str | None:
     for function in part.find_all(exp.Func):
         name = function.name if isinstance(function, exp.Anonymous) else function.sql_name()
-        if name.lower() in _OTHER_EVERY_TIME:
+        if name.lower() in others:
             return name.lower()
     return None
 
@@ -168,6 +187,8 @@ LINTS = (
          "each batch writes all groups there ever were, and no watermark ends one",
          "use mode: upsert with the columns of GROUP BY as keys, or say how many there may be with "
          "state: {max_rows: N}", _complete),
+    Lint("unused-function", "a function of `udfs` that neither the SQL nor a rule nor the sink calls",
+         "it is imported at every start for nothing", "call it, or take it out", _unused_functions),
 )  # fmt: skip
 MEASURED = Lint(
     "slow-commits", "a running stream whose batches took longer than its `every`: 95 of 100 of its newest, as the "

@@ -29,6 +29,8 @@ REASONS: Final[dict[str, str]] = {
     "deduplicate.within_watermark": "state that is never dropped grows without end",
     "reference.refresh": "static tables change rarely",
     "transform.sql": "every row as it is decoded",
+    "transform.pandas": "one value at a time is what most functions do",
+    "transform.deterministic": "most functions are, and Spark plans better for them",
     "iceberg.mode": "rows are added",
     "iceberg.partition_by": "not partitioned",
     "iceberg.properties": "Lakeward's own only",

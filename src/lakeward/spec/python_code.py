@@ -233,6 +233,24 @@ def takes_batch(node: ast.FunctionDef, file: Path) -> Iterator[Wrong]:
         yield Wrong(what, file, *_at(node), needed[0] if needed else node.name)
 
 
+def takes_any(node: ast.FunctionDef, file: Path) -> Iterator[Wrong]:
+    """The arguments of a function that SQL calls: any number, by position."""
+    optional = {arg.arg for arg in _with_default(node.args)}
+    for arg in node.args.kwonlyargs:
+        if arg.arg not in optional:
+            what = "SQL gives arguments by position, and this one takes none"
+            yield Wrong(what, file, arg.lineno, arg.col_offset + 1, arg.arg)
+
+
+def takes_series(node: ast.FunctionDef, file: Path) -> Iterator[Wrong]:
+    """The same where it gets a pandas Series of each column: its type hints say so to Spark."""
+    yield from takes_any(node, file)
+    taken = [*node.args.posonlyargs, *node.args.args, *([node.args.vararg] if node.args.vararg else [])]
+    if node.returns is None or any(arg.annotation is None for arg in taken):
+        what = f"a pandas function needs type hints: def {node.name}(a: pd.Series) -> pd.Series"
+        yield Wrong(what, file, *_at(node), node.name)
+
+
 def _with_default(taken: ast.arguments) -> list[ast.arg]:
     by_place = [*taken.posonlyargs, *taken.args]
     named = [arg for arg, value in zip(taken.kwonlyargs, taken.kw_defaults, strict=True) if value is not None]

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from lakeward.runtime import Project, resolved
-from lakeward.spec import checks, packages
+from lakeward.spec import checks
 from lakeward.spec.analysis import SqlFacts, analyse
 from lakeward.spec.document import Document, Path_
 from lakeward.spec.files import Files
@@ -19,16 +19,15 @@ from lakeward.spec.lineage import Lineage, decide
 from lakeward.spec.messages import Finding, findings, known_keys, two_forms
 from lakeward.spec.problems import nearest
 from lakeward.spec.provenance import Origins
-from lakeward.spec.python_code import Arguments, Code, takes_batch, takes_frames
 from lakeward.spec.reference_files import exists, unreachable
 from lakeward.spec.repair import concerns, repaired
 from lakeward.spec.secrets import holds_token
 from lakeward.spec.sinks import Quarantine
 from lakeward.spec.sql import SqlProblem
 from lakeward.spec.stream import SINGLE, StreamSpec, long_form, mixed_forms, written_path
+from lakeward.spec.stream_python import PythonReader
 from lakeward.spec.tables import merged
-from lakeward.spec.transform import Transform
-from lakeward.spec.types import DriverName, PythonCallable, TableName
+from lakeward.spec.types import DriverName, TableName
 
 _WHOLE = ("trigger",)  # exactly one form each: a default is replaced, not merged into
 
@@ -91,8 +90,9 @@ class StreamReader:
         if data is None or spec is None:
             return None
         facts = self._sql(data)
-        self._python(spec)
-        lines = self._packages(spec)
+        python = PythonReader(self.project, self.files, self._follows, self.doubtful)
+        self.code = dict(python.code(spec))
+        lines = python.packages(spec, self.document)
         lineage = decide(spec, facts)
         resolved = self._resolved(spec, lineage, lines)
         checked = resolved.model_copy(update={"lineage": spec.lineage, "reference": spec.reference})
@@ -158,13 +158,13 @@ class StreamReader:
         name = transform.get("file")
         if isinstance(transform.get("sql"), str):
             self.sql_text = transform["sql"] or None  # that it must not be empty is told
-        if not isinstance(name, str) or set(transform) != {"file"}:
+        if not isinstance(name, str) or set(transform) - {"udfs"} != {"file"}:
             return data
         text = self._sql_file(name)
         if text is None:
             return data
         self.sql_text = text
-        return data | {"transform": {"sql": text}}
+        return data | {"transform": {**{key: transform[key] for key in ("udfs",) if key in transform}, "sql": text}}
 
     def _without_code(self, data: dict[str, Any]) -> dict[str, Any]:
         """The data without what only the loader says of its Python, which is an unknown key to a file."""
@@ -217,61 +217,6 @@ class StreamReader:
         wrong = any(not finding.warning for finding in strangers)
         return None if wrong else facts  # what else the SQL does is worth a word when it reads the right names
 
-    def _python(self, spec: StreamSpec) -> None:
-        """Read the modules of a transform and of a sink in Python."""
-        brought = spec.requirements is not None
-        if spec.transform.python is not None:
-            takes = takes_frames(list(map(str, spec.sources)), list(map(str, spec.reference)))
-            self._gather("transform", spec.transform.python, takes, brought=brought)
-        if (sink := spec.sink.python) is not None:
-            package = sink.partition(":")[0].partition(".")[0]
-            if Code(self.project.python, self.files.text).holds(sink) or not checks.installed(package):
-                self._gather("sink", sink, takes_batch, brought=brought)  # else it belongs to the image
-
-    def _gather(self, part: str, name: PythonCallable, arguments: Arguments, *, brought: bool) -> None:
-        """Take in the modules of one function; their problems are told where they stand.
-
-        Args:
-            brought: the stream brings packages of its own.
-        """
-        at: Path_ = (part, "python")
-        if at in self.doubtful:
-            return
-        code = Code(self.project.python, self.files.text, brought=brought)
-        code.gather(name, arguments)
-        for each in code.wrong:
-            if each.file is None:
-                found = Finding(at, each.message, each.value, each.valid, each.nearest, warning=each.warning)
-                self._follows(found)
-            else:
-                self.files.add(each.file, each.line, each.column, at, each.message, each.value, each.valid,
-                               each.nearest, warning=each.warning)  # fmt: skip
-        self.code[part] = code.files
-
-    def _packages(self, spec: StreamSpec) -> tuple[str, ...] | None:
-        """The lines of the requirements file."""
-        name, at = spec.requirements, ("requirements",)
-        if name is None:
-            return None
-        if spec.transform.python is None and spec.sink.python is None:
-            message = "requirements are for Python, and neither transform nor sink of this stream is a function"
-            self._follows(Finding(at, message, name))
-            return None
-        file = resolved(self.project.python / name)
-        if not file.is_relative_to(self.project.python) or not exists(file, Path.is_file):
-            there = sorted(each.name for each in self.project.python.glob("*.txt"))
-            message = f"there is no file {name} in {self.files.name(self.project.python)}/"
-            self._found(Finding(at, message, name, tuple(there), nearest(name, there)))
-            return None
-        if (text := self.files.text(file)) is None:
-            return None
-        if holds_token(text):
-            self.files.whole(file, checks.LEAKS)
-        lines, wrong = packages.read(text)
-        for each in wrong:
-            self.files.add(file, each.line, 1, at, each.message, each.value)
-        return lines
-
     def _resolved(self, spec: StreamSpec, lineage: Lineage, lines: tuple[str, ...] | None) -> StreamSpec:
         update: dict[str, Any] = {"lineage": lineage.value, "packages": lines}
         if spec.quarantine is None and spec.sink.table is not None:
@@ -279,9 +224,9 @@ class StreamReader:
         if spec.resources.driver is None:
             update["resources"] = spec.resources.model_copy(update={"driver": DriverName(spec.id)})
         if self.sql_text is not None:
-            update["transform"] = Transform(sql=self.sql_text)
+            update["transform"] = spec.transform.model_copy(update={"sql": self.sql_text, "file": None, "python": None})
         for part, code in self.code.items():
-            update[part] = getattr(spec, part).model_copy(update={"code": code})
+            update[part] = (update.get(part) or getattr(spec, part)).model_copy(update={"code": code})
         reference = {}
         for name, each in spec.reference.items():
             path = each.csv or each.parquet

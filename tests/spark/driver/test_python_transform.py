@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from lakeward.connectors.user_code import told
+from lakeward.control import analysis
 from lakeward.driver import preview
 from lakeward.errors import Poison, SpecError
 from lakeward.spec.stream import StreamSpec
@@ -157,6 +158,41 @@ def test_a_preview_runs_it_and_says_where_it_fails(lab: Any) -> None:
     with pytest.raises(SpecError, match="does not work on this sample") as failed:
         preview.of(lab.spark.newSession(), spec, lab.runtime, {"source": [zero]}, 5)
     assert "python/mine/words.py:12 in half" in failed.value.why
+
+
+def test_sql_calls_functions_of_the_generation_by_value_and_by_series(lab: Any) -> None:
+    topic = lab.topic()
+    lab.produce(topic, [{"n": 1}, {"n": None}, {"n": 3}])
+    udfs = {
+        "half": {"python": "mine.words:half", "returns": "DOUBLE"},
+        "tenfold": {"python": "mine.series:tenfold", "returns": "BIGINT", "pandas": True, "deterministic": False},
+    }
+    series = "import pandas as pd\n\ndef tenfold(n: pd.Series) -> pd.Series:\n    return n * 10\n"
+    transform = {
+        "sql": "SELECT *, half(n) AS half, tenfold(n) AS tens FROM source WHERE n IS NOT NULL",
+        "udfs": udfs,
+        "code": {**code(), "mine/series.py": series},
+    }
+    document = lab.spec(topic, transform=transform, rules={"small": "half(n) < 100"})
+    running = lab.run(document, 3)
+    assert sorted((row["n"], row["half"], row["tens"]) for row in lab.rows()) == [(1, 60.0, 10), (3, 20.0, 30)]
+    assert not running.function.flow.stateful, "row by row"
+    spec = StreamSpec.model_validate(document)
+    assert list(analysis.findings(lab.spark, spec)) == []
+    wrong = {**document, "transform": {**transform, "sql": "SELECT *, halve(n) AS half FROM source"}}
+    [found] = analysis.findings(lab.spark, StreamSpec.model_validate(wrong))
+    assert "halve" in found.message
+    absent = {**transform, "udfs": {"half": {"python": "mine.words:haf", "returns": "DOUBLE"}}}
+    [found] = analysis.findings(lab.spark, StreamSpec.model_validate({**document, "transform": absent}))
+    assert (found.path, "has no function haf" in found.message) == (("transform", "udfs"), True)
+    zero = (None, b'{"n": 0}', None, "t", 0, 0, None)
+    with pytest.raises(SpecError, match="does not work on this sample") as failed:
+        preview.of(lab.spark.newSession(), spec, lab.runtime, {"source": [zero]}, 5)
+    assert "python/mine/words.py:12 in half" in failed.value.why
+    lab.produce(topic, [{"n": 0}])
+    failure = lab.fail(document)
+    assert isinstance(failure, Poison)
+    assert "python/mine/words.py:12 in half" in failure.why
 
 
 def test_a_file_that_is_no_python_is_told_by_its_line() -> None:

@@ -70,11 +70,13 @@ def test_a_file_that_is_not_there_or_has_no_use_is_told(project) -> None:
     assert (problem.path, problem.line, problem.nearest) == ("requirements", 4, "requirements.txt")
     [problem] = project(files(**{"conf/streams/a.yaml": HEAD.replace("ments.txt", "ments/../../x")})).problems
     assert "there is no file" in problem.message
-    [problem] = project(
-        files(**{"conf/streams/a.yaml": HEAD.replace('{python: "mine:send"}', "{console: {}}")})
-    ).problems
-    assert "neither transform nor sink" in problem.message
-    written = project(files(**{"conf/streams/a.yaml": HEAD + "packages: [a]\n"}))
+    console = HEAD.replace('{python: "mine:send"}', "{console: {}}")
+    [problem] = project(files(**{"conf/streams/a.yaml": console})).problems
+    assert "no function stands in this stream's file" in problem.message
+    default = "defaults: {requirements: requirements.txt}\n"
+    tidy = {"conf/streams/a.yaml": console.replace("requirements: requirements.txt\n", "")}
+    assert not project(files(**tidy, **{"conf/lakeward.yaml": default})).problems
+    written = project(files(**{"conf/streams/a.yaml": HEAD + "packages: [a]\n", "conf/lakeward.yaml": ""}))
     assert ["unknown key 'packages'" in each.message for each in written.problems] == [True]
 
 
