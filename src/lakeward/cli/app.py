@@ -17,7 +17,7 @@ from lakeward.cli import (
     deploy,
     doctor,
     init,
-    quality,
+    quality_replay,
     sql,
     stack,
     stream_state,
@@ -49,7 +49,7 @@ app.command()(deploy.deploy)
 app.command()(demo.demo)
 app.add_typer(stream_state.app, name="streams")
 app.add_typer(tables.app, name="tables")
-app.add_typer(quality.app, name="quality")
+app.add_typer(quality_replay.app, name="quality")
 app.command()(sql.sql)
 
 

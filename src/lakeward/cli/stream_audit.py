@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from lakeward.connectors.exact.position import NO_DATA, Position, key, parse
+from lakeward.connectors.exact.position import NO_DATA, Position, Totals, key, parse
+from lakeward.connectors.exact.replay import Replay, of
 from lakeward.connectors.files.log import count_of
 from lakeward.connectors.kafka.position import parse as parse_offsets
-from lakeward.errors import Refused, Unhealthy
+from lakeward.errors import Refused, Transient, Unhealthy
 from lakeward.runtime import CATALOG, Runtime
 from lakeward.spec.stream import StreamSpec
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
     from lakeward.connectors.exact.audit import Scan
+
+_LOOKS = 5
 
 
 def audit(runtime: Runtime, spec: StreamSpec, late_dropped: int) -> dict[str, Any]:
@@ -36,26 +39,23 @@ def audit(runtime: Runtime, spec: StreamSpec, late_dropped: int) -> dict[str, An
             next=f"lakeward streams status {spec.id}",
         )
     from pyiceberg.catalog import load_catalog
-    from pyiceberg.exceptions import NoSuchTableError
 
     from lakeward.connectors.exact.audit import audit as count
-    from lakeward.connectors.iceberg.audit import scan
     from lakeward.connectors.iceberg.catalog import pyiceberg_properties
 
     catalog = load_catalog(CATALOG, **pyiceberg_properties(runtime.lake, runtime.pgpass))
+    replayed = Replay()
     if spec.sink.postgres:
-        position, landed = _postgres(runtime, spec)
+        (position, landed), aside = _postgres(runtime, spec), _aside(catalog, spec, replayed)
+    elif spec.sink.delta:
+        (position, landed), aside = _delta(runtime, spec), _aside(catalog, spec, replayed)
     else:
-        position, landed = _delta(runtime, spec) if spec.sink.delta else _iceberg(catalog, spec)
+        position, landed, replayed, aside = _iceberg(catalog, spec)
+    totals = _totals(position, replayed)
+    position = position.model_copy(update={"totals": totals})
     tail = {"skipped": position.totals.skipped, "late_dropped": late_dropped}
     if spec.lineage != "rows":
         return found | _by_totals(position) | tail | {"missing": None, "duplicates": None} | _ranges(position)
-    aside = None
-    if spec.quarantine is not None:
-        try:
-            aside = scan(catalog.load_table(str(spec.quarantine.table)))
-        except NoSuchTableError:
-            aside = None  # made when the first bad row comes
     result = count(landed, str(spec.id), position, aside)
     return found | {
         "consumed": result.consumed,
@@ -83,17 +83,52 @@ def audit(runtime: Runtime, spec: StreamSpec, late_dropped: int) -> dict[str, An
     }
 
 
-def _iceberg(catalog: Catalog, spec: StreamSpec) -> tuple[Position, Scan]:
-    """Position and rows of an Iceberg table, from one load of it."""
+def _iceberg(catalog: Catalog, spec: StreamSpec) -> tuple[Position, Scan, Replay, Scan | None]:
+    """Position and rows of an Iceberg table, from one load of it, and what is in quarantine beside it.
+
+    A record passes from the stream into quarantine, and by a replay from there into the table: whichever of the two is
+    read first, a replay in between would hide rows. So the table is looked at before and after.
+    """
     from pyiceberg.exceptions import NoSuchTableError
 
     from lakeward.connectors.iceberg.audit import scan
 
+    for _ in range(_LOOKS):
+        try:
+            table = catalog.load_table(spec.sink.label)
+        except NoSuchTableError:
+            raise _nothing(spec, f"the table {spec.sink.label} does not exist") from None
+        newest = of(table.properties, str(spec.id), spec.sink.label)
+        aside = _aside(catalog, spec, newest)
+        if of(catalog.load_table(spec.sink.label).properties, str(spec.id), spec.sink.label) == newest:
+            return _position(table.properties, spec), scan(table), newest, aside
+    raise Transient(
+        f"Stream {spec.id} cannot be audited now",
+        why="its quarantine is being replayed",
+        next=f"lakeward streams audit {spec.id}   when that is done",
+    )
+
+
+def _aside(catalog: Catalog, spec: StreamSpec, newest: Replay) -> Scan | None:
+    """What is in quarantine, read afresh; None while there is no such table: the first start makes it."""
+    from pyiceberg.exceptions import NoSuchTableError
+
+    from lakeward.connectors.iceberg.audit import put_aside
+
+    if spec.quarantine is None:
+        return None
     try:
-        table = catalog.load_table(spec.sink.label)
+        return put_aside(catalog.load_table(str(spec.quarantine.table)), newest.done)
     except NoSuchTableError:
-        raise _nothing(spec, f"the table {spec.sink.label} does not exist") from None
-    return _position(table.properties, spec), scan(table)
+        return None
+
+
+def _totals(position: Position, replayed: Replay) -> Totals:
+    """What the position counted, and what became of quarantined records since."""
+    later = replayed.totals
+    return position.totals.plus(
+        Totals(landed=later.landed, filtered=later.filtered, quarantined=-later.landed - later.filtered)
+    )
 
 
 def _delta(runtime: Runtime, spec: StreamSpec) -> tuple[Position, Scan]:

@@ -89,8 +89,14 @@ def problems(spec: StreamSpec, has: Mapping[str, Any] | None = None, runtime: Ru
 
 
 @contextmanager
-def session(specs: Iterable[StreamSpec] = (), runtime: Runtime | None = None) -> Iterator[SparkSession]:
-    """A session for `findings` of these specs; with the lake of `runtime` if one of them has a table as a reference."""
+def session(
+    specs: Iterable[StreamSpec] = (), runtime: Runtime | None = None, *, lake: bool = False
+) -> Iterator[SparkSession]:
+    """A session for `findings` of these specs; with the lake of `runtime` if one of them has a table as a reference.
+
+    Args:
+        lake: with the lake in any case.
+    """
     from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
 
@@ -100,7 +106,7 @@ def session(specs: Iterable[StreamSpec] = (), runtime: Runtime | None = None) ->
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).disabled = True
     builder = SparkSession.builder.master("local[1]").appName("lakeward-analysis")
-    lake = runtime is not None and any(_of_the_lake(each) for spec in specs for each in spec.reference.values())
+    lake = lake or any(_of_the_lake(each) for spec in specs for each in spec.reference.values())
     for key, value in {**_SETTINGS, **(_lake(runtime) if runtime is not None and lake else {})}.items():
         builder = builder.config(key, value)
     with tempfile.TemporaryFile() as chatter:

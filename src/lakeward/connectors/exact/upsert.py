@@ -24,6 +24,8 @@ class ByKey:
     Args:
         keys: the columns that identify a row; null is a value like any other.
         order_by: says which of two rows of a key is newer, null the oldest. Without it the later record wins.
+        ties: whether a row replaces one of the table that `order_by` calls as new: what comes later in the stream does,
+            what comes out of quarantine does not.
         delete_when: rows for which this holds delete their key. What is deleted is forgotten: an older row of the key
             that comes in a later batch is inserted again.
     """
@@ -31,6 +33,7 @@ class ByKey:
     keys: Sequence[str]
     order_by: str | None = None
     delete_when: str | None = None
+    ties: bool = True
 
     def order(self, columns: Sequence[str]) -> list[str]:
         """The columns that say which of two rows is newer, the first that differs deciding; empty: none does."""

@@ -99,7 +99,7 @@ class Upsert(ByKey):
         newer = ""
         if self.order_by:
             column = quote(self.order_by)
-            newer = f" AND (t.{column} IS NULL OR s.{column} >= t.{column})"
+            newer = f" AND (t.{column} IS NULL OR s.{column} {'>=' if self.ties else '>'} t.{column})"
         deleted = f"s.{quote(_DELETE)}" if self.delete_when else ""
         source = _BATCH
         if deleted:  # the user's own expression, parsed as one when the spec was read

@@ -65,6 +65,19 @@ def publish(table: Any, checked: TableState, staged: Staged, build: Build, *, he
     halt = check_table(now)
     if halt is not None:
         raise halt.error()
+    published = take(transaction, staged, head_must_be_parent=head_must_be_parent)
+    moved = build(published.snapshotId(), published.sequenceNumber())
+    commit(transaction, position.key(checked.stream), moved.to_json())
+    return Published(moved)
+
+
+def take(transaction: Any, staged: Staged, *, head_must_be_parent: bool) -> Any:
+    """Make the staged snapshot main's head within a transaction; gives the snapshot that becomes it.
+
+    Raises:
+        StagedGone, HeadMoved: see there.
+    """
+    start = transaction.startMetadata()
     found = java.link_of(start.snapshot(staged.snapshot))
     if found is None or found.attempt != staged.attempt:
         raise StagedGone
@@ -72,10 +85,7 @@ def publish(table: Any, checked: TableState, staged: Staged, build: Build, *, he
     if head_must_be_parent and (head.snapshotId() if head is not None else None) != staged.parent:
         raise HeadMoved
     transaction.manageSnapshots().cherrypick(staged.snapshot).commit()
-    published = transaction.currentMetadata().currentSnapshot()
-    moved = build(published.snapshotId(), published.sequenceNumber())
-    _commit(transaction, checked.stream, moved)
-    return Published(moved)
+    return transaction.currentMetadata().currentSnapshot()
 
 
 def write_position(session: SparkSession, table: str, stream: str, new: Position, expected: str | None) -> Position:
@@ -101,12 +111,13 @@ def write_position(session: SparkSession, table: str, stream: str, new: Position
             "snapshot_seq": head.sequenceNumber() if head is not None else 0,
         }
     )
-    _commit(transaction, stream, moved)
+    commit(transaction, position.key(stream), moved.to_json())
     return moved
 
 
-def _commit(transaction: Any, stream: str, moved: Position) -> None:
-    transaction.updateProperties().set(position.key(stream), moved.to_json()).commit()
+def commit(transaction: Any, key: str, text: str) -> None:
+    """Set a property and commit the transaction, once, on exactly the metadata it began with."""
+    transaction.updateProperties().set(key, text).commit()
     failpoints.hit("before-publish")
     transaction.underlyingOps().commit(transaction.startMetadata(), transaction.currentMetadata())
     failpoints.hit("after-publish")

@@ -136,7 +136,7 @@ def insert(
     shaped = shaped.select("*", *named(shaped))
     for _ in range(_ATTEMPTS):
         known = session.table(quote_table(name, CATALOG)).where(F.col(STREAM) == stream)
-        known = _narrowed(known, shaped, identity)
+        known = narrowed(known, shaped, identity)
         known = known.select(*named(known)).alias("known")
         same = [F.col(f"new.key_{column}").eqNullSafe(F.col(f"known.key_{column}")) for column in key]
         fresh = shaped.alias("new").join(F.broadcast(known), same, "left_anti").select(*COLUMNS)
@@ -157,9 +157,9 @@ def insert(
     )
 
 
-def _narrowed(known: DataFrame, bad: DataFrame, identity: Sequence[str]) -> DataFrame:
-    """Only the part of the quarantine that can hold the rows of `bad`: files are pruned by the range of offsets, or
-    by the paths of the files a batch has read."""
+def narrowed(known: DataFrame, bad: DataFrame, identity: Sequence[str]) -> DataFrame:
+    """Only the part of a table that can hold the records of `bad`: files are pruned by the range of offsets, or by the
+    paths of the files a batch has read."""
     from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
 
     if _PATH in identity:

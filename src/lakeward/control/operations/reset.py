@@ -140,7 +140,7 @@ class Reset(Moving[ResetPlan]):
             aside = ground.lake_of(self.site.runtime).load_table(str(found.spec.quarantine.table))
         except NoSuchTableError:
             return rows, min(filtered, rereads - records)
-        put_aside = sum(each[1] for each in audit.rows_between(aside, there, here).values())
+        put_aside = sum(each[1] for each in audit.put_aside_between(aside, there, here).values())
         return rows, max(0, min(filtered, rereads - records - put_aside))
 
     def _accepted(self, plan: ResetPlan) -> None:

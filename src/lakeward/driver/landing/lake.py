@@ -12,7 +12,7 @@ import structlog
 
 from lakeward.connectors import evolution
 from lakeward.connectors.columns import relaxed, up_casts
-from lakeward.connectors.evolution import Comparison, Kind
+from lakeward.connectors.evolution import Column, Comparison, Kind
 from lakeward.connectors.exact.attempt import ATTEMPTS, Redo, new_attempt, pause
 from lakeward.connectors.exact.batch import Counted
 from lakeward.connectors.exact.position import Position
@@ -20,6 +20,7 @@ from lakeward.connectors.exact.writer import Read, TableWriter
 from lakeward.driver import schema
 from lakeward.driver.landing.base import Outcome
 from lakeward.driver.landing.exact import ExactLanding
+from lakeward.errors import Refused
 from lakeward.runtime import CATALOG
 
 if TYPE_CHECKING:
@@ -63,8 +64,41 @@ class LakeLanding(ExactLanding[W]):
         complete_through: str | None,
     ) -> Outcome:
         """As every exact sink, in the table's columns by name, at any depth; what the transform lacks is null."""
-        fitting = rows if self._into is None else rows.to(self._into)
-        return super().land(fitting, batch_id, counted, before_publish, complete_through)
+        return super().land(self.fitting(rows), batch_id, counted, before_publish, complete_through)
+
+    def fitting(self, rows: DataFrame) -> DataFrame:
+        """Rows of the transform in the table's columns, after `fits` or `as_it_is`."""
+        return rows if self._into is None else rows.to(self._into)
+
+    def as_it_is(self, columns: Any) -> None:
+        """Take the table's columns for rows that land beside the running stream: nothing is changed for them.
+
+        Raises:
+            SpecError: they differ in what the table cannot take.
+            Refused: the table lacks what the start of this generation gives it.
+        """
+        table = self.shape()
+        compared, _ = self._compared(table, columns.jsonValue())
+        if compared.grows:
+            raise Refused(
+                f"Generation {self.writer.generation} of stream {self.writer.stream} has not run yet",
+                why=f"{self.writer.table} does not have its columns; its first start adds them",
+                next=f"lakeward streams start {self.writer.stream}   then try again",
+            )
+        self._into = None if evolution.same(columns.jsonValue(), table.schema) else relaxed(table.schema)
+
+    def _compared(self, table: Shape, given: Any) -> tuple[Comparison, list[Column]]:
+        """What the table lacks, and what the transform leaves empty.
+
+        Raises:
+            SpecError: they differ in what the table cannot take.
+        """
+        at = table.state.position
+        compared = self.comparable(evolution.compare(given, table.schema, self.casts))
+        return compared, schema.check(
+            self.writer.stream, self.writer.generation, self.writer.table, self.catalog, compared,
+            added=at.added if at else {}, additive=self.additive, others=table.others,
+        )  # fmt: skip
 
     def casts(self, given: Kind, has: Kind) -> bool:
         """Whether Spark stores one type in the other without a possible loss."""
@@ -88,11 +122,7 @@ class LakeLanding(ExactLanding[W]):
             table = self.shape()
             self._unmoved(table.state)
             at = table.state.position
-            compared = self.comparable(evolution.compare(given, table.schema, self.casts))
-            empty = schema.check(
-                stream, self.writer.generation, name, self.catalog, compared,
-                added=at.added if at else {}, additive=self.additive, others=table.others,
-            )  # fmt: skip
+            compared, empty = self._compared(table, given)
             if not compared.grows:
                 self._into = None if evolution.same(given, table.schema) else relaxed(table.schema)
                 self.notes = tuple(_empty_note(each.name, at) for each in empty if at)
