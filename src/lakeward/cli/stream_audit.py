@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lakeward.connectors.exact.position import NO_DATA, Position, Totals, key, parse
 from lakeward.connectors.exact.replay import Replay, of
 from lakeward.connectors.files.log import count_of
+from lakeward.connectors.iceberg.feed.position import snapshot_of
 from lakeward.connectors.kafka.position import parse as parse_offsets
 from lakeward.errors import Refused, Transient, Unhealthy
 from lakeward.runtime import CATALOG, Runtime
@@ -185,6 +186,9 @@ def _ranges(position: Position) -> dict[str, Any]:
             first_files = count_of(position.begin.get(source, NO_DATA)) or 0
             parts.append(_untraced(source, "files", first_files, files))
             continue
+        if (snapshot := snapshot_of(end)) is not None:
+            parts.append(_untraced(source, "snapshot", snapshot_of(position.begin.get(source, "")), snapshot))
+            continue
         first = parse_offsets(position.begin.get(source, NO_DATA))
         for topic, offsets in sorted(parse_offsets(end).items()):
             for number, to in sorted(offsets.items()):
@@ -192,5 +196,5 @@ def _ranges(position: Position) -> dict[str, Any]:
     return {"partitions": parts}
 
 
-def _untraced(source: str, partition: str, first: int, to: int) -> dict[str, Any]:
+def _untraced(source: str, partition: str, first: int | None, to: int) -> dict[str, Any]:
     return {"source": source, "partition": partition, "from": first, "to": to, "missing": None, "duplicates": None}

@@ -83,10 +83,10 @@ class _Files:
 
 
 def _initial(files: _Files, sources: int) -> tuple[str, ...] | None:
-    """Where each source of a fresh query began: Spark's Kafka source writes that down before its first batch."""
+    """Where each source of a fresh query began: Kafka's and Iceberg's write that down before the first batch."""
     found = []
     for index in range(sources):
-        text = files.text(f"sources/{index}/0")
+        text = files.text(f"sources/{index}/0") or files.text(f"sources/{index}/offsets/0")
         if text is None or "{" not in text:
             return None
         found.append(canonical_json(text[text.index("{") :].strip()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lakeward.connectors.files.inlet import FilesInlet
+from lakeward.connectors.iceberg.feed.inlet import IcebergInlet
 from lakeward.connectors.kafka import cluster
 from lakeward.connectors.kafka.inlet import KafkaInlet
 from lakeward.connectors.rate import RateInlet
@@ -30,6 +31,8 @@ def _one(spec: StreamSpec, name: str, source: Source, runtime: Runtime) -> Inlet
         return KafkaInlet(name, source, cluster.find(source.kafka.connection, runtime), spec.trigger.unbatched)
     if source.files is not None:
         return FilesInlet(name, source, stream=str(spec.id))
+    if source.iceberg is not None:
+        return IcebergInlet(name, source, runtime, str(spec.id))
     if source.rate is not None:
         return RateInlet(name, source)
     raise SpecError(f"Stream {spec.id} cannot be run yet", why=f"source {name} is {source.connector}; it is not built")

@@ -151,6 +151,10 @@ class Inlet(ABC):
     def again(self, session: SparkSession, start: str, end: str) -> DataFrame:
         """The same raw records as a batch: after position `start`, up to position `end`."""
 
+    def newest(self, session: SparkSession, most: int) -> DataFrame | None:
+        """The newest raw records as a batch, for a preview; None where they are fetched outside of Spark."""
+        return None
+
     @abstractmethod
     def decode(self, raw: DataFrame) -> DataFrame:
         """Raw records with their columns, the position columns and REASON, ERROR, RAW. No row more or less."""

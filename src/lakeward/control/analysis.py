@@ -27,12 +27,12 @@ from lakeward.connectors.iceberg import catalog
 from lakeward.connectors.reference.choose import reader_of
 from lakeward.connectors.user_code import UserCodeFailed
 from lakeward.errors import DependencyDown, LakewardError, SpecError
-from lakeward.runtime import Runtime
+from lakeward.runtime import CATALOG, Runtime
 from lakeward.spec.column_checks import columns_path
 from lakeward.spec.files import dotted
 from lakeward.spec.positions import OWN_COLUMNS, RECORD_COLUMNS
 from lakeward.spec.sources import Reference, Source
-from lakeward.spec.sql import quote
+from lakeward.spec.sql import quote, quote_table
 from lakeward.spec.stream import StreamSpec
 
 if TYPE_CHECKING:
@@ -106,7 +106,10 @@ def session(
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).disabled = True
     builder = SparkSession.builder.master("local[1]").appName("lakeward-analysis")
-    lake = lake or any(_of_the_lake(each) for spec in specs for each in spec.reference.values())
+    lake = lake or any(
+        any(map(_of_the_lake, spec.reference.values())) or any(map(_of_the_lake, spec.sources.values()))
+        for spec in specs
+    )
     for key, value in {**_SETTINGS, **(_lake(runtime) if runtime is not None and lake else {})}.items():
         builder = builder.config(key, value)
     with tempfile.TemporaryFile() as chatter:
@@ -139,7 +142,7 @@ def _lake(runtime: Runtime) -> dict[str, str]:
     return {"spark.driver.extraClassPath": classpath, **catalog.spark_conf(runtime.lake)}
 
 
-def _of_the_lake(reference: Reference) -> bool:
+def _of_the_lake(reference: Reference | Source) -> bool:
     return reference.iceberg is not None or reference.delta is not None
 
 
@@ -160,6 +163,15 @@ def findings(
         return
     frames: dict[str, DataFrame] = {}
     for name, source in spec.sources.items():
+        if source.from_table is not None:
+            frame = _table(own, source, runtime)
+            if frame is None:
+                why = f"the SQL was not analysed: {_no_columns(source, runtime)}"
+                yield Finding(("sources", name, source.connector), why, warning=True)
+                return
+            frames[name] = frame
+            frames[name].createOrReplaceTempView(name)
+            continue
         try:
             frames[name] = own.createDataFrame([], _columns_of(source))
             frames[name].createOrReplaceTempView(name)
@@ -227,6 +239,27 @@ def _of_python(error: UserCodeFailed, spec: StreamSpec) -> Finding:
     said = ": ".join([first, *frames[:1]])
     file, line = error.place or (None, 1)
     return Finding(("transform", "udfs" if spec.transform.udfs else "python"), said, (line, 1), file=file)
+
+
+def _table(spark: SparkSession, source: Source, runtime: Runtime | None) -> DataFrame | None:
+    """No rows in the columns of a table that is read as a stream; None where nobody knows them."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+
+    if runtime is None:
+        return None
+    try:
+        rows = spark.table(quote_table(str(source.from_table), CATALOG)).limit(0)
+    except PySparkException:  # there is none, or its catalog does not answer
+        return None
+    there = {name.lower() for name in rows.columns}
+    return rows.withColumns({name: F.current_timestamp() for name in source.kept_columns if name not in there})
+
+
+def _no_columns(source: Source, runtime: Runtime | None) -> str:
+    if runtime is None:
+        return "without a running stack nobody knows this table's columns"
+    return f"there is no table {source.from_table} yet; start the stream that lands in it"
 
 
 def _reference(spark: SparkSession, name: str, reference: Reference, runtime: Runtime | None) -> DataFrame:

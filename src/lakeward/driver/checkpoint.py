@@ -114,10 +114,11 @@ def _positions(files: Files, folder: str, entry: Entry) -> Entry:
 
 def _initial(files: Files, folder: str) -> dict[int, Entry]:
     found = {}
-    for name in files.names(folder):
-        text = files.text(f"{folder}/{name}/0") if name.isdigit() else None
-        if text is not None:
+    for name in (each for each in files.names(folder) if each.isdigit()):
+        if (text := files.text(f"{folder}/{name}/0")) is not None:
             found[int(name)] = layout.parse_initial(text)
+        elif (text := files.text(f"{folder}/{name}/offsets/0")) is not None:  # of Iceberg's source
+            found[int(name)] = layout.parse_initial(f"v1\n{text}")
     return found
 
 

@@ -58,8 +58,11 @@ def take(spec: StreamSpec, runtime: Runtime, most: int) -> Samples:
     """
     found = {}
     for name, source in spec.sources.items():
+        if source.iceberg is not None:
+            continue  # Spark reads its newest rows
         if source.kafka is None:
-            raise SpecError(f"Source {name} cannot be previewed yet", why=f"it is {source.connector}; Kafka's can")
+            why = f"it is {source.connector}; Kafka's and Iceberg's can"
+            raise SpecError(f"Source {name} cannot be previewed yet", why=why)
         at = cluster.find(source.kafka.connection, runtime)
         topics = sorted(broker.topic_ids(at, source.kafka))
         begin, end = broker.begin_offsets(at, topics), broker.end_offsets(at, topics)
@@ -84,9 +87,14 @@ def of(session: SparkSession, spec: StreamSpec, runtime: Runtime, samples: Sampl
             reader = reader_of(str(name), reference, runtime.lake)
             frames[str(name)] = reader.read(session, reader.version(session))
         sources = inlets.of(spec, runtime)
+        read = 0
         for inlet in sources:
-            raw = session.createDataFrame(list(samples[inlet.name]), sample.COLUMNS)
-            decoded = inlet.decode(raw.withColumn(INGESTED_AT, F.current_timestamp()))
+            raw = inlet.newest(session, most)
+            if raw is None:
+                raw = session.createDataFrame(list(samples[inlet.name]), sample.COLUMNS)
+                raw = raw.withColumn(INGESTED_AT, F.current_timestamp())
+            read += raw.count()
+            decoded = inlet.decode(raw)
             aside.append(rows.undecoded(inlet, decoded))
             kept = flow.good(inlet, decoded)
             if (unique := inlet.spec.deduplicate) is not None:
@@ -107,7 +115,7 @@ def of(session: SparkSession, spec: StreamSpec, runtime: Runtime, samples: Sampl
         else:
             good = result
         return Preview(
-            read=sum(len(each) for each in samples.values()),
+            read=read,
             columns={field.name: field.dataType.simpleString() for field in result.schema.fields},
             rows=_json(good.limit(most)),
             landed=good.count(),

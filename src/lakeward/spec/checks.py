@@ -21,6 +21,7 @@ from lakeward.spec.problems import nearest
 from lakeward.spec.reference_files import reference_findings
 from lakeward.spec.secrets import looks_secret, secrets
 from lakeward.spec.stream import SINGLE, StreamSpec
+from lakeward.spec.table_checks import table_source_findings
 
 LEAKS = "this looks like a secret; put it into the connection and name the connection here"
 
@@ -71,6 +72,7 @@ def spec_findings(spec: StreamSpec, facts: SqlFacts | None, lineage: Lineage, pr
     yield from (replace(each, needs=(mode, *times)) for each in _windows(spec, facts))
     yield from _sink(spec)
     yield from file_source_findings(spec)
+    yield from table_source_findings(spec)
     if spec.state.provider == "hdfs" and any(
         "transformWithState" in text for text in (spec.transform.code or {}).values()
     ):

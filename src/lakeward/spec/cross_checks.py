@@ -16,6 +16,7 @@ from lakeward.spec.settings import Settings
 from lakeward.spec.sinks import ConsoleSink, KafkaSink, Sink
 from lakeward.spec.sources import KafkaSource
 from lakeward.spec.stream import Resources, StreamSpec
+from lakeward.spec.table_checks import feeding
 from lakeward.spec.tables import Tables, matches
 from lakeward.spec.types import DriverName
 
@@ -56,6 +57,7 @@ def stream_findings(streams: Sequence[StreamSpec], drivers: Collection[str] | No
     yield from _topics(streams)
     yield from _folders(streams)
     yield from _taken_files(streams)
+    yield from _fed(streams)
     if drivers is not None:
         yield from _drivers(streams, drivers)
 
@@ -174,6 +176,12 @@ def _taken_files(streams: Sequence[StreamSpec]) -> Iterator[CrossFinding]:
         who = f"source {other_name} of this stream" if other is spec else f"stream {other.id}"
         message = f"{who} reads there too, and files would be gone before it has landed them; say after: keep"
         yield CrossFinding(spec.id, ("sources", name, "files", "after"), message, files.after)
+
+
+def _fed(streams: Sequence[StreamSpec]) -> Iterator[CrossFinding]:
+    for spec, name, why in feeding(streams):
+        source = spec.sources[name]  # type: ignore[index]  # names of sources are text
+        yield CrossFinding(spec.id, ("sources", name, source.connector, "table"), why, source.from_table)
 
 
 def _drivers(streams: Sequence[StreamSpec], drivers: Collection[str]) -> Iterator[CrossFinding]:

@@ -23,6 +23,7 @@ from lakeward.spec.model import (
 )
 from lakeward.spec.pattern import no_pattern
 from lakeward.spec.positions import RECORD_COLUMNS, position_columns
+from lakeward.spec.table_source import IcebergSource
 from lakeward.spec.types import Duration, Name, Span, TableName, Topic
 
 KAFKA_CONNECTION = "lakeward_kafka"
@@ -170,7 +171,9 @@ class FormatSource(SpecModel):
     options: dict[str, str] = Field(default_factory=dict)
 
 
-AnySource = KafkaSource | KinesisSource | FilesSource | TableSource | SocketSource | RateSource | FormatSource
+AnySource = (
+    KafkaSource | KinesisSource | FilesSource | IcebergSource | TableSource | SocketSource | RateSource | FormatSource
+)
 
 
 class Watermark(SpecModel):
@@ -202,7 +205,7 @@ class Source(SpecModel):
     kafka: KafkaSource | None = None
     kinesis: KinesisSource | None = None
     files: FilesSource | None = None
-    iceberg: TableSource | None = None
+    iceberg: IcebergSource | None = None
     delta: TableSource | None = None
     socket: SocketSource | None = None
     rate: RateSource | None = None
@@ -234,6 +237,12 @@ class Source(SpecModel):
         """The connector's own model."""
         chosen: AnySource = getattr(self, self.connector)
         return chosen
+
+    @property
+    def from_table(self) -> str | None:
+        """The table of the lake it reads, `namespace.name`; None for any other source."""
+        table = self.iceberg or self.delta
+        return None if table is None else str(table.table)
 
     @property
     def declared_columns(self) -> str | None:

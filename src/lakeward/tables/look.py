@@ -14,6 +14,7 @@ from lakeward.registry import maintenance
 from lakeward.spec.policy import Policy
 from lakeward.tables.facts import Profile, TableFacts, profile_of
 from lakeward.tables.guard.positions import OffMain
+from lakeward.tables.guard.readers import Reading
 from lakeward.tables.needs import Surroundings, history_of, needs_of
 from lakeward.tables.observe.iceberg import table_facts
 from lakeward.tables.plan import ORDER, History, Needs, Plan, plan
@@ -42,6 +43,7 @@ class Look:
     history: History
     plan: Plan
     now: datetime
+    readers: tuple[Reading, ...] = ()
 
     @property
     def facts(self) -> TableFacts:
@@ -77,7 +79,7 @@ def look(
     )
     history = history_of(connection, seen.facts.table)
     made = plan(seen.facts, seen.policy, needs, history, now, wanted)
-    return Look(seen, needs, problems, history, made, now)
+    return Look(seen, needs, problems, history, made, now, around.readers.get(seen.facts.table, ()))
 
 
 def register(connection: Connection, around: Surroundings, facts: TableFacts) -> None:

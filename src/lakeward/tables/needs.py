@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from lakeward.registry import batches, generations, maintenance, streams, verifications
 from lakeward.tables.facts import TableFacts
-from lakeward.tables.guard import clamps, locations
+from lakeward.tables.guard import clamps, locations, readers
 from lakeward.tables.guard.positions import OffMain, off_main
 from lakeward.tables.plan.model import Clamp, History, Needs
 
@@ -28,12 +28,14 @@ class Surroundings:
         running: streams wanted running and not blocked.
         writers: table -> sink mode of the streams that write it; a mode that changes rows wins.
         checkpoints: folders of every known checkpoint.
+        readers: table -> the streams that read it as it grows.
     """
 
     tables: Mapping[str, maintenance.Table]
     running: frozenset[str]
     writers: Mapping[str, str]
     checkpoints: tuple[str, ...]
+    readers: Mapping[str, tuple[readers.Reading, ...]] = field(default_factory=dict)
 
 
 def surroundings(connection: Connection) -> Surroundings:
@@ -51,6 +53,7 @@ def surroundings(connection: Connection) -> Surroundings:
         running=frozenset(each.id for each in wanted),
         writers=writers,
         checkpoints=tuple(sorted({each.checkpoint for each in latest.values()})),
+        readers=readers.registered(connection),
     )
 
 
@@ -86,6 +89,7 @@ def needs_of(
         clamps.batches(max(lengths, default=0.0), now),
         *clamps.staged(facts, now),
         *clamps.publications(facts, around.running, now),
+        *readers.clamps(facts, around.readers.get(facts.table, ())),
         *clamps.running_rewrites(facts, [row for row in begun if row["action"] == "compact"]),
     ]
     unverified = clamps.unverified(facts, proof["verified_snapshot"] if proof else None, checked=seen)

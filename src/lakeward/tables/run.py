@@ -15,6 +15,7 @@ import structlog
 from lakeward.errors import LakewardError, SpecError
 from lakeward.registry import maintenance
 from lakeward.runtime import Project, Runtime
+from lakeward.tables.guard import readers
 from lakeward.tables.guard.positions import block_streams
 from lakeward.tables.look import Look, known_profiles, look, register, see
 from lakeward.tables.maintain import maintain_table
@@ -156,7 +157,7 @@ def _health(there: Look) -> dict[str, Any]:
         "last_commit": facts.last_commit,
         "last_maintenance": max(there.history.done.values(), default=None),
         "due": due,
-        "readers": [],
+        "readers": readers.documents(facts, there.readers),
         "streams": list(facts.streams),
         "advice": _advice(there),
     }

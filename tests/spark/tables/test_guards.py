@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from lakeward.connectors.iceberg.feed.position import Offset
 from lakeward.errors import Refused
-from lakeward.registry import maintenance, streams, verifications
+from lakeward.registry import batches, generations, maintenance, streams, verifications
 from lakeward.tables.maintain import maintain_table
+from lakeward.tables.run import health
 
 
 def roll_back(table, snapshot) -> None:
@@ -70,6 +72,33 @@ def test_a_running_streams_newest_publication_stays(site, make_table, stream):
     assert done["result"] == "done", done
     assert published.snapshot_id in table.snapshots()
     assert name in done["why"] or len(table.snapshots()) == 4
+
+
+def test_what_a_stream_of_the_table_has_not_read_stays_until_it_is_retired(site, make_table, stream):
+    table, name = make_table(), stream(desired="stopped")
+    table.append(times=2)
+    read = table.head()
+    spec = {"sources": {"source": {"iceberg": {"table": table.name}}}}
+    with site.registry() as connection:
+        generations.add(
+            connection, stream=name, generation=1, spec=spec, digest="d", sql=None, code={}, versions={},
+            author="t", checkpoint=name,
+        )  # fmt: skip
+        at = Offset(read.snapshot_id, 1).text
+        batches.record(connection, stream=name, query_id="q", batch_id=1, generation=1, end_offsets={"source": at})
+    table.append(times=3)
+    done = maintain_table(site, table.name, ["expire"])["actions"][0]
+    assert done["result"] == "done", done
+    assert f"stream {name} (it has read up to snapshot {read.snapshot_id}" in done["why"]
+    assert read.snapshot_id in table.snapshots()
+    assert len(table.snapshots()) == 4
+    [reader] = next(each for each in health(site.runtime, site.project, table.name)["tables"])["readers"]
+    assert (reader["stream"], reader["snapshot_id"], reader["lost"]) == (name, read.snapshot_id, False)
+    with site.registry() as connection:
+        streams.remove(connection, name)
+    table.append()
+    assert maintain_table(site, table.name, ["expire"])["actions"][0]["result"] == "done"
+    assert read.snapshot_id not in table.snapshots()
 
 
 def test_a_staged_batch_survives_and_can_be_published(site, make_table, stream):

@@ -34,7 +34,7 @@ class Halt:
 
     Attributes:
         reason: short code: `wap-off no-position older-checkpoint diverged gap overlap discontinuous topic-replaced
-            rolled-back table-replaced unstaged mode-changed no-domains commit-overwritten
+            source-replaced rolled-back table-replaced unstaged mode-changed no-domains commit-overwritten
             unlogged table-renamed table-missing`.
         what, why, next: the texts of the error.
     """
@@ -67,11 +67,12 @@ def follow(stream: str, table: str, position: Position | None, batch: RunningBat
         return _same_checkpoint(stream, table, position, batch)
     changed = [topic for topic, known in position.topic_ids.items() if batch.topic_ids.get(topic, known) != known]
     if changed:
+        tables = all(each.startswith("table ") for each in changed)  # what no topic can be called
         return Halt(
-            "topic-replaced",
-            f"Topic {', '.join(sorted(changed))} of stream {stream} was deleted and created again",
+            "source-replaced" if tables else "topic-replaced",
+            f"{_called(changed)} of stream {stream} was deleted and created again",
             "; ".join(f"{t}: landed from {position.topic_ids[t]}, now {batch.topic_ids[t]}" for t in sorted(changed))
-            + f"; offsets up to {ranges.show(position.end)} belong to the old topic",
+            + f"; offsets up to {ranges.show(position.end)} belong to the old {'table' if tables else 'topic'}",
             f"give the stream a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy",
         )
     found = ranges.differences(position.end, batch.start)
@@ -85,6 +86,11 @@ def follow(stream: str, table: str, position: Position | None, batch: RunningBat
             f"lakeward streams recover {stream}   goes on where the table's position ends",
         )
     return Land(seq=position.seq + 1)
+
+
+def _called(sources: list[str]) -> str:
+    named = ", ".join(sorted(sources))
+    return f"T{named[1:]}" if named.startswith("table ") else f"Topic {named}"
 
 
 def _same_checkpoint(stream: str, table: str, position: Position, batch: RunningBatch) -> Decision:

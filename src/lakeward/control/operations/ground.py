@@ -211,7 +211,7 @@ def _movable(site: Site, spec: StreamSpec, what: str) -> None:
     Raises:
         Refused: a source has no offsets, or the stream keeps state.
     """
-    recovered = {"kafka", "files"} if what == RECOVERED else {"kafka"}
+    recovered = {"kafka", "files", "iceberg"} if what == RECOVERED else {"kafka"}
     other = [str(name) for name, source in spec.sources.items() if source.connector not in recovered]
     if other:
         raise Refused(
@@ -232,9 +232,9 @@ def _movable(site: Site, spec: StreamSpec, what: str) -> None:
 
 
 def _goes_through(spec: StreamSpec) -> bool:
-    """Whether each record goes through by itself. Rows of files have no lineage; their SQL tells."""
-    files = any(source.files is not None for source in spec.sources.values())
-    return spec.lineage == "rows" or (files and spec.transform.sql is not None and not keeps_state(spec))
+    """Whether each record goes through by itself. Rows of files and of tables have no lineage; their SQL tells."""
+    untraced = any(source.files or source.from_table for source in spec.sources.values())
+    return spec.lineage == "rows" or (untraced and spec.transform.sql is not None and not keeps_state(spec))
 
 
 def _cost(site: Site, spec: StreamSpec) -> str:

@@ -8,15 +8,17 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from lakeward.connectors.exact.position import NO_DATA
 from lakeward.connectors.kafka.broker import TIMEOUT_S, begin_offsets, end_offsets, retentions
 from lakeward.connectors.kafka.cluster import Cluster, find
 from lakeward.connectors.kafka.position import Offsets, parse
 from lakeward.errors import DependencyDown
 from lakeward.runtime import Runtime
 from lakeward.spec.sources import KafkaSource
+from lakeward.spec.table_source import IcebergSource
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
@@ -129,6 +131,36 @@ def of_kafka(name: str, source: KafkaSource, position: str, runtime: Runtime) ->
         )
     finally:
         consumer.close()
+
+
+def of_iceberg(stream: str, name: str, source: IcebergSource, position: str, runtime: Runtime) -> Lag:
+    """The lag behind an Iceberg table, in rows, out of its metadata.
+
+    Raises:
+        DependencyDown: the catalog does not answer, or there is no such table.
+        Blocked: the table has no longer what comes after the position.
+        SpecError: nothing is landed yet, and where it should begin is gone.
+    """
+    from lakeward.connectors.iceberg.feed import continuity, history
+    from lakeward.connectors.iceberg.feed import position as feed_position
+
+    found = history.read(runtime, str(source.table))
+    if found is None:
+        raise DependencyDown(f"Source {name} cannot be asked", why=f"there is no table {source.table}")
+    begun = position != NO_DATA
+    at = feed_position.parse(position) if begun else continuity.first(stream, name, source, found)
+    continuity.check(stream, name, at, found, source.skip)
+    rows, since = found.waiting(at)
+    end = max(rows, (found.main[0].total or 0) if found.main else 0)
+    now = datetime.now(UTC)
+    came = sum(
+        each.rows for each in found.main if each.operation == "append" and (now - each.at).total_seconds() <= WINDOW_S
+    )
+    return Lag(
+        (Partition(name, f"table {source.table}", 0, end - rows, end),),
+        0.0 if since is None else max(0.0, (now - since).total_seconds()),
+        came / WINDOW_S,
+    )
 
 
 def together(found: Iterable[Lag]) -> Lag | None:

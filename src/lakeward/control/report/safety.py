@@ -44,6 +44,9 @@ _BLOCKED = {
     "topic-replaced": Answer(
         Lost.AT_RISK, "the topic was deleted and made again: what it held and was not landed is gone"
     ),
+    "source-missing": Answer(Lost.AT_RISK, "the table it reads is gone, and with it what was not landed yet"),
+    "source-replaced": Answer(Lost.AT_RISK, "the table it reads was made anew: what was not landed yet is gone"),
+    "source-rolled-back": Answer(Lost.NO, "but it landed rows that the table it reads may not hold any more"),
     "source-files-gone": Answer(
         Lost.AT_RISK, "files were taken and are gone before they landed; nothing lands until a person acts"
     ),
@@ -62,6 +65,7 @@ _BLOCKED = {
 _STOPPED_IN_TIME = (
     "gap", "overlap", "discontinuous", "older-checkpoint", "checkpoint-missing", "checkpoint-truncated",
     "foreign-checkpoint", "wap-off", "no-domains", "mode-changed", "unlogged", "file-unfit", "log-missing",
+    "source-rewritten",
 )  # fmt: skip
 
 

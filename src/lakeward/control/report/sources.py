@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors.exact.position import NO_DATA, Position, key, parse, streams_of
 from lakeward.connectors.folder import store
-from lakeward.control.report.lag import Lag, of_kafka, together
+from lakeward.control.report.lag import Lag, of_iceberg, of_kafka, together
 from lakeward.errors import LakewardError
 from lakeward.runtime import CATALOG, Runtime
 from lakeward.spec.stream import StreamSpec
@@ -103,11 +103,14 @@ def ask(
 
 def measure(runtime: Runtime, spec: StreamSpec, ends: Mapping[str, str]) -> Lag | None:
     """The lag over all sources by `ends` (source -> position landed); None where no source can be asked yet."""
-    return together(
-        of_kafka(str(name), source.kafka, ends.get(str(name), NO_DATA), runtime)
-        for name, source in spec.sources.items()
-        if source.kafka is not None
-    )
+    found = []
+    for name, source in spec.sources.items():
+        at = ends.get(str(name), NO_DATA)
+        if source.kafka is not None:
+            found.append(of_kafka(str(name), source.kafka, at, runtime))
+        elif source.iceberg is not None:
+            found.append(of_iceberg(str(spec.id), str(name), source.iceberg, at, runtime))
+    return together(found)
 
 
 def _found(runtime: Runtime, spec: StreamSpec, since: datetime) -> tuple[Position | None, tuple[Commit, ...]] | None:

@@ -1,0 +1,95 @@
+"""Streams that read a table as it grows: what they have not read yet, no expiry may take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection
+
+from lakeward.connectors.iceberg.feed import position
+from lakeward.registry import batches, generations, streams
+from lakeward.tables.facts import Snapshot, TableFacts
+from lakeward.tables.plan.model import Clamp
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One source of one deployed stream. `at`: up to where it is landed, as recorded; None before its first batch, and
+    where the record of it is too old to be kept."""
+
+    stream: str
+    source: str
+    at: str | None
+
+
+def registered(connection: Connection) -> dict[str, tuple[Reading, ...]]:
+    """Table -> the streams that read it: by what runs and by what waits to run. A stream that is stopped is one too,
+    until it is retired: it goes on where it stopped."""
+    known = streams.all_streams(connection)
+    specs = {name: [each.spec] for name, each in generations.latest(connection).items()}
+    running = generations.of_streams(connection, {each.id: each.generation for each in known})
+    found: dict[str, list[Reading]] = {}
+    for each in known:
+        documents = [*specs.get(each.id, []), running[each.id].spec] if each.id in running else specs.get(each.id, [])
+        tables = dict.fromkeys(table for document in documents for table in _tables(document))
+        if not tables:
+            continue
+        newest = batches.newest(connection, each.id, 1)
+        ends: Mapping[str, str] = (newest[0]["end_offsets"] or {}) if newest else {}
+        for source, table in tables:
+            found.setdefault(table, []).append(Reading(each.id, source, ends.get(source)))
+    return {table: tuple(readings) for table, readings in found.items()}
+
+
+def clamps(facts: TableFacts, readings: Iterable[Reading]) -> list[Clamp]:
+    """The snapshot each reader stands on: its source begins there again, and goes on from it."""
+    chain = facts.main()
+    found = []
+    for each in readings:
+        stands = standing(each, chain)
+        if stands is None:
+            continue
+        at = "it has landed nothing yet" if each.at is None else f"it has read up to snapshot {stands.id}"
+        found.append(Clamp(f"stream {each.stream}", f"{at}; until it is retired, it goes on there", stands.at))
+    return found
+
+
+def standing(reading: Reading, chain: Sequence[Snapshot]) -> Snapshot | None:
+    """The snapshot of main a reader stands on; the oldest for one that has read nothing; None if its own is gone."""
+    if not chain:
+        return None
+    try:
+        at = None if reading.at is None else position.parse(reading.at)
+    except ValueError:  # of another source, before the spec was changed
+        at = None
+    if at is None or at.snapshot is None:
+        return chain[-1]
+    return next((each for each in chain if each.id == at.snapshot), None)
+
+
+def documents(facts: TableFacts, readings: Iterable[Reading]) -> list[dict[str, Any]]:
+    """As `tables health -o json` shows them."""
+    chain = facts.main()
+    found = []
+    for each in readings:
+        stands = standing(each, chain)
+        found.append(
+            {
+                "stream": each.stream,
+                "source": each.source,
+                "snapshot_id": None if stands is None or each.at is None else stands.id,
+                "committed_at": None if stands is None else stands.at,
+                "begun": each.at is not None,
+                "lost": stands is None and bool(chain),
+            }
+        )
+    return found
+
+
+def _tables(document: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    for name, source in (document.get("sources") or {}).items():
+        table = (source.get("iceberg") or {}).get("table")
+        if table:
+            yield str(name), str(table)
