@@ -189,12 +189,16 @@ def _ranges(position: Position) -> dict[str, Any]:
         if (snapshot := snapshot_of(end)) is not None:
             parts.append(_untraced(source, "snapshot", snapshot_of(position.begin.get(source, "")), snapshot))
             continue
-        first = parse_offsets(position.begin.get(source, NO_DATA))
-        for topic, offsets in sorted(parse_offsets(end).items()):
+        try:
+            first, last = parse_offsets(position.begin.get(source, NO_DATA)), parse_offsets(end)
+        except (ValueError, AttributeError, TypeError):  # of a source that only Spark knows
+            parts.append(_untraced(source, "offset", position.begin.get(source, NO_DATA), end))
+            continue
+        for topic, offsets in sorted(last.items()):
             for number, to in sorted(offsets.items()):
                 parts.append(_untraced(source, f"{topic}/{number}", first.get(topic, {}).get(number, 0), to))
     return {"partitions": parts}
 
 
-def _untraced(source: str, partition: str, first: int | None, to: int) -> dict[str, Any]:
+def _untraced(source: str, partition: str, first: int | str | None, to: int | str) -> dict[str, Any]:
     return {"source": source, "partition": partition, "from": first, "to": to, "missing": None, "duplicates": None}

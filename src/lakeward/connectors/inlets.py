@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lakeward.connectors.files.inlet import FilesInlet
+from lakeward.connectors.format_source import FormatInlet
 from lakeward.connectors.iceberg.feed.inlet import IcebergInlet
 from lakeward.connectors.kafka import cluster
 from lakeward.connectors.kafka.inlet import KafkaInlet
@@ -35,4 +36,6 @@ def _one(spec: StreamSpec, name: str, source: Source, runtime: Runtime) -> Inlet
         return IcebergInlet(name, source, runtime, str(spec.id))
     if source.rate is not None:
         return RateInlet(name, source)
+    if source.format is not None:
+        return FormatInlet(name, source)
     raise SpecError(f"Stream {spec.id} cannot be run yet", why=f"source {name} is {source.connector}; it is not built")

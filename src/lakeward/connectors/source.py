@@ -112,6 +112,12 @@ class Inlet(ABC):
         return None
 
     @property
+    def replays(self) -> bool:
+        """Whether a range between two positions can be read `again`; what cannot is known to Spark's checkpoint alone,
+        also where it began."""
+        return True
+
+    @property
     def logged(self) -> bool:
         """Whether a new checkpoint goes on at a position only by `restored`, not by `begin`."""
         return False

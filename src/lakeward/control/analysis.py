@@ -172,6 +172,10 @@ def findings(
             frames[name] = frame
             frames[name].createOrReplaceTempView(name)
             continue
+        if source.format is not None and source.declared_columns is None:
+            why = f"the SQL was not analysed: only {source.format.name} knows its columns; columns: declares them"
+            yield Finding(("sources", name, "format"), why, warning=True)
+            return
         try:
             frames[name] = own.createDataFrame([], _columns_of(source))
             frames[name].createOrReplaceTempView(name)

@@ -208,7 +208,7 @@ class BatchFunction:
         consumed, bad = 0, list[Bad]()
         for inlet in self.flow.inlets:
             start, end = batch.start[inlet.name], batch.end[inlet.name]
-            if start == end:
+            if start == end or not inlet.replays:
                 continue
             decoded = inlet.decode(inlet.again(session, start, end))
             all_rows, bad_rows = count(decoded)

@@ -61,7 +61,13 @@ class Verdict:
 
 
 def classify(
-    stream: str, checkpoint: Checkpoint, position: Position | None, *, exact: bool, known_query: str | None = None
+    stream: str,
+    checkpoint: Checkpoint,
+    position: Position | None,
+    *,
+    exact: bool,
+    known_query: str | None = None,
+    begins: bool = True,
 ) -> Verdict:
     """Judge a checkpoint.
 
@@ -71,10 +77,12 @@ def classify(
         position: the table's, None if there is none or the sink keeps none.
         exact: the sink keeps a position.
         known_query: the query id the registry saw last: what is left to compare with where there is no position.
+        begins: every source writes down where it begins, before its first batch.
     """
     landed_by = position.query_id if position is not None else None
     expected = landed_by if exact else known_query
-    for judge in (_presence, _versions, _files, _checksums, _beginning):
+    judges = (_presence, _versions, _files, _checksums, *([_beginning] if begins else []))
+    for judge in judges:
         verdict = judge(stream, checkpoint, expected, position)
         if verdict is not None:
             return verdict

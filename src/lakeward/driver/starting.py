@@ -203,7 +203,14 @@ class Starter:
     ) -> flow.Start:
         """Compare checkpoint, table and sources before anything runs: where the query begins, if it may."""
         position = standing.position
-        verdict = preflight.classify(wanted.stream, kept, position, exact=landing.exact, known_query=wanted.known_query)
+        verdict = preflight.classify(
+            wanted.stream,
+            kept,
+            position,
+            exact=landing.exact,
+            known_query=wanted.known_query,
+            begins=all(inlet.replays for inlet in sources),
+        )
         finding = verdict.check()
         if standing.halt is not None:
             raise standing.halt.error()

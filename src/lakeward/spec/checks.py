@@ -86,10 +86,26 @@ def spec_findings(spec: StreamSpec, facts: SqlFacts | None, lineage: Lineage, pr
                 yield Finding(
                     ("sources", name, "decode"), "decode belongs to records of bytes; rate has columns", key=True
                 )
+    yield from _passed_on(spec)
     yield from reference_findings(spec, project)
     for key in spec.spark:
         if refused := spark_conf.refusal(key):
             yield Finding(("spark", key), refused, key, key=True)
+
+
+def _passed_on(spec: StreamSpec) -> Iterator[Finding]:
+    """Data sources of which only their name is known."""
+    promise = "is passed on to Spark by its name: at least once, how far it is stands in the checkpoint alone"
+    for name, source in spec.sources.items():
+        if source.format is not None:
+            at: Path_ = ("sources", name)
+            yield Finding((*at, "format"), f"{source.format.name} {promise}", key=True, warning=True)
+            if source.decode is not None:
+                message = f"decode belongs to records of bytes; {source.format.name} has columns"
+                yield Finding((*at, "decode"), message, key=True)
+    if spec.sink.format is not None:
+        message = f"{spec.sink.format.name} is passed on to Spark by its name: at least once, a batch may come again"
+        yield Finding(("sink", "format"), message, key=True, warning=True)
 
 
 def _names(spec: StreamSpec) -> Iterator[Finding]:

@@ -52,6 +52,8 @@ def column_findings(spec: StreamSpec, facts: SqlFacts | None) -> Iterator[Findin
 
 def columns_path(source: Source) -> Path_:
     """Where in a source its columns are declared."""
+    if source.format is not None:
+        return ("format", "columns")
     return ("files", "columns") if source.files is not None and source.files.columns else ("decode", "json")
 
 

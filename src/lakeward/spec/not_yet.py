@@ -15,11 +15,11 @@ from lakeward.spec.stream import StreamSpec
 from lakeward.spec.suite import Suite
 from lakeward.spec.tables import Tables, entries
 
-SOURCES = {"kinesis", "delta", "socket", "format"}
+SOURCES = {"kinesis", "delta", "socket"}
 WHY = {"socket": "; nothing of it can be read twice, so whatever is stopped or killed loses lines"}
 FILE_FORMATS = {"orc", "avro"}
 REFERENCES = {"jdbc"}
-SINKS = {"format"}
+SINKS: set[str] = set()
 FILES = {"orc", "avro", "text"}
 BACKENDS = {"standalone", "yarn", "kubernetes"}
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
+from lakeward.spec.format_source import FormatSink
 from lakeward.spec.model import KeysProblem, PositiveInt, SpecModel, Text, not_left_empty, only_one
 from lakeward.spec.partition import PartitionField
 from lakeward.spec.sources import KAFKA_CONNECTION
@@ -131,13 +132,6 @@ class ConsoleSink(SpecModel):
 
 class MemorySink(SpecModel):
     """A table in the driver's memory: for tests."""
-
-
-class FormatSink(SpecModel):
-    """Any other Spark streaming sink by its format name; at least once."""
-
-    name: Text
-    options: dict[str, str] = Field(default_factory=dict)
 
 
 AnySink = IcebergSink | DeltaSink | KafkaSink | PostgresSink | FilesSink | ConsoleSink | MemorySink | FormatSink

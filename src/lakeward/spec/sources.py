@@ -10,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from lakeward.spec.ddl import Ddl, ddl_columns
 from lakeward.spec.decode import Decode
+from lakeward.spec.format_source import FormatSource
 from lakeward.spec.model import (
     Bool,
     Int,
@@ -164,13 +165,6 @@ class RateSource(SpecModel):
     checkpoint."""
 
 
-class FormatSource(SpecModel):
-    """Any other Spark streaming source by its format name."""
-
-    name: Text
-    options: dict[str, str] = Field(default_factory=dict)
-
-
 AnySource = (
     KafkaSource | KinesisSource | FilesSource | IcebergSource | TableSource | SocketSource | RateSource | FormatSource
 )
@@ -251,6 +245,8 @@ class Source(SpecModel):
             return self.decode.json_
         if self.files is not None:
             return "value STRING" if self.files.format == "text" else self.files.columns
+        if self.format is not None:
+            return self.format.columns
         return "timestamp TIMESTAMP, value BIGINT" if self.rate is not None else None
 
     @property

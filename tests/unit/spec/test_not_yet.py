@@ -9,15 +9,12 @@ SINK = "sink: {iceberg: {table: n.t}}\n"
 GRAMMAR = [
     ("owner: x\nsource: {kinesis: {stream: s, region: r, max_records_per_trigger: 5}}\n" + SINK, "kinesis as a source"),
     ("owner: x\nsource: {files: {path: p, format: avro, max_files_per_trigger: 5}}\n" + SINK, "files of format avro"),
-    ("owner: x\nsource: {iceberg: {table: a.b}}\n" + SINK, "iceberg as a source"),
     ("owner: x\nsource: {delta: {table: a.b}}\n" + SINK, "delta as a source"),
     ("owner: x\nsource: {socket: {host: h, port: 1}}\n" + SINK, "loses lines"),
-    ("owner: x\nsource: {format: {name: f, options: {a: b}}}\n" + SINK, "format as a source"),
     (HEAD + SINK + "decode: {avro: {registry: r, subject: s}}\n", "Avro records"),
     (HEAD + SINK + "reference: {r: {jdbc: {connection: c, table: t}}}\n", "jdbc as a reference"),
     (HEAD + "sink: {files: {path: /p, format: orc, partition_by: [a]}}\n", "files of orc"),
     (HEAD + "sink: {memory: {}}\n", "lakeward streams preview shows rows"),
-    (HEAD + "sink: {format: {name: x}}\n", "format as a sink"),
     (HEAD + "sink: {iceberg: {table: n.t, commit: native}}\n", "commit native"),
     (
         HEAD + "sink: {postgres: {connection: c, table: t}}\nschema: {evolution: additive}\n",

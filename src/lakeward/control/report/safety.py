@@ -15,7 +15,7 @@ from lakeward.streams.words import count, span
 
 AT_RISK_SHARE = 0.5
 """Data is at risk when the oldest waiting record has used up this share of the source's retention."""
-_KEPT_NOTHING = ("kafka", "console", "python", "memory")
+_KEPT_NOTHING = ("kafka", "console", "python", "memory", "format")
 
 
 class Lost(StrEnum):

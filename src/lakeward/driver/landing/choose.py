@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lakeward.connectors import console, python_sink
+from lakeward.connectors import by_name, console, python_sink
 from lakeward.connectors.delta import change as delta_change
 from lakeward.connectors.delta import place
 from lakeward.connectors.delta.writer import DeltaWriter
@@ -116,6 +116,9 @@ def choose(
         return FilesLanding(own, stream, wanted.generation, sources, files, topic_ids, canonical)
     if (shown := spec.sink.console) is not None:
         return at_least_once(lambda rows, n: console.write(rows, stream, n, shown.rows))
+    if (passed := spec.sink.format) is not None:
+        by_name.check(own, passed.name, "the sink")
+        return at_least_once(lambda rows, _: by_name.write(rows, passed.name, passed.options))
     if spec.sink.python is not None:
         return python.landing(at_least_once, wanted, python_sink.load(stream, spec.sink, runtime))
     raise SpecError(f"Stream {stream} cannot be run yet", why=f"sink {spec.sink.connector} is not built")
