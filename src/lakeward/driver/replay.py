@@ -15,8 +15,8 @@ import structlog
 
 from lakeward.connectors import inlets
 from lakeward.connectors.decode.json import KEPT_BYTES
+from lakeward.connectors.exact.attempt import ATTEMPTS, Redo, pause
 from lakeward.connectors.exact.replay import Replayed
-from lakeward.connectors.exact.writer import ATTEMPTS, Redo, pause
 from lakeward.connectors.iceberg import quarantine
 from lakeward.connectors.iceberg import replay as acts
 from lakeward.connectors.iceberg.change import Upsert

@@ -121,7 +121,9 @@ class _Read(Generic[_Model]):
 class _Loading:
     """One pass over a project."""
 
-    def __init__(self, project: Project, kafka: Collection[str] | None, durations: Durations) -> None:
+    def __init__(
+        self, project: Project, kafka: Collection[str] | None = None, durations: Durations = lambda streams: {}
+    ) -> None:
         self.project = project
         self.kafka = kafka
         self.durations = durations

@@ -17,9 +17,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors.exact import replay
+from lakeward.connectors.exact.attempt import ATTEMPTS, Redo, pause
 from lakeward.connectors.exact.position import Position
 from lakeward.connectors.exact.replay import Replay, Replayed
-from lakeward.connectors.exact.writer import ATTEMPTS, Redo, pause
 from lakeward.connectors.iceberg import java, publish, quarantine
 from lakeward.connectors.iceberg.check import TableState, check_table
 from lakeward.connectors.iceberg.stage import Staged
