@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import runpy
 from pathlib import Path
 from typing import Any
@@ -43,3 +44,13 @@ def load(lab: Any, name: str, tmp_path: Path, topics: dict[str, str]) -> dict[st
     for source in document["sources"].values():
         source["kafka"]["max_offsets_per_trigger"] = 300  # several batches
     return {**document, "trigger": {"every": "100ms"}}
+
+
+def counted(rows: Any) -> dict[str, int]:
+    """Row -> how often it is there, without the position columns."""
+    names = sorted(name for name in rows.columns if not name.startswith("_"))
+    found: dict[str, int] = {}
+    for row in rows.select(*names).collect():
+        text = json.dumps(row.asDict(), default=str, sort_keys=True)
+        found[text] = found.get(text, 0) + 1
+    return found
