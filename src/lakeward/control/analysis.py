@@ -24,7 +24,7 @@ from lakeward.connectors import evolution, packages, user_code, user_functions
 from lakeward.connectors.columns import up_casts
 from lakeward.connectors.evolution import Comparison
 from lakeward.connectors.iceberg import catalog
-from lakeward.connectors.reference.choose import reader_of
+from lakeward.connectors.reference.choose import of_database, reader_of
 from lakeward.connectors.user_code import UserCodeFailed
 from lakeward.errors import DependencyDown, LakewardError, SpecError
 from lakeward.runtime import CATALOG, Runtime
@@ -185,7 +185,7 @@ def findings(
             return
     for name, reference in spec.reference.items():
         at = ("reference", name, reference.kind)
-        if runtime is None and _of_the_lake(reference):
+        if runtime is None and (_of_the_lake(reference) or reference.jdbc):
             yield Finding(at, "the SQL was not analysed: without a running stack nobody knows this table's columns",
                           warning=True)  # fmt: skip
             return
@@ -268,8 +268,10 @@ def _no_columns(source: Source, runtime: Runtime | None) -> str:
 
 def _reference(spark: SparkSession, name: str, reference: Reference, runtime: Runtime | None) -> DataFrame:
     if runtime is not None and _of_the_lake(reference):
-        reader = reader_of(name, reference, runtime.lake)
+        reader = reader_of(name, reference, runtime)
         return spark.createDataFrame([], reader.read(spark, reader.version(spark)).schema)
+    if runtime is not None and reference.jdbc is not None:
+        return spark.createDataFrame([], of_database(name, reference.jdbc, runtime).schema())
     if reference.parquet:
         return spark.read.parquet(reference.parquet)
     if reference.columns:

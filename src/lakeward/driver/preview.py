@@ -84,7 +84,7 @@ def of(session: SparkSession, spec: StreamSpec, runtime: Runtime, samples: Sampl
     try:
         frames = {}
         for name, reference in spec.reference.items():
-            reader = reader_of(str(name), reference, runtime.lake)
+            reader = reader_of(str(name), reference, runtime)
             frames[str(name)] = reader.read(session, reader.version(session))
         sources = inlets.of(spec, runtime)
         read = 0

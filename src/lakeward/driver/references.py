@@ -15,7 +15,7 @@ import structlog
 
 from lakeward.connectors.reference.base import Reader
 from lakeward.connectors.reference.choose import reader_of
-from lakeward.runtime import Lake
+from lakeward.runtime import Runtime
 from lakeward.spec.sources import Reference
 from lakeward.spec.types import Name
 
@@ -39,10 +39,10 @@ class _Held:
 class References:
     """Reads each reference once an interval at most. Used by one thread at a time."""
 
-    def __init__(self, stream: str, specs: Mapping[Name, Reference], lake: Lake) -> None:
+    def __init__(self, stream: str, specs: Mapping[Name, Reference], runtime: Runtime) -> None:
         self._stream = stream
         self._specs = {str(name): spec for name, spec in specs.items()}
-        self._readers: dict[str, Reader] = {name: reader_of(name, spec, lake) for name, spec in self._specs.items()}
+        self._readers: dict[str, Reader] = {name: reader_of(name, spec, runtime) for name, spec in self._specs.items()}
         self._held: dict[str, _Held] = {}
 
     def frames(self, session: SparkSession) -> dict[str, DataFrame]:

@@ -109,7 +109,7 @@ class Starter:
             found.check()
         if spec.trigger.unbatched:
             begin = _hop_begin(own, wanted, sources, topics, kept, begin)
-        references = References(wanted.stream, spec.reference, self.runtime.lake)
+        references = References(wanted.stream, spec.reference, self.runtime)
         built = flow.build(own, spec, sources, references.frames(own), begin)
         notes = _fits(own, wanted, kept, standing.position, built)
         with self._creating:  # streams start side by side, and two cannot create one namespace at once

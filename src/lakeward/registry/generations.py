@@ -113,8 +113,9 @@ def kafka_connections(connection: Connection) -> set[str]:
 
 
 def postgres_connections(connection: Connection) -> set[str]:
-    """The same of the PostgreSQL connections that streams land in."""
-    return _connections(connection, "$.sink.postgres.connection")
+    """The same of the PostgreSQL connections that streams land in or read references from."""
+    landed = _connections(connection, "$.sink.postgres.connection")
+    return landed | _connections(connection, "$.reference.*.jdbc.connection")
 
 
 def sink_connections(connection: Connection) -> set[str]:

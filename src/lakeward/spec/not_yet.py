@@ -18,7 +18,6 @@ from lakeward.spec.tables import Tables, entries
 SOURCES = {"kinesis", "delta", "socket"}
 WHY = {"socket": "; nothing of it can be read twice, so whatever is stopped or killed loses lines"}
 FILE_FORMATS = {"orc", "avro"}
-REFERENCES = {"jdbc"}
 SINKS: set[str] = set()
 FILES = {"orc", "avro", "text"}
 BACKENDS = {"standalone", "yarn", "kubernetes"}
@@ -36,9 +35,6 @@ def of_stream(spec: StreamSpec) -> Found:
             yield from _of_files((*at, "files"), source.files)
         if source.decode and source.decode.avro:
             yield (*at, "decode", "avro"), "Avro records"
-    for name, reference in spec.reference.items():
-        if reference.kind in REFERENCES:
-            yield ("reference", name, reference.kind), f"{reference.kind} as a reference"
     sink: Path_ = ("sink", spec.sink.connector)
     if spec.sink.connector in SINKS:
         yield sink, f"{spec.sink.connector} as a sink"

@@ -25,7 +25,7 @@ from lakeward.spec.model import (
 from lakeward.spec.pattern import no_pattern
 from lakeward.spec.positions import RECORD_COLUMNS, position_columns
 from lakeward.spec.table_source import IcebergSource
-from lakeward.spec.types import Duration, Name, Span, TableName, Topic
+from lakeward.spec.types import Duration, Name, PostgresTable, Span, TableName, Topic
 
 KAFKA_CONNECTION = "lakeward_kafka"
 Offset = Annotated[Int, Field(ge=-2, le=2**63 - 1)]
@@ -303,10 +303,12 @@ class Reference(SpecModel):
 
 
 class JdbcReference(SpecModel):
-    """A table of a database, read through a connection."""
+    """A table or view of a PostgreSQL database, read through a connection."""
 
     connection: Name
-    table: Text
+    """A connection to PostgreSQL, by its id."""
+    table: PostgresTable
+    """`table` (in schema `public`) or `schema.table`, upper and lower case told apart."""
 
 
 Reference.model_rebuild()

@@ -12,7 +12,7 @@ import pytest
 
 from lakeward.cli.stream_audit import audit
 from lakeward.connectors.postgres import link
-from lakeward.control import probes
+from lakeward.control import analysis, probes
 from lakeward.control.report import sources
 from lakeward.errors import Blocked, SpecError
 from lakeward.runtime import Database
@@ -159,3 +159,58 @@ def test_a_stream_under_a_new_name_is_refused_until_the_old_position_is_taken_ou
     assert served.sql(f"{statement} RETURNING stream") == [(document["id"],)]
     served.run(renamed, 1)
     assert served.sql("SELECT n FROM t") == [(1,), (1,)]
+
+
+def test_a_reference_in_a_database_is_joined_as_it_is_when_its_interval_is_over(served: Any) -> None:
+    topic = served.topic()
+    served.sql(
+        "CREATE SCHEMA app; CREATE TYPE size AS ENUM ('S', 'L'); CREATE TABLE app.\"Desks\" (n int PRIMARY KEY, "
+        "label varchar(9), price numeric(6,2), kind size, more jsonb, since timestamptz, raw bytea);"
+        "INSERT INTO app.\"Desks\" VALUES (1, 'one', 1.50, 'L', '{\"a\": 1}', '2026-01-01 00:00+01', '\\x01'),"
+        "(2, NULL, NULL, NULL, NULL, NULL, NULL)"
+    )
+    reference = {"desks": {"jdbc": {"connection": "there", "table": "app.Desks"}, "refresh": "100ms"}}
+    document = served.spec(
+        topic,
+        reference=reference,
+        transform={"sql": "SELECT source.*, d.* EXCEPT (n) FROM source LEFT JOIN desks d ON d.n = source.n"},
+    )
+
+    def joined(n: int) -> dict[str, Any]:
+        before = sum(done.consumed for done in served.done)
+        served.produce(topic, [{"n": n}])
+        served.until("the row", lambda: sum(done.consumed for done in served.done) == before + 1)
+        newest: dict[str, Any] = max(served.rows(), key=lambda row: row["_kafka_offset"])
+        return newest
+
+    spec = StreamSpec.model_validate(document)
+    assert list(analysis.findings(served.spark, spec, runtime=served.runtime)) == []
+    running = served.start(document)
+    row = joined(1)
+    assert (row["label"], str(row["price"]), row["kind"], row["more"], bytes(row["raw"])) == (
+        "one", "1.50", "L", '{"a": 1}', b"\x01",
+    )  # fmt: skip
+    assert str(row["since"]) == "2025-12-31 23:00:00"
+    assert joined(2)["label"] is None
+    plan = running.query._jsq.explainInternal(True)
+    assert str(served.runtime.postgres["there"].port) not in plan, "Spark is told neither the address nor the password"
+    served.sql("UPDATE app.\"Desks\" SET label = 'ONE' WHERE n = 1")
+    assert joined(1)["label"] == "ONE"
+    served.sql('DROP TABLE app."Desks"')
+    assert joined(1)["label"] == "ONE", "what was read stays"
+    assert running.stop(60)
+
+    with pytest.raises(SpecError, match=r"there is no app\.Desks") as gone:
+        served.start(document)
+    assert "there are: " in gone.value.why
+    served.sql('CREATE TABLE app."Desks" (n int, label point)')
+    [found] = analysis.findings(served.spark, spec, runtime=served.runtime)
+    assert found.path == ("reference", "desks", "jdbc")
+    assert "label is point" in found.message
+    served.sql('DROP TABLE app."Desks"; CREATE VIEW app."Desks" AS SELECT 1 AS n, 2 AS other')
+    with pytest.raises(SpecError, match="does not fit") as other:
+        served.start({**document, "transform": {"sql": "SELECT source.*, label FROM source JOIN desks USING (n)"}})
+    assert "references now: desks (n, other)" in other.value.why
+    elsewhere = {"desks": {"jdbc": {"connection": "elsewhere", "table": "app.Desks"}}}
+    with pytest.raises(SpecError, match="no PostgreSQL connection 'elsewhere'"):
+        served.start({**document, "reference": elsewhere})

@@ -95,9 +95,10 @@ def test_the_connections_that_streams_name_are_asked_for(home: Home, postgres: A
     document = {
         "id": "s", "owner": "x", "source": {"kafka": {"topics": ["t"], "max_offsets_per_trigger": 5}},
         "sink": {"postgres": {"connection": "served", "table": "t"}},
+        "reference": {"prices": {"jdbc": {"connection": "shop", "table": "prices"}}},
     }  # fmt: skip
     with connect(url, postgres.pgpass) as connection:
         deploy(connection, {"s": StreamSpec.model_validate(document)}, author="me")
-    assert named(runtime) == {"served"}
+    assert named(runtime) == {"served", "shop"}
     home.registry_url_file.write_text(url.replace(str(postgres.port), "1"))
     assert named(runtime) == {"lakeward_postgres"}

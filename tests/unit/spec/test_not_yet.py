@@ -12,7 +12,6 @@ GRAMMAR = [
     ("owner: x\nsource: {delta: {table: a.b}}\n" + SINK, "delta as a source"),
     ("owner: x\nsource: {socket: {host: h, port: 1}}\n" + SINK, "loses lines"),
     (HEAD + SINK + "decode: {avro: {registry: r, subject: s}}\n", "Avro records"),
-    (HEAD + SINK + "reference: {r: {jdbc: {connection: c, table: t}}}\n", "jdbc as a reference"),
     (HEAD + "sink: {files: {path: /p, format: orc, partition_by: [a]}}\n", "files of orc"),
     (HEAD + "sink: {memory: {}}\n", "lakeward streams preview shows rows"),
     (HEAD + "sink: {iceberg: {table: n.t, commit: native}}\n", "commit native"),

@@ -42,7 +42,7 @@ def find(connection: str, known: Mapping[str, Database]) -> Database:
         raise SpecError(
             f"There is no PostgreSQL connection {connection!r}",
             why=f"known connections: {', '.join(sorted(known)) or 'none'}",
-            next="name one of them under postgres: connection:, or add one to Airflow (type postgres)",
+            next="name one of them under connection:, or add one to Airflow (type postgres)",
         )
     if found.wrong:
         raise SpecError(

@@ -90,6 +90,12 @@ def read(link: connection, stream: str, table: Name) -> TableState:
     )
 
 
+def find(link: connection, table: Name) -> int | None:
+    """The oid of a table or view; None where there is none of that name."""
+    found = query(link, _FIND, (table.schema, table.table))
+    return int(found[0][0]) if found else None
+
+
 def others(link: connection, stream: str, table: Name) -> dict[str, Position]:
     """The positions of the other streams that land in the table."""
     if not _exists(link, table.positions):

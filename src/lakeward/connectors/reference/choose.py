@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+from lakeward.connectors.postgres import link
+from lakeward.connectors.postgres.name import Name
 from lakeward.connectors.reference.base import Reader
 from lakeward.connectors.reference.files import FilesReference
+from lakeward.connectors.reference.postgres import PostgresReference
 from lakeward.connectors.reference.tables import DeltaReference, IcebergReference
-from lakeward.errors import SpecError
-from lakeward.runtime import Lake
-from lakeward.spec.sources import Reference
+from lakeward.runtime import Runtime
+from lakeward.spec.sources import JdbcReference, Reference
 
 
-def reader_of(name: str, reference: Reference, lake: Lake) -> Reader:
+def reader_of(name: str, reference: Reference, runtime: Runtime) -> Reader:
     """The reader of a reference.
 
     Raises:
-        SpecError: its kind is not built yet.
+        SpecError: it names a connection nobody knows.
     """
     if reference.iceberg is not None:
         return IcebergReference(name, str(reference.iceberg))
     if reference.delta is not None:
-        return DeltaReference(name, str(reference.delta), lake)
+        return DeltaReference(name, str(reference.delta), runtime.lake)
     if reference.jdbc is not None:
-        raise SpecError(
-            f"Reference {name} cannot be read yet",
-            why="references of kind jdbc are not implemented",
-            next="use csv, parquet, iceberg or delta",
-        )
+        return of_database(name, reference.jdbc, runtime)
     return FilesReference(name, reference)
+
+
+def of_database(name: str, reference: JdbcReference, runtime: Runtime) -> PostgresReference:
+    """The reader of a reference in a database.
+
+    Raises:
+        SpecError: nobody knows its connection.
+    """
+    database = link.find(str(reference.connection), runtime.postgres)
+    return PostgresReference(name, Name.of(str(reference.table)), database, runtime.pgpass)

@@ -6,16 +6,15 @@ name is another one, and so is one with a renamed column and the same rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors.delta import java as delta
 from lakeward.connectors.delta import place
 from lakeward.connectors.iceberg import java as iceberg
-from lakeward.errors import Blocked, SpecError
+from lakeward.connectors.reference.gone import gone
+from lakeward.errors import Blocked
 from lakeward.runtime import CATALOG, Lake
-from lakeward.spec.problems import nearest
 from lakeward.spec.sql import quote, quote_table
 
 if TYPE_CHECKING:
@@ -113,16 +112,3 @@ class DeltaReference:
         at = version.rpartition("/")[2]
         folder = place.folder_of(self.lake, self.table)
         return session.read.format("delta").option("versionAsOf", at).load(str(folder))
-
-
-def gone(name: str, table: str, known: Iterable[str]) -> SpecError:
-    """The error for a table that is not there."""
-    there = sorted(known)
-    like = nearest(table, there)
-    return SpecError(
-        f"Reference {name} has no table: there is no {table}",
-        why="it was dropped or renamed, or never made; "
-        + (f"did you mean {like}? " if like else "")
-        + f"there are: {', '.join(there[:10]) or 'none in its namespace'}",
-        next="name a table that is there (or bring it back), then: lakeward deploy",
-    )
