@@ -76,7 +76,7 @@ ELSEWHERE = ("late_departures", "departures_once", "delay_model", "delay_scores"
 ALL = sorted(
     file.stem
     for file in EXAMPLES.glob("*.yaml")
-    if "kafka: {topics" in (text := file.read_text()) and "  iceberg: {table" in text and file.stem not in ELSEWHERE
+    if "kafka: {topics" in (text := file.read_text()) and "  iceberg:" in text and file.stem not in ELSEWHERE
 )
 ALERTS = ("late_departures", "late_departures_now")
 
