@@ -18,7 +18,6 @@ from lakeward.spec.tables import Tables, entries
 SOURCES = {"kinesis", "delta", "socket"}
 WHY = {"socket": "; nothing of it can be read twice, so whatever is stopped or killed loses lines"}
 FILE_FORMATS = {"orc", "avro"}
-SINKS: set[str] = set()
 FILES = {"orc", "avro", "text"}
 BACKENDS = {"standalone", "yarn", "kubernetes"}
 
@@ -36,8 +35,6 @@ def of_stream(spec: StreamSpec) -> Found:
         if source.decode and source.decode.avro:
             yield (*at, "decode", "avro"), "Avro records"
     sink: Path_ = ("sink", spec.sink.connector)
-    if spec.sink.connector in SINKS:
-        yield sink, f"{spec.sink.connector} as a sink"
     if spec.sink.memory:
         yield sink, "memory as a sink: nobody could read it; lakeward streams preview shows rows without any sink"
     if spec.sink.files and spec.sink.files.format in FILES:
