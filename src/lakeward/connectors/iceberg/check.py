@@ -10,6 +10,8 @@ from lakeward.connectors.exact.batch import RunningBatch
 from lakeward.connectors.exact.follow import Decision, Halt, follow
 from lakeward.connectors.exact.position import Position
 
+_BY_WHOM = "it was published by hand, or by Iceberg's own retry under a driver that died before it could count it"
+
 
 @dataclass(frozen=True)
 class TableState:
@@ -54,7 +56,7 @@ def check_table(state: TableState) -> Halt | None:
             "unstaged",
             f"Snapshot {stray.snapshot} of {table} holds a batch of {stream} that no position counts",
             f"attempt {stray.attempt or stray.wap_id} came to main without it: "
-            + ("it was published by hand" if stray.wap_id else "write.wap.enabled was off while it was written"),
+            + (_BY_WHOM if stray.wap_id else "write.wap.enabled was off while it was written"),
             f"lakeward sql --write \"CALL lake.system.rollback_to_snapshot('{table}', {stray.parent})\"   "
             "takes the batch out; it then lands again",
         )

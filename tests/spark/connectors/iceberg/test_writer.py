@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakeward.connectors.iceberg import java
-from lakeward.errors import Transient
+from lakeward.errors import Blocked, Transient
 from lakeward.telemetry import failpoints
 
 if TYPE_CHECKING:
@@ -291,6 +291,44 @@ def test_a_staged_batch_that_expiry_took_is_staged_again(rig: Any) -> None:
 
     assert [each.seq for each in landed] == [2]
     assert rig.values() == rig.expected()
+
+
+def _publish_staged(rig: Any) -> None:
+    """As Iceberg does when the answer of the commit that stages is lost: its retry takes it for a rollback."""
+    staged = f"SELECT snapshot_id FROM lake.{rig.table}.snapshots ORDER BY committed_at DESC LIMIT 1"
+    [[snapshot]] = rig.spark.sql(staged).collect()
+    rig.spark.sql(f"CALL lake.system.set_current_snapshot('{rig.table}', {snapshot})").collect()
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_batch_that_iceberg_published_itself_gets_its_position(rig: Any, first: bool) -> None:
+    rig.produce(3)
+    if not first:
+        rig.run()
+        rig.produce(3)
+    with failpoints.on("after-stage", lambda: _publish_staged(rig)):
+        landed = rig.run()
+    assert [(each.seq, each.already) for each in landed] == [(1 if first else 2, False)]
+    assert rig.values() == rig.expected()
+    rig.produce(3)
+    rig.run()
+    assert rig.values() == rig.expected()
+
+
+def test_a_batch_that_cut_off_another_ones_rows_is_not_taken_for_published(rig: Any) -> None:
+    rig.produce(3)
+    rig.run()
+    rig.produce(3)
+
+    def cut_off() -> None:
+        staged = f"SELECT snapshot_id FROM lake.{rig.table}.snapshots ORDER BY committed_at DESC LIMIT 1"
+        [[snapshot]] = rig.spark.sql(staged).collect()
+        rig.spark.sql(f"INSERT INTO lake.{rig.table} SELECT * FROM lake.{rig.table} LIMIT 1")
+        rig.spark.sql(f"CALL lake.system.set_current_snapshot('{rig.table}', {snapshot})").collect()
+
+    with failpoints.on("after-stage", cut_off), pytest.raises(Blocked) as caught:
+        rig.run()
+    assert caught.value.reason == "unstaged"
 
 
 def test_the_session_stages_nothing_else(rig: Any) -> None:
