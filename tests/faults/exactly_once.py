@@ -4,7 +4,10 @@ A seed is a round: one driver hosts all streams, and one SIGKILL gives a trial f
 Which step comes when follows from the seed, so that as many rounds as a stream has steps visit each step once. A seed
 that stands in the results is not run again.
 
-    python tests/faults/exactly_once.py --seeds 1-45
+    python tests/faults/exactly_once.py --seeds 1-45 --rest 1-5
+
+`--rest` are the seeds of what is not a kill: zombies, mischief behind a stream's back, a bad network,
+and a stream written by hand, whose known double must be found.
 """
 
 from __future__ import annotations
@@ -12,21 +15,28 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import signal
 import sys
+import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from campaign import ROOT, known, seeds
 from exactly_once_maintenance import Maintenance
+from exactly_once_mischief import Mischiefs
+from exactly_once_native import Native
+from exactly_once_network import Network
 from exactly_once_round import Rounds
 from exactly_once_streams import ALL, BY_NAME, Kind
+from exactly_once_zombies import Zombies
 from world import World, on_stack
 
 from lakeward.runtime import Home
 
 RESULTS = ROOT / "docs" / "explanation" / "exactly-once.jsonl"
+REST = ("mischief", "zombie", "network", "native")
 TOGETHER = 5
 """Rounds on the same streams; then new ones begin at batch 0."""
 
@@ -42,39 +52,56 @@ def steps_of(seed: int, kinds: Sequence[Kind]) -> dict[str, str]:
     return found
 
 
-def run(world: World, wanted: Sequence[int], kinds: Sequence[Kind], results: Path, plant: str | None = None) -> None:
-    """Run rounds and keep each trial as soon as it is known."""
-    maintenance = Maintenance(world.runtime, world.folder / "maintenance")
-    rounds: Rounds | None = None
-    try:
-        for number, seed in enumerate(wanted):
-            if rounds is None or number % TOGETHER == 0:
-                if rounds is not None:
+class Trials:
+    """Runs what is missing in one world, and keeps each trial as soon as it is known."""
+
+    def __init__(self, world: World, results: Path) -> None:
+        self._world, self._results = world, results
+        self._maintenance = Maintenance(world.runtime, world.folder / "maintenance")
+
+    def rest(self, kind: str, seed: int) -> None:
+        """Trials that are no kills."""
+        began = time.monotonic()
+        runs: dict[str, Callable[[int], list[dict[str, Any]]]] = {
+            "zombie": Zombies(self._world, self._maintenance).run,
+            "mischief": Mischiefs(self._world, self._maintenance).run,
+            "network": Network(self._world).run,
+            "native": Native(self._world, self._maintenance).run,
+        }
+        self._keep(runs[kind](seed))
+        print(f"{kind} {seed}: {time.monotonic() - began:.0f} s", flush=True)
+
+    def rounds(self, wanted: Sequence[int], kinds: Sequence[Kind], plant: str | None = None) -> None:
+        """Rounds of kills."""
+        rounds: Rounds | None = None
+        try:
+            for number, seed in enumerate(wanted):
+                if rounds is None or number % TOGETHER == 0:
+                    if rounds is not None:
+                        rounds.remove()
+                    rounds = Rounds(self._world, kinds, self._maintenance, f"r{seed}", plant)
+                lines = rounds.run(seed, steps_of(seed, kinds))
+                self._keep(lines)
+                print(f"round {seed}: {lines[0]['round']}", flush=True)
+                if not all(line["ok"] for line in lines):
                     rounds.remove()
-                rounds = Rounds(world, kinds, maintenance, f"r{seed}", plant)
-            lines = rounds.run(seed, steps_of(seed, kinds))
-            keep(results, lines)
-            for line in lines:
-                print(
-                    f"{line['seed']}: {line['cell']}{'' if line['ok'] else ' FAILED ' + '; '.join(line['problems'])}",
-                    flush=True,
-                )
-            print(f"round {seed}: {lines[0]['round']}", flush=True)
-            if not all(line["ok"] for line in lines):
-                rounds.remove()
-                rounds = None
-    finally:
-        if rounds is not None:
-            rounds.stop()
-        maintenance.close()
-        world.end()
+                    rounds = None
+        finally:
+            if rounds is not None:
+                rounds.stop()
 
+    def close(self) -> None:
+        """End what was started."""
+        self._maintenance.close()
+        self._world.end()
 
-def keep(results: Path, lines: Sequence[Mapping[str, Any]]) -> None:
-    """Append lines."""
-    results.parent.mkdir(parents=True, exist_ok=True)
-    with results.open("a") as file:
-        file.writelines(json.dumps(line) + "\n" for line in lines)
+    def _keep(self, lines: Sequence[Mapping[str, Any]]) -> None:
+        self._results.parent.mkdir(parents=True, exist_ok=True)
+        with self._results.open("a") as file:
+            file.writelines(json.dumps(line) + "\n" for line in lines)
+        for line in lines:
+            told = line.get("cell") or line.get("what") or line["wished"]
+            print(f"{line['seed']}: {told}{'' if line['ok'] else ' FAILED ' + '; '.join(line['problems'])}", flush=True)
 
 
 def table(lines: Sequence[Mapping[str, Any]]) -> str:
@@ -90,7 +117,9 @@ def table(lines: Sequence[Mapping[str, Any]]) -> str:
 def main(argv: list[str] | None = None) -> int:
     """Run the rounds that are missing; exit code 0 only if every trial held."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=seeds, default=seeds("1-45"), help="rounds, e.g. 1-45 or 1,4,7-9")
+    parser.add_argument("--seeds", type=seeds, default=seeds("1-45"), help="rounds of kills, e.g. 1-45 or 1,4,7-9")
+    parser.add_argument("--rest", type=seeds, default=seeds("1-5"), help="seeds of zombies, mischief and network")
+    parser.add_argument("--kinds", default=",".join(REST), help="what of the rest, with commas between")
     parser.add_argument("--streams", default=",".join(BY_NAME), help="by name, with commas between")
     parser.add_argument("--results", type=Path, default=RESULTS, help="JSON lines; what stands there is not run again")
     parser.add_argument("--home", type=Path, default=ROOT / ".lakeward" / "exactly-once")
@@ -98,12 +127,23 @@ def main(argv: list[str] | None = None) -> int:
     asked = parser.parse_args(argv)
     if asked.plant and asked.results == RESULTS:
         parser.error("--plant needs --results FILE: what is planted is no result")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started ends with it
     kinds = [BY_NAME[name] for name in asked.streams.split(",")]
     lines = known(asked.results)
     missing = [seed for seed in asked.seeds if any(f"{seed}/{kind.name}" not in lines for kind in kinds)]
-    if missing:
+    begun = {str(name).partition("/")[0] for name in lines}
+    rest = [(kind, seed) for seed in asked.rest for kind in asked.kinds.split(",") if f"{kind} {seed}" not in begun]
+    if asked.plant:
+        rest = []
+    if missing or rest:
         with on_stack(Home(asked.home)) as make:
-            run(make(asked.home / f"from-{missing[0]}"), missing, kinds, asked.results, asked.plant)
+            trials = Trials(make(asked.home / f"{int(time.time())}"), asked.results)
+            try:
+                for kind, seed in rest:
+                    trials.rest(kind, seed)
+                trials.rounds(missing, kinds, asked.plant)
+            finally:
+                trials.close()
         lines = known(asked.results)
     print(table(list(lines.values())))
     bad = [name for name, line in lines.items() if not line["ok"]]

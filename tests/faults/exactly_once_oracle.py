@@ -70,6 +70,11 @@ def _positions(kind: Kind, records: Sequence[Record], rows: Sequence[Row]) -> Ju
     return Judged(_some(str(at) for at in sorted(sent.keys() - counts.keys())), _some(doubled), _some(wrong))
 
 
+def _numbers(kind: Kind, records: Sequence[Record], rows: Sequence[Row]) -> Judged:
+    """Each record once, by its own number: as files it has other positions."""
+    return _same({each.value["n"]: each.value["v"] for each in records}, [(row["n"], row["v"]) for row in rows])
+
+
 def _groups(kind: Kind, records: Sequence[Record], rows: Sequence[Row]) -> Judged:
     """Duplicates are dropped by group: each group once, as one of the records that have it."""
     sent = {each.at: each.value for each in records}
@@ -143,6 +148,7 @@ def _some(found: Iterable[str]) -> tuple[str, ...]:
 
 _PROOFS: Mapping[Proof, Callable[[Kind, Sequence[Record], Sequence[Row]], Judged]] = {
     "positions": _positions,
+    "numbers": _numbers,
     "keys": _keys,
     "totals": _totals,
     "windows": _windows,

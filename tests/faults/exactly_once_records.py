@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from exactly_once_oracle import Record
@@ -38,3 +40,12 @@ def send(bootstrap: str, topic: str, dice: random.Random, first: int, count: int
     assert producer.flush(60) == 0
     assert len(found) == count
     return found
+
+
+def put(folder: Path, records: Sequence[Record], most: int = 5) -> None:
+    """The same records as files of a few each, every one there at once."""
+    for first in range(0, len(records), most):
+        some = records[first : first + most]
+        made = folder / f".{some[0].value['n']}"
+        made.write_text("".join(json.dumps(each.value) + "\n" for each in some))
+        made.rename(folder / f"{some[0].value['n']:06d}.json")

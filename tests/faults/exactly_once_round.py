@@ -21,9 +21,9 @@ import psutil
 from exactly_once_arming import CONF, PLAIN, Armed, Arms
 from exactly_once_evidence import Found, Inquest, Stream
 from exactly_once_oracle import Judged, Record, Row, judge, repeated
-from exactly_once_records import PARTITIONS, send
+from exactly_once_records import PARTITIONS, put, send
 from exactly_once_sinks import Sinks
-from exactly_once_streams import CAP, Kind
+from exactly_once_streams import CAP, FILES, Kind
 from world import DriverProcess, World, wait_for
 
 from lakeward.cli.stream_audit import audit
@@ -52,7 +52,7 @@ class Rounds:
     ) -> None:
         self.world, self._maintenance, self._plant = world, maintenance, plant
         self.folder = world.folder / f"sinks-{name}"
-        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / FILES).mkdir(parents=True, exist_ok=True)
         self.topic = world.kafka.create_topic(f"{world.name}-{name}", partitions=PARTITIONS)
         self.arms = Arms(world.folder / f"failpoints-{name}", world.runtime.jars)
         self.sinks = Sinks(world, self.folder)
@@ -109,7 +109,10 @@ class Rounds:
 
     def produce(self, dice: random.Random, count: int) -> None:
         """Send records."""
-        self.records += send(self.world.kafka.bootstrap, self.topic, dice, len(self.records), count)
+        sent = send(self.world.kafka.bootstrap, self.topic, dice, len(self.records), count)
+        self.records += sent
+        if any(each.kind.files for each in self.streams):
+            put(self.folder / FILES, sent)
 
     def launch(self) -> None:
         """Start a driver; nobody waits for the leases of one that was killed."""
@@ -196,12 +199,17 @@ class Rounds:
 
     def drained(self, stream: Stream) -> bool:
         """Whether everything sent was landed."""
+        if stream.kind.files:
+            return len(self.rows(stream)) >= len(self.records)
         return self.inquest.drained(stream, self.records)
 
     def land(self) -> None:
-        """Wait until everything sent is landed."""
+        """Wait until everything sent is landed, or the stream says that it cannot."""
         for each in self.streams:
-            wait_for(f"the end of {each.name}", partial(self.drained, each))
+            wait_for(f"the end of {each.name}", partial(self._ended, each))
+
+    def _ended(self, stream: Stream) -> bool:
+        return self.drained(stream) or self.blocked(stream) is not None
 
     def rows(self, stream: Stream) -> list[Row]:
         """All rows of its sink."""
@@ -212,7 +220,7 @@ class Rounds:
     ) -> dict[str, Any]:
         problems: list[str] = []
         try:
-            wait_for("the end", lambda: self.drained(stream) or self.blocked(stream), DRAIN_S)
+            wait_for("the end", partial(self._ended, stream), DRAIN_S)
         except AssertionError:
             problems.append(f"not drained within {DRAIN_S:.0f} s")
         if blocked := self.blocked(stream):

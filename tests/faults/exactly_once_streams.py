@@ -15,9 +15,11 @@ WINDOWS = (
 WATERMARK = {"column": "t", "delay": "1h"}
 NEWEST = {"mode": "upsert", "keys": ["k"], "order_by": "n"}
 CAP = 60
+FILES = "files in"
+"""The folder whose files hold the records, too."""
 
 Sink = Literal["iceberg", "delta", "postgres", "files", "kafka", "python"]
-Proof = Literal["positions", "keys", "totals", "windows", "groups"]
+Proof = Literal["positions", "numbers", "keys", "totals", "windows", "groups"]
 
 OFFSETS = ("before-offset-log", "after-offset-log")
 COMMITS = ("after-publish", "before-commit-log", "after-record", "after-commit-log")
@@ -51,6 +53,7 @@ class Kind:
     options: Mapping[str, Any] = field(default_factory=dict)
     more: Mapping[str, Any] = field(default_factory=dict)
     exact: bool = True
+    files: bool = False
 
     @property
     def steps(self) -> tuple[str, ...]:
@@ -78,13 +81,16 @@ class Kind:
             "python": {},
         }
         where = places[self.sink] | dict(self.options)
+        source: dict[str, Any] = {"kafka": {"topics": [topic], "max_offsets_per_trigger": CAP}}
+        if self.files:
+            source = {"files": {"path": str(folder / FILES), "format": "json", "max_files_per_trigger": 3}}
         return {
             "id": stream,
-            "source": {"kafka": {"topics": [topic], "max_offsets_per_trigger": CAP}},
+            "source": source,
             "decode": {"json": DECODE},
             "sink": {self.sink: where or "exactly_once_sink:keep"},
             "quarantine": {"table": f"{table}_quarantine"},
-            "trigger": {"every": "1s"},
+            "trigger": {"every": "3s"},
             "spark": {"spark.sql.shuffle.partitions": 2},
             **self.more,
         }
