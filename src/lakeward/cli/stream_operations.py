@@ -227,7 +227,7 @@ class _How:
 def _operate(operation: str, stream: str | None, tag: str | None, max_parallel: int, how: _How, **asked: Any) -> None:
     if (stream is None) == (tag is None):
         raise SpecError("Name one stream, or many with --tag", next=f"lakeward streams {operation} flights --wait")
-    operator = _operator(how.timeout)
+    operator = operator_of(how.timeout)
     if stream is not None:
         state().output.show(_one(operator, _request(operation, stream, **asked), how))
         return
@@ -295,7 +295,7 @@ def _show(lines: tuple[str, ...]) -> None:
         state().output.note(line)
 
 
-def _operator(timeout: str | None) -> Operator:
+def operator_of(timeout: str | None) -> Operator:
     from lakeward.control.operations.operator import Operator
     from lakeward.spec.types import Duration
     from lakeward.telemetry import logs

@@ -69,6 +69,7 @@ class TableWriter(ABC, Generic[R, W]):
         patience_s: how long an outage of the catalog is waited out here before `DependencyDown` is raised; 0 where
             the caller waits itself and calls `land` again with the same batch.
         stopping: asked while waiting; True ends the wait.
+        planned: gives the batch of a number where no query runs it.
     """
 
     session: SparkSession
@@ -82,6 +83,7 @@ class TableWriter(ABC, Generic[R, W]):
     stateful: bool | None = None
     patience_s: float = 0.0
     stopping: Callable[[], bool] = lambda: False
+    planned: Callable[[int], RunningBatch] | None = None
     _ours: deque[str] = field(default_factory=lambda: deque(maxlen=4 * ATTEMPTS), init=False, repr=False)
     _seen: str | None = field(default=None, init=False, repr=False)
     _began: bool = field(default=False, init=False, repr=False)
@@ -141,6 +143,8 @@ class TableWriter(ABC, Generic[R, W]):
 
     def running(self, batch_id: int) -> RunningBatch:
         """The batch the query is running; call it from inside `foreachBatch`."""
+        if self.planned is not None:
+            return self.planned(batch_id)
         execution = offsets.execution_of(self.session, self.query_name)
         return offsets.running_batch(execution, batch_id, self.sources, self.canonical, {})
 

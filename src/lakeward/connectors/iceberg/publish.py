@@ -144,6 +144,21 @@ def write_position(session: SparkSession, table: str, stream: str, new: Position
     return moved
 
 
+def remove_position(session: SparkSession, table: str, stream: str, expected: str) -> None:
+    """Take a position out of a table: of a stream that is at its end and never comes back.
+
+    Raises:
+        PositionMoved: the table has another position than `expected`.
+        Exception: the JVM's; a failed commit means that nothing was changed.
+    """
+    transaction = java.load(session, table).newTransaction()
+    start = transaction.startMetadata()
+    if start.properties().get(position.key(stream)) != expected:
+        raise PositionMoved
+    transaction.updateProperties().remove(position.key(stream)).commit()
+    transaction.underlyingOps().commit(transaction.startMetadata(), transaction.currentMetadata())
+
+
 def commit(transaction: Any, key: str, text: str) -> None:
     """Set a property and commit the transaction, once, on exactly the metadata it began with."""
     transaction.updateProperties().set(key, text).commit()
