@@ -42,7 +42,10 @@ def load(lab: Any, name: str, tmp_path: Path, topics: dict[str, str]) -> dict[st
     if "real_time" in document["trigger"]:
         return {**document, "trigger": {"real_time": "5s"}}
     for source in document["sources"].values():
-        source["kafka"]["max_offsets_per_trigger"] = 300  # several batches
+        if "kafka" in source:
+            source["kafka"]["max_offsets_per_trigger"] = 300  # several batches
+        else:
+            source["iceberg"]["max_files_per_trigger"] = 1
     return {**document, "trigger": {"every": "100ms"}}
 
 

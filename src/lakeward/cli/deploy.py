@@ -5,7 +5,8 @@ from __future__ import annotations
 import getpass
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -34,11 +35,16 @@ def deploy(
         _install(specs)
     with state().registry() as connection:
         if plan:
+            known = registry_deploy.accepted(connection)
             changes = registry_deploy.preview(connection, specs, retire or ())
         else:
             changes = registry_deploy.deploy(connection, specs, author=author(), retire=retire or ())
     data = {"changes": [change.document() for change in changes]}
     if plan:
+        concerned = _readers({name: each.spec for name, each in known.items()}, specs)
+        for each in data["changes"]:
+            each["readers"] = concerned.get(each["stream"], [])
+            each["why"] = "; ".join([each["why"], *each["readers"]])
         grown = _tables(specs, [change.stream for change in changes if change.change == "changed"])
         for each in data["changes"]:
             each["table_changes"] = grown.get(each["stream"], [])
@@ -65,6 +71,20 @@ def _install(specs: Mapping[str, StreamSpec]) -> None:
     for name, lines in wanted.items():
         assert places is not None
         packages.install(name, lines, places)
+
+
+def _readers(accepted: Mapping[str, Mapping[str, Any]], specs: Mapping[str, StreamSpec]) -> dict[str, list[str]]:
+    """Stream -> what its change means for the streams that read its table."""
+    from pydantic import ValidationError
+
+    from lakeward.spec.feeding import order
+    from lakeward.spec.stream import StreamSpec
+
+    before = {}
+    for name, document in accepted.items():
+        with suppress(ValidationError):  # of another version of Lakeward: the plan says so
+            before[name] = StreamSpec.model_validate(dict(document))
+    return order(before, specs)
 
 
 def _tables(specs: Mapping[str, StreamSpec], changed: list[str]) -> dict[str, list[str] | None]:

@@ -185,3 +185,32 @@ def test_the_alerts_of_the_examples_come_as_messages(
         (each["carrier"], each["flight"]) for each in late
     )
     assert all("_kafka_offset" in each for each in sent)
+
+
+def test_a_stream_of_another_ones_table_counts_what_that_landed(
+    lab: Any, tmp_path: Path, recorded: dict[str, list[dict[str, Any]]]
+) -> None:
+    topic, records = lab.topic(), recorded["departures"][:600]
+    upstream = load(lab, "departures_with_airline", tmp_path / "up", {"departures": topic})
+    document = load(lab, "late_flights_by_airline", tmp_path / "down", {})
+    lab.produce(topic, records)
+    lab.run(upstream, len(records))
+    table = lab.spark.table(f"lake.{lab.namespace}.departures_with_airline")
+    late = 0
+    for at in range(2):  # the second time over a compaction, and one more commit
+        if at:
+            lab.spark.sql(f"CALL lake.system.rewrite_data_files('{lab.namespace}.departures_with_airline')")
+            lab.produce(topic, recorded["departures"][600:700])
+            lab.run(upstream, 100)
+        running = lab.start(document)
+        late += 600 if not at else 100
+        lab.until("every row", lambda wanted=late: _counted_flights(lab) >= wanted)
+        assert running.stop(60)
+    table.createOrReplaceTempView("departures")
+    sql = document["transform"]["sql"]
+    assert counted(lab.spark.table(f"lake.{lab.namespace}.late_flights_by_airline")) == counted(lab.spark.sql(sql))
+
+
+def _counted_flights(lab: Any) -> int:
+    found = lab.spark.sql(f"SELECT sum(flights) FROM lake.{lab.namespace}.late_flights_by_airline").first()
+    return int(found[0] or 0)

@@ -307,3 +307,33 @@ def test_a_native_query_is_taken_over_where_it_stopped(lab: Any, registry: Regis
     assert sorted(row["_kafka_offset"] for row in lab.rows()) == list(range(8))
     with pytest.raises(Refused, match="no import"):
         late(operator, back, undo)
+
+
+def test_a_lost_checkpoint_of_a_table_goes_on_in_the_middle_of_a_commit(
+    lab: Any, registry: Registry, operator: Operator
+) -> None:
+    lab.spark.sql(f"CREATE TABLE lake.{lab.namespace}.up (n INT)")
+    lab.spark.sql(f"INSERT INTO lake.{lab.namespace}.up SELECT /*+ REPARTITION(3) */ CAST(id AS INT) FROM range(6)")
+    feed = {"iceberg": {"table": f"{lab.namespace}.up", "max_files_per_trigger": 1}}
+    document = lab.spec("none", source=feed, trigger={"every": "1h"})
+    document.pop("decode")
+    running = lab.start(document)
+    lab.until("the first of three files", lambda: lab.rows())
+    assert running.stop(60)
+    first = len(lab.rows())
+    assert 0 < first < 6
+    wanted = lab.wanted(document)
+    shutil.rmtree(wanted.checkpoint)
+    lab.started.clear()
+    with pytest.raises(Blocked, match="lakeward streams recover"):
+        lab.starter().start(wanted)
+    document["trigger"] = {"available_now": True, "schedule": "0 * * * *"}
+    deployed(registry, document, wanted.checkpoint)
+    operator.run(Request(Operation.RECOVER, document["id"], wait=False))
+    again = replace(accepted(registry, document["id"], wanted), document=document)
+    running = lab.starter().start(again)
+    lab.started.append(running)
+    lab.until("the end", lambda: not running.active)
+    assert sorted(row["n"] for row in lab.rows()) == list(range(6)), "the rest of the commit, each row once"
+    [part] = audit(lab.runtime, StreamSpec.model_validate(document), 0)["partitions"]
+    assert (part["partition"], part["missing"]) == ("snapshot", None)

@@ -16,7 +16,7 @@ def test_a_plan_says_what_would_happen_and_touches_nothing(site):
     assert answer.code == 0
     changes = {change["stream"]: change for change in answer.json["changes"]}
     assert set(changes) == {"flights", "departures_hourly", "delay_alerts"}
-    assert all(set(change) == KEYS | {"table_changes"} for change in changes.values())
+    assert all(set(change) == KEYS | {"table_changes", "readers"} for change in changes.values())
     assert all(change["table_changes"] == [] for change in changes.values()), "none of them may change its table"
     assert {change["generation"] for change in changes.values()} == {2}
     assert "nothing was touched" in answer.err
