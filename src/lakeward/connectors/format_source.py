@@ -33,6 +33,10 @@ class FormatInlet(Inlet):
     def replays(self) -> bool:
         return False
 
+    @property
+    def begins(self) -> bool:
+        return False
+
     def read(self, session: SparkSession, *, fresh: bool, begin: str | None) -> DataFrame:
         by_name.check(session, self.format.name, f"source {self.name}")
         reader = session.readStream.format(self.format.name).options(**self.format.options)

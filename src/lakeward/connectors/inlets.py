@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lakeward.connectors.delta.feed.inlet import DeltaInlet
 from lakeward.connectors.files.inlet import FilesInlet
 from lakeward.connectors.format_source import FormatInlet
 from lakeward.connectors.iceberg.feed.inlet import IcebergInlet
@@ -34,6 +35,8 @@ def _one(spec: StreamSpec, name: str, source: Source, runtime: Runtime) -> Inlet
         return FilesInlet(name, source, stream=str(spec.id))
     if source.iceberg is not None:
         return IcebergInlet(name, source, runtime, str(spec.id))
+    if source.delta is not None:
+        return DeltaInlet(name, source, runtime, str(spec.id))
     if source.rate is not None:
         return RateInlet(name, source)
     if source.format is not None:

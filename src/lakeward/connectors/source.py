@@ -113,8 +113,12 @@ class Inlet(ABC):
 
     @property
     def replays(self) -> bool:
-        """Whether a range between two positions can be read `again`; what cannot is known to Spark's checkpoint alone,
-        also where it began."""
+        """Whether a range between two positions can be read `again`."""
+        return True
+
+    @property
+    def begins(self) -> bool:
+        """Whether its first place is written down in the checkpoint before the first batch."""
         return True
 
     @property

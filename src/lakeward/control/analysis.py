@@ -22,6 +22,7 @@ from typing import IO, TYPE_CHECKING, Any
 from lakeward import jars
 from lakeward.connectors import evolution, packages, user_code, user_functions
 from lakeward.connectors.columns import up_casts
+from lakeward.connectors.delta import place
 from lakeward.connectors.evolution import Comparison
 from lakeward.connectors.iceberg import catalog
 from lakeward.connectors.reference.choose import of_database, reader_of
@@ -253,7 +254,10 @@ def _table(spark: SparkSession, source: Source, runtime: Runtime | None) -> Data
     if runtime is None:
         return None
     try:
-        rows = spark.table(quote_table(str(source.from_table), CATALOG)).limit(0)
+        if source.delta is not None:
+            rows = spark.read.format("delta").load(str(place.folder_of(runtime.lake, str(source.delta.table)))).limit(0)
+        else:
+            rows = spark.table(quote_table(str(source.from_table), CATALOG)).limit(0)
     except PySparkException:  # there is none, or its catalog does not answer
         return None
     there = {name.lower() for name in rows.columns}

@@ -209,7 +209,7 @@ class Starter:
             position,
             exact=landing.exact,
             known_query=wanted.known_query,
-            begins=all(inlet.replays for inlet in sources),
+            begins=all(inlet.begins for inlet in sources),
         )
         finding = verdict.check()
         if standing.halt is not None:

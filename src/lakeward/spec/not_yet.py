@@ -15,7 +15,7 @@ from lakeward.spec.stream import StreamSpec
 from lakeward.spec.suite import Suite
 from lakeward.spec.tables import Tables, entries
 
-SOURCES = {"kinesis", "delta", "socket"}
+SOURCES = {"kinesis", "socket"}
 WHY = {"socket": "; nothing of it can be read twice, so whatever is stopped or killed loses lines"}
 FILE_FORMATS = {"orc", "avro"}
 FILES = {"orc", "avro", "text"}

@@ -23,6 +23,7 @@ REASONS: Final[dict[str, str]] = {
     "kafka.isolation_level": "an aborted transaction never lands",
     "kafka.mode": "rows are added",
     "rate.rows_per_second": "enough to see something",
+    "delta.skip_changes": "rows that never come are a person's to give up",
     "files.header": "a CSV that says what its columns are can be checked",
     "files.after": "whoever put a file there knows whether it is still needed",
     "decode.columns": "the value's columns and the position are what a table needs",

@@ -36,7 +36,8 @@ REFERENCE = "specs.md"
 _ONE_OF = (Source, Sink, Reference, Transform, Trigger, Decode)
 _DEFAULTS_OF = {
     "KafkaSource": "kafka", "KafkaSink": "kafka", "FilesSource": "files",
-    "IcebergSource": "iceberg", "RateSource": "rate", "IcebergSink": "iceberg", "Decode": "decode",
+    "IcebergSource": "iceberg", "DeltaSource": "delta", "RateSource": "rate", "IcebergSink": "iceberg",
+    "Decode": "decode",
     "Deduplicate": "deduplicate", "Reference": "reference", "SchemaPolicy": "schema", "Limits": "limits",
     "State": "state", "Restart": "restart",
 }  # fmt: skip

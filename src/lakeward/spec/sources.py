@@ -24,7 +24,7 @@ from lakeward.spec.model import (
 )
 from lakeward.spec.pattern import no_pattern
 from lakeward.spec.positions import RECORD_COLUMNS, position_columns
-from lakeward.spec.table_source import IcebergSource
+from lakeward.spec.table_source import DeltaSource, IcebergSource
 from lakeward.spec.types import Duration, Name, PostgresTable, Span, TableName, Topic
 
 KAFKA_CONNECTION = "lakeward_kafka"
@@ -142,14 +142,6 @@ class FilesSource(SpecModel):
         return self
 
 
-class TableSource(SpecModel):
-    """The appends of a table of the lake, as they are committed."""
-
-    table: TableName
-    starting: Literal["earliest", "latest"] = "earliest"
-    max_files_per_trigger: PositiveInt | None = None
-
-
 class SocketSource(SpecModel):
     """Lines of a TCP socket: for experiments, it cannot be replayed."""
 
@@ -166,7 +158,7 @@ class RateSource(SpecModel):
 
 
 AnySource = (
-    KafkaSource | KinesisSource | FilesSource | IcebergSource | TableSource | SocketSource | RateSource | FormatSource
+    KafkaSource | KinesisSource | FilesSource | IcebergSource | DeltaSource | SocketSource | RateSource | FormatSource
 )
 
 
@@ -200,7 +192,7 @@ class Source(SpecModel):
     kinesis: KinesisSource | None = None
     files: FilesSource | None = None
     iceberg: IcebergSource | None = None
-    delta: TableSource | None = None
+    delta: DeltaSource | None = None
     socket: SocketSource | None = None
     rate: RateSource | None = None
     format: FormatSource | None = None

@@ -7,8 +7,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from lakeward.spec.model import KeysProblem, PositiveInt, PositiveLong, SpecModel
-from lakeward.spec.types import TableName
+from lakeward.spec.model import Bool, Int, KeysProblem, PositiveInt, PositiveLong, SpecModel
+from lakeward.spec.types import Bytes, TableName
 
 
 def moment(text: str) -> datetime:
@@ -59,6 +59,27 @@ class IcebergSource(SpecModel):
         beginnings = ("starting", "starting_snapshot", "starting_timestamp")
         _one_beginning(self, beginnings)
         _capped(self, ("max_files_per_trigger", "max_rows_per_trigger"))
+        return self
+
+
+class DeltaSource(SpecModel):
+    """A Delta table: its rows as they stand when the stream begins, then what is appended, commit by commit."""
+
+    table: TableName
+    """The table; its columns are the record's, position columns of the stream that landed it included."""
+    starting_version: Annotated[Int, Field(ge=0, le=2**63 - 1)] | None = None
+    """Begin with the commit of this version instead; what stood in the table before it never comes."""
+    max_files_per_trigger: PositiveInt | None = None
+    """Most files one batch may take."""
+    max_bytes_per_trigger: Bytes | None = None
+    """About the most one batch may take: a file is read whole. One of the two is required."""
+    skip_changes: Bool = False
+    """Pass over commits that change rows instead of stopping at them: what they took out of the table stays in the
+    sink, and what they put in never comes."""
+
+    @model_validator(mode="after")
+    def _is_capped(self) -> Self:
+        _capped(self, ("max_files_per_trigger", "max_bytes_per_trigger"))
         return self
 
 

@@ -9,7 +9,6 @@ SINK = "sink: {iceberg: {table: n.t}}\n"
 GRAMMAR = [
     ("owner: x\nsource: {kinesis: {stream: s, region: r, max_records_per_trigger: 5}}\n" + SINK, "kinesis as a source"),
     ("owner: x\nsource: {files: {path: p, format: avro, max_files_per_trigger: 5}}\n" + SINK, "files of format avro"),
-    ("owner: x\nsource: {delta: {table: a.b}}\n" + SINK, "delta as a source"),
     ("owner: x\nsource: {socket: {host: h, port: 1}}\n" + SINK, "loses lines"),
     (HEAD + SINK + "decode: {avro: {registry: r, subject: s}}\n", "Avro records"),
     (HEAD + "sink: {files: {path: /p, format: orc, partition_by: [a]}}\n", "files of orc"),

@@ -73,3 +73,9 @@ def test_streams_that_feed_each_other_in_a_circle_are_refused(project: Callable[
     assert texts(project({"conf/streams/up.yaml": UP, "conf/streams/down.yaml": FEED})) == ""
     said = texts(project({"conf/streams/back.yaml": back, "conf/streams/down.yaml": FEED}))
     assert "stream back reads, over this stream's table, what this one lands: a circle" in said
+
+
+def test_a_delta_table_is_read_with_a_cap_too(stream: Callable[..., Any]) -> None:
+    feed = FEED.replace("iceberg: {table: ns.up, max_files_per_trigger: 10}", "delta: {table: ns.up}")
+    assert "max_files_per_trigger or max_bytes_per_trigger is required" in texts(stream(feed))
+    assert texts(stream(feed.replace("ns.up}", "ns.up, max_bytes_per_trigger: 64MB, starting_version: 0}"))) == ""

@@ -86,11 +86,9 @@ def take(transaction: Any, staged: Staged, *, head_must_be_parent: bool) -> Any:
     found = java.link_of(start.snapshot(staged.snapshot))
     if found is None or found.attempt != staged.attempt:
         raise StagedGone
-    if there:
-        moved = build(staged.snapshot, start.currentSnapshot().sequenceNumber())
-        _commit(transaction, checked.stream, moved)
-        return Published(moved)
     head = start.currentSnapshot()
+    if _there_already(start, staged):
+        return head
     if head_must_be_parent and (head.snapshotId() if head is not None else None) != staged.parent:
         raise HeadMoved
     transaction.manageSnapshots().cherrypick(staged.snapshot).commit()

@@ -1,0 +1,109 @@
+"""A Delta table as a source of a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lakeward.connectors import table_rows
+from lakeward.connectors.delta import place
+from lakeward.connectors.delta.feed import history
+from lakeward.connectors.source import Inlet
+from lakeward.errors import Blocked, DependencyDown
+from lakeward.runtime import Runtime
+from lakeward.spec.table_source import DeltaSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass
+class DeltaInlet(Inlet):
+    """The table as it stands when the stream begins, then its appends."""
+
+    runtime: Runtime
+    stream: str
+    _schema: Any = field(default=None, init=False)
+
+    @property
+    def delta(self) -> DeltaSource:
+        """The connector's own part of the spec."""
+        assert self.spec.delta is not None
+        return self.spec.delta
+
+    @property
+    def table(self) -> str:
+        """Its name."""
+        return str(self.delta.table)
+
+    @property
+    def folder(self) -> Path:
+        """Where it stands."""
+        return place.folder_of(self.runtime.lake, self.table)
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        return table_rows.IDENTITY
+
+    @property
+    def replays(self) -> bool:
+        return False
+
+    @property
+    def begins(self) -> bool:
+        return False
+
+    def ids(self) -> dict[str, str]:
+        found = history.table_id(self.folder) if place.exists(self.folder) else None
+        return {} if found is None else {f"table {self.table}": found}
+
+    def still_has(self, stream: str, at: str, known: Collection[str]) -> None:
+        if not place.exists(self.folder):
+            raise Blocked(
+                f"The table that source {self.name} of stream {stream} reads is gone",
+                why=f"{self.folder} holds no Delta table: it was removed or moved",
+                next="bring the folder back, or give the stream a new id and a new table "
+                f"(conf/streams/{stream}.yaml), then: lakeward deploy",
+                reason="source-missing",
+            )
+        found = history.parse(at)
+        if found is not None:
+            skip = self.delta.skip_changes
+            history.check(stream, self.name, self.table, self.folder, found, skip=skip)
+
+    def read(self, session: SparkSession, *, fresh: bool, begin: str | None) -> DataFrame:
+        if not place.exists(self.folder):
+            raise DependencyDown(
+                f"There is no table {self.table} for source {self.name} of stream {self.stream} yet",
+                why=f"{self.folder} holds no Delta table",
+                next="start the stream that lands in it first (this one tries again by itself), or correct "
+                "delta: table: and deploy",
+            )
+        version = self.delta.starting_version
+        if fresh and version is not None:
+            history.check_version(self.stream, self.name, self.table, self.folder, version)
+        rows = session.readStream.format("delta").options(**self._options()).load(str(self.folder))
+        self._schema = rows.schema
+        return table_rows.packed(rows, self.name)
+
+    def again(self, session: SparkSession, start: str, end: str) -> DataFrame:
+        raise NotImplementedError("`replays` is False: nobody asks for this")
+
+    def decode(self, raw: DataFrame) -> DataFrame:
+        return table_rows.decoded(raw, self.name, self._schema)
+
+    def _options(self) -> dict[str, str]:
+        source = self.delta
+        found = {
+            "skipChangeCommits": str(source.skip_changes).lower(),
+            "failOnDataLoss": "true",  # a lost range must stop the stream, never be skipped
+            # Delta's own cap on files is 1000 where none is said.
+            "maxFilesPerTrigger": str(source.max_files_per_trigger or 2**31 - 1),
+        }
+        if source.max_bytes_per_trigger is not None:
+            found["maxBytesPerTrigger"] = str(source.max_bytes_per_trigger.bytes)
+        if source.starting_version is not None:
+            found["startingVersion"] = str(source.starting_version)
+        return found
