@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from lakeward.connectors import inlets
+from lakeward.connectors.exact.attempt import ATTEMPTS, pause
 from lakeward.connectors.exact.batch import Counted, RunningBatch
 from lakeward.connectors.exact.position import Position, key
-from lakeward.connectors.exact.writer import ATTEMPTS, pause
 from lakeward.connectors.iceberg import java, publish, quarantine
 from lakeward.connectors.iceberg.change import Upsert
 from lakeward.connectors.kafka import position as kafka_position
@@ -118,7 +118,7 @@ def backfill(
         raise standing.halt.error()
     begun = standing.position
     report = replace(report, begun=begun.end[inlet.name] if begun else None)
-    references = References(wanted.stream, spec.reference, runtime.lake)
+    references = References(wanted.stream, spec.reference, runtime)
     try:
         built = flow.build(own, spec, [inlet], references.frames(own), flow.Start("fresh", fresh=True))
         if built.stateful:
@@ -161,7 +161,7 @@ class _Work:
         """Batch by batch up to the end."""
         at, number = (begun.end[self.inlet.name], begun.batch + 1) if begun else (report.start, 0)
         kafka = self.wanted.spec.source.kafka
-        most = kafka.max_offsets_per_trigger if kafka else 0
+        most = (kafka and kafka.max_offsets_per_trigger) or 0
         while True:
             to = next_end(kafka_position.parse(at), kafka_position.parse(report.end), most)
             if to is None:

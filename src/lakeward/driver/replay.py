@@ -113,7 +113,7 @@ def replay(
     (inlet,) = inlets.of(spec, runtime)
     landing = choose(own, wanted, runtime, dict, lambda: None, {inlet.name: inlet.canonical})
     assert isinstance(landing, IcebergLanding)
-    references = References(wanted.stream, spec.reference, runtime.lake)
+    references = References(wanted.stream, spec.reference, runtime)
     try:
         built = flow.build(own, spec, [inlet], references.frames(own), flow.Start("fresh", fresh=True))
         traced(spec, built)
