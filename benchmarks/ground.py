@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -12,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any, Self, cast
 
 import psutil
+import structlog
 
 from lakeward import jars
 from lakeward.connectors.iceberg import catalog
@@ -55,6 +57,7 @@ class Ground:
 
     def __enter__(self) -> Self:
         jars.ensure()
+        structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))  # the result alone is printed
         self.folder.chmod(0o755)  # the server runs as a user of its own
         try:
             self.lake = self._catalog()

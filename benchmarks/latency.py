@@ -3,8 +3,8 @@
     python benchmarks/latency.py [--seconds 40] [--rate 200] [--only hop,alerts,table]
 
 Three streams one after the other, in one JVM on two cores, on a broker and a catalog of their own, a record every few
-milliseconds. `hop`: `real_time: 10s`, a topic with one partition; records sent within half a second of the end of a
-checkpoint interval are told apart (in production there is one in five minutes). `alerts`: the same as batches, `every:
+milliseconds. `hop`: `real_time: 10s`, a topic with one partition; records sent while one checkpoint interval ends and
+the next begins are told apart (in production that is once in five minutes). `alerts`: the same as batches, `every:
 100ms`. Both: until a consumer of the second topic has the message. `table`: an Iceberg append, `every: 2s`: until the
 batch that holds the record is committed, over all records; beside it what trigger and commit allow. Each record carries
 the producer's time; all clocks are this machine's. The first quarter is left out: the JVM compiles. One JSON object,
@@ -24,6 +24,7 @@ import threading
 import time
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import pairwise, starmap
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -34,7 +35,8 @@ from ground import Ground
 DDL = "n BIGINT, sent DOUBLE"
 TABLE_S = 2.0
 HOP_S = 10
-NEAR_S = 0.5
+NEAR_S = 0.2
+"""How long the tasks of the next interval may take to begin."""
 
 
 def produce(bootstrap: str, topic: str, seconds: float, rate: float) -> list[float]:
@@ -107,15 +109,28 @@ def messages(ground: Ground, spark: Any, trigger: dict[str, str], seconds: float
     came = [(at, (now - at) * 1000) for at, now in reader.came if at >= steady]
     if "real_time" not in trigger:
         return {"trigger": trigger, "ms": percentiles([took for _, took in came])}
-    ends = [datetime.fromisoformat(each["timestamp"]).timestamp() for each in progress if each["batchId"] > 0]
-    near = [took for at, took in came if any(abs(at - edge) <= NEAR_S for edge in ends)]
-    inside = [took for at, took in came if not any(abs(at - edge) <= NEAR_S for edge in ends)]
+    pauses = list(starmap(pause, pairwise(progress)))
+    near = [took for at, took in came if any(begin <= at <= end for begin, end in pauses)]
+    inside = [took for at, took in came if not any(begin <= at <= end for begin, end in pauses)]
+    lengths = [end - begin - NEAR_S for begin, end in pauses]
     return {
         "trigger": trigger,
         "ms_inside": percentiles(inside),
         "ms_at_the_end_of_an_interval": percentiles(near),
-        "intervals": len(ends),
+        "pause_ms": round(statistics.median(lengths) * 1000),
+        "intervals": len(pauses),
     }
+
+
+def pause(before: dict[str, Any], after: dict[str, Any]) -> tuple[float, float]:
+    """From when one interval reads no more until the next one does, and `NEAR_S` longer, as Spark reports it."""
+
+    def until(each: dict[str, Any], *phases: str) -> float:
+        begun = datetime.fromisoformat(each["timestamp"]).timestamp()
+        return begun + sum(each["durationMs"].get(phase, 0) for phase in phases) / 1000
+
+    planning = ("latestOffset", "getBatch", "queryPlanning")
+    return until(before, *planning, "addBatch"), until(after, *planning) + NEAR_S
 
 
 def table(ground: Ground, spark: Any, seconds: float, rate: float) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -77,3 +78,29 @@ def test_a_hop_that_is_killed_loses_nothing_and_repeats_only_what_came_since_its
     assert sorted(set(found)) == list(range(300))
     assert [n for n in set(found) if found.count(n) > 1 and n < 100] == []
     assert [bytes(row["raw"]).decode() for row in world.rows(f"{world.name}.q")] == ["junk"]
+
+
+def test_a_task_that_loses_its_python_worker_is_tried_again_and_the_batch_lands(
+    world: Any, simple: Callable[..., Any], tmp_path: Path
+) -> None:
+    died = tmp_path / "died"
+    code = (
+        "import os, pathlib\n"
+        "def run(source):\n"
+        "    def passed(frames):\n"
+        "        for each in frames:\n"
+        f"            if not (died := pathlib.Path({str(died)!r})).exists():\n"
+        "                died.touch()\n"
+        "                os.kill(os.getpid(), 9)\n"
+        "            yield each\n"
+        "    return source.mapInPandas(passed, source.schema)\n"
+    )
+    topic, stream, table = world.kafka.create_topic(partitions=1), f"{world.name}_s", f"{world.name}.t"
+    world.deploy(simple(stream, topic, table, transform={"python": "mine:run", "code": {"mine": code}}))
+    world.numbers(topic, range(50))
+    driver = world.launch()
+    world.wait_landed(table, stream, 50)
+    assert died.exists()
+    assert driver.terminate() == 0, driver.said()
+    assert not driver.events("stream failed, tries again")
+    assert sorted(row["n"] for row in world.rows(table)) == list(range(50))

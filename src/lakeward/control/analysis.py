@@ -159,6 +159,9 @@ def findings(
     from pyspark.errors import PySparkException
 
     own = spark.newSession()  # views of one stream are not seen by another
+    for key in spec.spark:
+        if not own.conf.isModifiable(key):
+            yield Finding(("spark", key), f"Spark knows no setting {key}: it does nothing", value=key, warning=True)
     if spec.packages and (why := _without_packages(own, spec, runtime)):
         yield Finding(("requirements",), f"the function was not called: {why}", warning=True)
         return

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from lakeward.spec.settings import Driver as DriverSettings
+from lakeward.spec.spark_conf import local
 from lakeward.spec.types import Memory
 
 # Java reserves a fifth of the space for compiled code when its second compiler is off, and Spark compiles new code for
@@ -30,4 +31,4 @@ def conf(specs: Iterable[Mapping[str, Any]], settings: DriverSettings | None = N
     wished = {str(key): str(value) for key, value in base.spark.items()}
     if base.compiler == "quick":
         wished["spark.driver.extraJavaOptions"] = QUICK
-    return {"spark.master": f"local[{cores}]", "spark.driver.memory": str(memory), **wished}
+    return {"spark.master": local(cores), "spark.driver.memory": str(memory), **wished}

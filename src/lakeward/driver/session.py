@@ -14,6 +14,7 @@ from lakeward.connectors.aws import store
 from lakeward.connectors.iceberg import catalog
 from lakeward.driver import eventlog
 from lakeward.runtime import Launch
+from lakeward.spec import spark_conf
 from lakeward.spec.stream import StreamSpec
 
 if TYPE_CHECKING:
@@ -38,11 +39,11 @@ _FIXED = ("spark.sql.catalog.", "spark.sql.extensions", "spark.sql.session.timeZ
 
 def conf(launch: Launch) -> dict[str, str]:
     """The Spark conf of a launch. Holds no secret: it is shown in the Spark UI and on the JVM's command line."""
-    local = launch.conf.get("spark.master", "local[2]").startswith("local")
+    local = launch.conf.get("spark.master", "local").startswith("local")
     classpath = jars.spark_classpath(launch.runtime.jars)
     temporary = launch.folder / "tmp"
     base = {
-        "spark.master": "local[2]",
+        "spark.master": spark_conf.local(2),
         "spark.app.name": f"lakeward {launch.driver}",
         "spark.driver.memory": "1g",
         "spark.driver.host": "127.0.0.1",

@@ -29,6 +29,8 @@ def settings_findings(settings: Settings) -> Iterator[Finding]:
         for key in driver.spark:
             if refused := spark_conf.refusal(key, whole_driver=True):
                 yield Finding(("drivers", name, "spark", key), refused, key, key=True)
+            elif useless := spark_conf.ineffective(key):
+                yield Finding(("drivers", name, "spark", key), useless, key, key=True, warning=True)
 
 
 def tables_findings(tables: Tables, landed: Collection[str], doubtful: Collection[Path_]) -> Iterator[Finding]:

@@ -49,6 +49,25 @@ FROZEN = (
 """Settings a checkpoint remembers: a restart with other values goes on with the old ones, silently."""
 
 
+_OF_EXECUTORS = ("spark.executor.", "spark.dynamicAllocation.", "spark.shuffle.service.", "spark.cores.max",
+                 "spark.task.maxFailures", "spark.excludeOnFailure.", "spark.yarn.", "spark.kubernetes.",
+                 "spark.standalone.", "spark.deploy.")  # fmt: skip
+TASK_ATTEMPTS = 4
+"""How often a task is tried in all, as on a cluster: one that loses its Python worker costs no batch."""
+
+
+def local(cores: int) -> str:
+    """`spark.master` of a driver that runs in one process. Plain `local[n]` would try each task once."""
+    return f"local[{cores},{TASK_ATTEMPTS}]"
+
+
+def ineffective(key: str) -> str | None:
+    """Why a setting of a whole driver does nothing; None when it does something."""
+    if key.lower().startswith(tuple(map(str.lower, _OF_EXECUTORS))):
+        return f"{key} does nothing: it is about executors or a cluster, and a driver runs in one process"
+    return None
+
+
 def refusal(key: str, *, whole_driver: bool = False) -> str | None:
     """Why a setting may not be given; None when it may. `whole_driver`: it stands under `drivers:`."""
     low = key.lower()

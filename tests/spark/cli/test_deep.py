@@ -55,6 +55,10 @@ def test_what_only_spark_knows(tmp_path):
         "transform:\n  sql: |\n    SELECT *,\n      nofunc(year) AS a\n    FROM source\n"
         "sink: {iceberg: {table: a.b}}\n"
     )
+    (folder / "k.yaml").write_text(
+        HEAD + 'decode: {json: "year INT"}\nsink: {iceberg: {table: a.k}}\n'
+        "spark: {spark.sql.shufle.partitions: 4, spark.sql.shuffle.partitions: 4}\n"
+    )
     (folder / "c.yaml").write_text(
         HEAD + 'decode: {json: "year INT"}\nsink: {kafka: {topic: u, key: yeer}}\nquarantine: {table: a.q}\n'
     )
@@ -76,7 +80,9 @@ def test_what_only_spark_knows(tmp_path):
         ("b.yaml", "transform.sql", 7),
         ("c.yaml", "sink.kafka.key", 4),
         ("mine.py", "transform.python", 6),
+        ("k.yaml", "spark[spark.sql.shufle.partitions]", 5),
     }
+    assert "Spark knows no setting" in found["k.yaml", "spark[spark.sql.shufle.partitions]", 5]
     assert "mine:run fails: AnalysisException" in found["mine.py", "transform.python", 6]
     assert "`nope` cannot be resolved" in found["a.yaml", "rules.wrong", 6]
     assert "nofunc" in found["b.yaml", "transform.sql", 7]

@@ -13,7 +13,7 @@ def test_the_largest_wish_wins() -> None:
         {},
     ]
     assert conf(specs, Driver(cores=2, memory=Memory("1g"))) == {
-        "spark.master": "local[4]",
+        "spark.master": "local[4,4]",
         "spark.driver.memory": "3g",
     }
 
@@ -21,7 +21,7 @@ def test_the_largest_wish_wins() -> None:
 def test_without_wishes_the_project_decides() -> None:
     driver = Driver(cores=3, memory=Memory("2g"), spark={"spark.driver.maxResultSize": "1g"})
     assert conf([], driver) == {
-        "spark.master": "local[3]",
+        "spark.master": "local[3,4]",
         "spark.driver.memory": "2g",
         "spark.driver.maxResultSize": "1g",
     }

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakeward.spec.spark_conf import FROZEN, refusal
+from lakeward.spec.spark_conf import FROZEN, ineffective, refusal
 
 
 @pytest.mark.parametrize(
@@ -58,3 +58,16 @@ def test_settings_of_a_stream(key):
 
 def test_what_a_checkpoint_freezes_is_spelled_like_spark_does():
     assert all(key.startswith("spark.sql.") for key in FROZEN)
+
+
+@pytest.mark.parametrize("key", ["spark.executor.cores", "spark.dynamicAllocation.enabled", "spark.task.maxfailures"])
+def test_what_does_nothing_in_one_process_is_named(project, key):
+    assert "does nothing" in (ineffective(key) or "")
+    assert ineffective("spark.driver.maxResultSize") is None
+    [problem] = [
+        each
+        for each in project({"conf/lakeward.yaml": f"drivers: {{d: {{spark: {{{key}: 1}}}}}}\n"}).problems
+        if "spark" in each.path
+    ]
+    assert problem.severity == "warning"
+    assert f"{key} does nothing" in problem.message
