@@ -30,7 +30,7 @@ from lakeward.driver.hop.running import RunningHop
 from lakeward.driver.landing.base import Declared, Landing, Standing
 from lakeward.driver.landing.choose import choose
 from lakeward.driver.landing.exact import ExactLanding
-from lakeward.driver.landing.lake import LakeLanding
+from lakeward.driver.landing.growing import GrowingLanding
 from lakeward.driver.landing.sent import Sent
 from lakeward.driver.layout import Checkpoint
 from lakeward.driver.rebuild import rebuild
@@ -283,7 +283,7 @@ def _fits(own: SparkSession, wanted: Wanted, kept: Checkpoint, position: Positio
 
 def _of_landing(landing: Landing, wanted: Wanted) -> list[str]:
     """What a person should know of how the transform fits its table."""
-    found = list(landing.notes) if isinstance(landing, LakeLanding) else []
+    found = list(landing.notes) if isinstance(landing, GrowingLanding) else []
     for note in found:
         _log.warning("columns noted", stream=wanted.stream, generation=wanted.generation, note=note)
     return found

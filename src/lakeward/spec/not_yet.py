@@ -41,8 +41,6 @@ def of_stream(spec: StreamSpec) -> Found:
         yield (*sink, "format"), f"files of {spec.sink.files.format}; parquet, json and csv are"
     if spec.sink.iceberg and spec.sink.iceberg.commit == "native":
         yield (*sink, "commit"), "commit native"
-    if spec.schema_.evolution == "additive" and spec.sink.postgres:
-        yield ("schema", "evolution"), "additive schema evolution of a table in PostgreSQL; ALTER TABLE it by hand"
     if spec.resources.executors is not None:
         yield ("resources", "executors"), "executors (a driver runs in one local process)"
 

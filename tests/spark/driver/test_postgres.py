@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,14 @@ from typing import Any
 import pytest
 
 from lakeward.cli.stream_audit import audit
-from lakeward.connectors.postgres import link
+from lakeward.connectors.exact.writer import Redo
+from lakeward.connectors.postgres import evolve, link, table
+from lakeward.connectors.postgres.name import Name
 from lakeward.control import analysis, probes
 from lakeward.control.report import sources
-from lakeward.errors import Blocked, SpecError
+from lakeward.driver.landing.choose import choose
+from lakeward.driver.wanted import Wanted
+from lakeward.errors import Blocked, Fenced, SpecError
 from lakeward.runtime import Database
 from lakeward.spec.stream import StreamSpec
 from lakeward.streams.dependencies import Dependency, Kind, needs
@@ -159,6 +164,106 @@ def test_a_stream_under_a_new_name_is_refused_until_the_old_position_is_taken_ou
     assert served.sql(f"{statement} RETURNING stream") == [(document["id"],)]
     served.run(renamed, 1)
     assert served.sql("SELECT n FROM t") == [(1,), (1,)]
+
+
+def test_new_columns_come_with_their_generation_and_fence_the_older_one(served: Any) -> None:
+    topic = served.topic()
+
+    def wanted(generation: int, columns: str, evolution: str = "additive") -> Wanted:
+        select = {"sql": f"SELECT {columns}, s FROM source"}
+        document = _document(served, topic, transform=select, schema={"evolution": evolution}, lineage="none")
+        return replace(served.wanted(document), generation=generation)
+
+    def start(generation: int, columns: str, evolution: str = "additive") -> Any:
+        running = served.starter().start(wanted(generation, columns, evolution))
+        served.started.append(running)
+        return running
+
+    def land(generation: int, columns: str, n: int, evolution: str = "additive", records: int = 1) -> Any:
+        before = len(served.done)
+        served.produce(topic, [{"n": n, "s": "a"}])
+        running = start(generation, columns, evolution)
+        served.until("the record", lambda: sum(done.consumed for done in served.done[before:]) == records)
+        assert running.stop(60)
+        return running
+
+    land(1, "n", 1)
+    with pytest.raises(SpecError) as refused:
+        start(2, "n, n * 10L AS tens, n AS `N2`", "fixed")
+    assert "not in the table: tens, N2" in refused.value.why
+    with pytest.raises(SpecError) as refused:
+        start(2, "n AS `N`")
+    assert "not in the table: N" in refused.value.why, "another case of a name is no new column"
+    with pytest.raises(SpecError) as refused:
+        start(2, "n, n * 10L AS tens, interval 1 day AS never")
+    assert "PostgreSQL has no type of the same values: never" in refused.value.why
+    for step in ("before-evolve", "after-evolve"):
+        with failpoints.on(step, die), pytest.raises(Died):
+            start(2, "n, n * 10L AS tens")
+        columns = served.sql("SELECT * FROM information_schema.columns WHERE table_name = 't' AND column_name = 'tens'")
+        assert len(columns) == (step == "after-evolve")
+    land(2, "n, n * 10L AS tens", 2)
+    assert served.sql("SELECT n, tens FROM t ORDER BY n") == [(1, None), (2, 20)]
+
+    back = land(1, "n", 3, "fixed")
+    assert back.notes == ("column tens was added by generation 2; this one lands no value in it",)
+    with pytest.raises(SpecError, match="gives other columns") as left_out:
+        start(3, "n")
+    assert "only in the table, and without a default: tens" in left_out.value.why
+
+    def newer() -> None:
+        """Another driver starts the next generation, while this one has a batch staged."""
+        own = served.spark.newSession()
+        landing = choose(own, wanted(3, "n, n * 10L AS tens"), served.runtime, dict, lambda: None, {})
+        landing.look({})
+        schema = own.createDataFrame([], "n INT, s STRING, tens BIGINT, more STRING").schema
+        landing.prepare(schema, stateful=False)
+        assert landing.writer._seen == landing.see().state.raw, "what it landed last is what it finds"
+
+    served.produce(topic, [{"n": 4, "s": "a"}])
+    calls = iter([newer])
+    with failpoints.on("before-publish", lambda: next(calls, lambda: None)()):
+        running = start(2, "n, n * 10L AS tens")
+        served.started.clear()
+        served.until("its end", lambda: not running.active)
+    failure = running.failure()
+    assert failure is not None
+    assert isinstance(failure[0], Fenced)
+    assert served.sql("SELECT count(*) FROM t WHERE n = 4") == [(0,)]
+    land(3, "n, n * 10L AS tens, s AS more", 5, records=2)
+    assert served.sql("SELECT n, tens, more FROM t WHERE n > 3 ORDER BY n") == [(4, 40, "a"), (5, 50, "a")]
+
+
+def test_a_table_of_several_streams_or_of_another_owner_is_not_changed(
+    served: Any, postgres: Any, database: str
+) -> None:
+    topic = served.topic()
+    served.produce(topic, [{"n": 1, "s": "a"}])
+    first = _document(served, topic)
+    served.run(first, 1)
+    more = {"schema": {"evolution": "additive"}, "transform": {"sql": "SELECT *, n + 1 AS extra FROM source"}}
+    place = Name("public", "t")
+    there = served.runtime.postgres["there"]
+    with closing(link.connect(there, served.runtime.pgpass, "test")) as held:
+        state = table.read(held, first["id"], place)
+        with pytest.raises(Redo, match="the position moved"):
+            evolve.evolve(held, replace(state, raw="another"), {"extra": "text"}, state.position)
+        assert "extra" not in table.read(held, first["id"], place).columns, "both or neither"
+        served.sql("ALTER TABLE t ADD COLUMN extra text")
+        with pytest.raises(Redo, match="already exists"):
+            evolve.evolve(held, state, {"extra": "text"}, state.position)
+        assert table.read(held, first["id"], place).raw == state.raw
+        served.sql("ALTER TABLE t DROP COLUMN extra")
+    with pytest.raises(SpecError) as refused:
+        served.start({**first, **more, "id": f"{first['id']}_2"})
+    assert "not in the table: extra" in refused.value.why
+    with closing(postgres._server.connect(database, "postgres", password=postgres.admin_password)) as admin:
+        admin.autocommit = True
+        with admin.cursor() as cursor:
+            cursor.execute(f"ALTER TABLE t OWNER TO postgres; GRANT ALL ON t TO {postgres.user}")
+    with pytest.raises(SpecError, match=r"may not give table public\.t new columns") as owned:
+        served.start({**first, **more})
+    assert owned.value.next.startswith('as its owner: ALTER TABLE "public"."t" ADD COLUMN "extra" integer; then:')
 
 
 def test_a_reference_in_a_database_is_joined_as_it_is_when_its_interval_is_over(served: Any) -> None:

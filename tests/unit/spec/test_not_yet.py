@@ -14,10 +14,6 @@ GRAMMAR = [
     (HEAD + "sink: {files: {path: /p, format: orc, partition_by: [a]}}\n", "files of orc"),
     (HEAD + "sink: {memory: {}}\n", "lakeward streams preview shows rows"),
     (HEAD + "sink: {iceberg: {table: n.t, commit: native}}\n", "commit native"),
-    (
-        HEAD + "sink: {postgres: {connection: c, table: t}}\nschema: {evolution: additive}\n",
-        "additive schema evolution of a table in PostgreSQL",
-    ),
     (HEAD + SINK + "resources: {executors: {min: 0, max: 4, cores: 2, memory: 2g}}\n", "executors"),
 ]  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakeward.connectors.postgres import types
@@ -63,8 +63,19 @@ def wanted(stream: str, given: Mapping[str, str]) -> dict[str, str]:
     return {name: kind for name, kind in found.items() if kind is not None}
 
 
-def compare(stream: str, table: Name, given: Mapping[str, str], has: Mapping[str, Column]) -> None:
+def lacking(given: Mapping[str, str], has: Mapping[str, Column]) -> list[str]:
+    """The transform's columns that the table may be given: no other one has their name in another case."""
+    known = {name.lower() for name in has}
+    return [name for name in given if name.lower() not in known]
+
+
+def compare(
+    stream: str, table: Name, given: Mapping[str, str], has: Mapping[str, Column], empty: Collection[str] = ()
+) -> None:
     """Compare the transform's columns (name -> Spark type) with the table's.
+
+    Args:
+        empty: columns of the table that a newer generation added: this one leaves them null.
 
     Raises:
         SpecError: names every missing, extra and unfitting column, and the ALTER TABLE for it.
@@ -87,6 +98,7 @@ def compare(stream: str, table: Name, given: Mapping[str, str], has: Mapping[str
             why.append(f"{name} is {kind.upper()}, the table has {column.declared}: not every value keeps its meaning")
             alter.append(f"ALTER COLUMN {quote(name)} TYPE {made[name]}")
     silent = [name for name, column in has.items() if name not in given and not column.filled]
+    silent = [name for name in silent if name not in empty or has[name].required]
     if silent:
         why.append(f"only in the table, and without a default: {', '.join(silent)}")
         alter += [f"DROP COLUMN {quote(name)}" for name in silent]

@@ -120,6 +120,11 @@ class PostgresWriter(TableWriter[TableState, Staged]):
         with self.ask() as held:
             return table.read(held, self.stream, self.place)
 
+    def newer(self, state: TableState) -> set[str]:
+        """The columns that a generation after this one added to the table."""
+        added = state.position.added if state.position else {}
+        return {name for name, generation in added.items() if generation > self.generation}
+
     def check(self, state: TableState) -> Halt | None:
         return check_table(state)
 
@@ -130,7 +135,7 @@ class PostgresWriter(TableWriter[TableState, Staged]):
             SpecError: a value or a column does not fit, or a key has several rows and nothing says which is newer.
         """
         given = {each.name: each.dataType.simpleString() for each in rows.schema.fields}
-        columns.compare(self.stream, self.place, given, state.columns)
+        columns.compare(self.stream, self.place, given, state.columns, self.newer(state))
         names = list(given)
         folder = stage.write(rows, state.columns)
         try:

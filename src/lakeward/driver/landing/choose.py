@@ -104,7 +104,7 @@ def choose(
             pgpass=runtime.pgpass,
             upsert=None if served.keys is None else ByKey(served.keys, served.order_by),
         )
-        return PostgresLanding(lands, served.mode, sink=served)
+        return PostgresLanding(lands, served.mode, additive, sink=served)
     if (topic := spec.sink.kafka) is not None:
         at = cluster.find(topic.connection, runtime)
         broker.check_writable(at, str(topic.topic))

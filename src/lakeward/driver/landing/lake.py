@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import structlog
@@ -13,13 +12,13 @@ import structlog
 from lakeward.connectors import evolution
 from lakeward.connectors.columns import relaxed, up_casts
 from lakeward.connectors.evolution import Column, Comparison, Kind
-from lakeward.connectors.exact.attempt import ATTEMPTS, Redo, new_attempt, pause
+from lakeward.connectors.exact.attempt import ATTEMPTS, Redo, pause
 from lakeward.connectors.exact.batch import Counted
 from lakeward.connectors.exact.position import Position
-from lakeward.connectors.exact.writer import Read, TableWriter
+from lakeward.connectors.exact.writer import TableWriter
 from lakeward.driver import schema
 from lakeward.driver.landing.base import Outcome
-from lakeward.driver.landing.exact import ExactLanding
+from lakeward.driver.landing.growing import GrowingLanding, empty_note, now
 from lakeward.errors import Refused
 from lakeward.runtime import CATALOG
 
@@ -46,14 +45,10 @@ class Shape:
 
 
 @dataclass
-class LakeLanding(ExactLanding[W]):
-    """An Iceberg or Delta sink. `additive`: the table may be given what it lacks."""
+class LakeLanding(GrowingLanding[W]):
+    """An Iceberg or Delta sink."""
 
-    additive: bool = False
-    notes: tuple[str, ...] = field(default=(), init=False)
-    """What a person should know of how the transform fits the table."""
     _into: Any = field(default=None, init=False)
-    _mine: set[str] = field(default_factory=set, init=False)
 
     def land(
         self,
@@ -120,12 +115,12 @@ class LakeLanding(ExactLanding[W]):
             if attempt:
                 pause(attempt)
             table = self.shape()
-            self._unmoved(table.state)
+            self.unmoved(table.state)
             at = table.state.position
             compared, empty = self._compared(table, given)
             if not compared.grows:
                 self._into = None if evolution.same(given, table.schema) else relaxed(table.schema)
-                self.notes = tuple(_empty_note(each.name, at) for each in empty if at)
+                self.notes = tuple(empty_note(each.name, at) for each in empty if at)
                 return
             try:
                 self._grow(table, compared)
@@ -137,33 +132,14 @@ class LakeLanding(ExactLanding[W]):
         raise self.writer.contention(-1, "other commits came first while its columns were changed")
 
     def _grow(self, table: Shape, compared: Comparison) -> None:
-        before, made = table.state.position, _now()
-        added = {each.name: self.writer.generation for each in compared.added}
+        before, made = table.state.position, now()
+        added = [each.name for each in compared.added]
 
         def build(version: int | None) -> Position | None:
             """The position under an id of this generation: whoever wrote the old one is fenced by it."""
-            if before is None:
-                return None
-            changed: dict[str, Any] = {
-                "generation": self.writer.generation,
-                "attempt": new_attempt(self.writer.stream, before.seq),
-                "added": {**before.added, **added},
-                "at": made,
-            }
-            if version is not None:
-                changed |= {"snapshot": version, "snapshot_seq": version}
-            moved: Position = before.model_copy(update=changed)
-            self._mine.add(moved.to_json())
-            return moved
+            return None if before is None else self.moved(before, added, made, version)
 
         self.evolve(table, compared, build)
-
-    def _unmoved(self, state: Read) -> None:
-        """The position is what it was when the checkpoint was judged, or what this very start made of it."""
-        seen = None if self._seen is None else self._seen.state.raw
-        if state.raw != seen and state.raw not in self._mine:
-            raise self.writer.fenced(state)
-        self.writer.expect(state.raw)
 
     @property
     def catalog(self) -> str:
@@ -189,11 +165,3 @@ class LakeLanding(ExactLanding[W]):
         Raises:
             Redo: the table changed meanwhile.
         """
-
-
-def _empty_note(column: str, at: Position) -> str:
-    return f"column {column} was added by generation {at.added[column]}; this one lands no value in it"
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
 
-from lakeward.connectors.postgres import columns, table
-from lakeward.connectors.postgres.check import check_table
+from lakeward.connectors.exact.writer import ATTEMPTS, Redo, pause
+from lakeward.connectors.postgres import columns, evolve, table
+from lakeward.connectors.postgres.check import TableState, check_table
 from lakeward.connectors.postgres.writer import PostgresWriter
 from lakeward.driver import schema
-from lakeward.driver.landing.exact import ExactLanding, Seen
+from lakeward.driver.landing.exact import Seen
+from lakeward.driver.landing.growing import GrowingLanding, empty_note, now
 from lakeward.errors import SpecError
 from lakeward.spec.sinks import PostgresSink
 
@@ -19,7 +22,7 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass
-class PostgresLanding(ExactLanding[PostgresWriter]):
+class PostgresLanding(GrowingLanding[PostgresWriter]):
     """A PostgreSQL sink."""
 
     sink: PostgresSink = field(kw_only=True)
@@ -75,15 +78,53 @@ class PostgresLanding(ExactLanding[PostgresWriter]):
             with writer.ask() as link:
                 if table.prepare(link, stream, place, made, keys):
                     _log.info("table created", stream=stream, table=place.text, connection=self.sink.connection)
-                state = table.read(link, stream, place)
-                self._fits(state.kind)
-                columns.compare(stream, place, given, state.columns)
+                state = self._grown(link, given, made)
                 if keys and state.oid is not None:
                     known = table.indexes(link, state.oid)
                     columns.check_keys(stream, place, keys, state.columns, known, link.server_version)
                 table.check_rights(link, stream, place, self.mode, writer.database.user)
         finally:
             writer.close()
+
+    def _grown(self, held: Any, given: Mapping[str, str], made: Mapping[str, str]) -> TableState:
+        """The table, once it has the transform's columns.
+
+        Args:
+            given, made: column -> type, of Spark and of PostgreSQL.
+
+        Raises:
+            SpecError: it lacks some and may not be given them, or does not fit in another way.
+            Fenced: somebody else landed in it since it was looked at.
+            Transient: others changed it first, every time.
+        """
+        writer = self.writer
+        stream, place = writer.stream, writer.place
+        for attempt in range(ATTEMPTS):
+            if attempt:
+                pause(attempt)
+            state = table.read(held, stream, place)
+            self._fits(state.kind)
+            new = columns.lacking(given, state.columns) if self.additive else []
+            self.unmoved(state)
+            others = sorted(table.others(held, stream, place)) if new else []
+            whole = {name: kind for name, kind in given.items() if name not in new or others}
+            columns.compare(stream, place, whole, state.columns, writer.newer(state))
+            if not new:
+                at, lacks = state.position, writer.newer(state) - set(given)
+                self.notes = tuple(empty_note(name, at) for name in sorted(lacks & set(state.columns)) if at)
+                return state
+            before = state.position
+            try:
+                evolve.evolve(
+                    held, state, {name: made[name] for name in new}, before and self.moved(before, new, now())
+                )
+            except Redo as redo:
+                _log.info("looking at the table again", stream=stream, table=place.text, why=str(redo))
+                continue
+            for name in new:
+                change = f"adds {name} {made[name]}"
+                _log.info("table changed", stream=stream, table=place.text, change=change, generation=writer.generation)
+        raise writer.contention(-1, "others moved its position or changed its columns first")
 
     def _fits(self, kind: str | None) -> None:
         if kind is not None:
