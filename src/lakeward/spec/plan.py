@@ -205,6 +205,9 @@ def _sources(before: StreamSpec, after: StreamSpec) -> Iterator[str]:
         elif old.files and new.files:
             if (old.files.path, old.files.format) != (new.files.path, new.files.format):
                 yield f"source {name} reads other files: {new.files.path} ({new.files.format})"
+        elif old.from_table is not None:
+            if old.from_table != new.from_table:  # caps, what is passed over and where it began may change
+                yield f"source {name} reads another table: {new.from_table}"
         elif old.options != new.options:
             yield f"source {name} is another {old.connector}"
 

@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+from lakeward.control import analysis
+from lakeward.control.report.sources import measure
 from lakeward.errors import Blocked, DependencyDown, SpecError
+from lakeward.spec.stream import StreamSpec
 from lakeward.telemetry import failpoints
 
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
@@ -62,8 +65,27 @@ def test_rows_come_once_over_kills_compaction_and_a_lost_checkpoint(lab: Any) ->
     add(lab, table, 3)
     lab.spark.sql(f"CALL lake.system.rewrite_data_files('{lab.namespace}.up', options => map('rewrite-all', 'true'))")
     add(lab, table, 4)
+    of_table = StreamSpec.model_validate(document)
+    waiting = measure(lab.runtime, of_table, lab.done[-1].outcome.batch.end)
+    assert waiting is not None
+    assert (waiting.records, waiting.oldest_s is not None) == (2, True)
     lab.run(document, 2)
     assert landed(lab) == [0, 2, 3, 4], "compaction adds nothing"
+    behind = measure(lab.runtime, of_table, lab.done[-1].outcome.batch.end)
+    assert behind is not None
+    assert (behind.records, behind.oldest_s) == (0, 0.0)
+
+
+def test_columns_of_a_table_are_known_before_anything_runs(lab: Any) -> None:
+    def found(sql: str, runtime: Any) -> list[str]:
+        document = StreamSpec.model_validate(spec(lab, transform={"sql": sql}))
+        return [each.message for each in analysis.findings(lab.spark, document, runtime=runtime)]
+
+    assert "start the stream that lands in it" in found("SELECT * FROM source", lab.runtime)[0]
+    assert "without a running stack" in found("SELECT * FROM source", None)[0]
+    upstream(lab)
+    assert found("SELECT n, _ingested_at FROM source", lab.runtime) == []
+    assert "nope" in found("SELECT nope FROM source", lab.runtime)[0]
 
 
 def run(lab: Any, document: dict[str, Any]) -> Any:

@@ -154,6 +154,16 @@ def test_changes_a_checkpoint_does_not_survive(base, changes, words):
     assert (change.checkpoint_compatible, change.act) == (False, "pend")
 
 
+def test_what_a_stream_of_a_table_passes_over_may_change_and_the_table_may_not():
+    def feed(connector="iceberg", **source):
+        return spec(sources={"f": {connector: {"table": "n.up", "max_files_per_trigger": 1} | source}})
+
+    for after in (feed(skip=["deletes"]), feed(max_files_per_trigger=9), feed(starting="latest")):
+        assert list(checkpoint_obstacles(feed(), after)) == []
+    assert list(checkpoint_obstacles(feed("delta"), feed("delta", skip_changes=True))) == []
+    assert "reads another table: n.other" in "; ".join(checkpoint_obstacles(feed(), feed(table="n.other")))
+
+
 def test_sources_read_in_another_order_are_counted_by_place():
     before = spec(sources=TWO, transform={"sql": "SELECT * FROM f UNION ALL SELECT * FROM g"})
     after = spec(sources=TWO, transform={"sql": "SELECT * FROM g UNION ALL SELECT * FROM f"})

@@ -104,7 +104,7 @@ def _rewritten(stream: str, source: str, table: str, folder: Path, version: int)
         why=f"version {version}{at}{what} takes files away",
         next=f"say skip_changes: true at source {source} in conf/streams/{stream}.yaml to go on without such commits "
         "(what they took out stays in the sink, what they put in never comes), then: lakeward deploy, "
-        f"lakeward streams start {stream}",
+        f"lakeward streams upgrade {stream}",
         reason="source-rewritten",
     )
 

@@ -125,7 +125,7 @@ def _rewritten(stream: str, source: str, table: str, commit: Commit, word: str) 
         else f"{_when(commit)} is a {commit.operation}: {what}",
         next=f"say skip: [{word}] at source {source} in conf/streams/{stream}.yaml to go on without it (what it took "
         f"out stays in the sink{', what it put in never comes' if word == 'overwrites' else ''}), then: "
-        f"lakeward deploy, lakeward streams start {stream}",
+        f"lakeward deploy, lakeward streams upgrade {stream}",
         reason="source-rewritten",
     )  # fmt: skip
 
