@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from lakeward.connectors.exact.attempt import Redo
 from lakeward.connectors.exact.position import Position
-from lakeward.connectors.exact.writer import Redo
 from lakeward.connectors.postgres import link as links
 from lakeward.connectors.postgres.check import TableState
 from lakeward.connectors.postgres.name import quote

@@ -8,7 +8,7 @@ from typing import Any
 
 import structlog
 
-from lakeward.connectors.exact.writer import ATTEMPTS, Redo, pause
+from lakeward.connectors.exact.attempt import ATTEMPTS, Redo, pause
 from lakeward.connectors.postgres import columns, evolve, table
 from lakeward.connectors.postgres.check import TableState, check_table
 from lakeward.connectors.postgres.writer import PostgresWriter
