@@ -10,6 +10,7 @@ from lakeward.connectors.exact.replay import Replay, of
 from lakeward.connectors.files.log import count_of
 from lakeward.connectors.iceberg.feed.position import snapshot_of
 from lakeward.connectors.kafka.position import parse as parse_offsets
+from lakeward.connectors.kinesis import marks
 from lakeward.errors import Refused, Transient, Unhealthy
 from lakeward.runtime import CATALOG, Runtime
 from lakeward.spec.stream import StreamSpec
@@ -55,8 +56,9 @@ def audit(runtime: Runtime, spec: StreamSpec, late_dropped: int) -> dict[str, An
     totals = _totals(position, replayed)
     position = position.model_copy(update={"totals": totals})
     tail = {"skipped": position.totals.skipped, "late_dropped": late_dropped}
-    if spec.lineage != "rows":
-        return found | _by_totals(position) | tail | {"missing": None, "duplicates": None} | _ranges(position)
+    holes = any(source.kinesis is not None for source in spec.sources.values())  # sequence numbers count nothing
+    if spec.lineage != "rows" or holes:
+        return found | _by_totals(position) | tail | {"missing": None, "duplicates": None} | _ranges(position, spec)
     result = count(landed, str(spec.id), position, aside)
     return found | {
         "consumed": result.consumed,
@@ -177,10 +179,15 @@ def _by_totals(position: Position) -> dict[str, Any]:
     }
 
 
-def _ranges(position: Position) -> dict[str, Any]:
+def _ranges(position: Position, spec: StreamSpec) -> dict[str, Any]:
     """The contiguous range each partition was read in: the proof that is left where rows are many records."""
     parts = []
+    read = {str(name): each for name, each in spec.sources.items()}
     for source, end in sorted(position.end.items()):
+        if source in read and read[source].kinesis is not None:
+            begun = marks.ranges(marks.parse(position.begin.get(source, NO_DATA)), marks.parse(end))
+            parts += [_untraced(source, shard, first.where, last.where) for shard, (first, last) in begun.items()]
+            continue
         files = count_of(end)
         if files is not None:
             first_files = count_of(position.begin.get(source, NO_DATA)) or 0

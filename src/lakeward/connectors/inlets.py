@@ -8,6 +8,7 @@ from lakeward.connectors.format_source import FormatInlet
 from lakeward.connectors.iceberg.feed.inlet import IcebergInlet
 from lakeward.connectors.kafka import cluster
 from lakeward.connectors.kafka.inlet import KafkaInlet
+from lakeward.connectors.kinesis.inlet import KinesisInlet, place_of
 from lakeward.connectors.rate import RateInlet
 from lakeward.connectors.source import Inlet
 from lakeward.errors import SpecError
@@ -33,6 +34,8 @@ def _one(spec: StreamSpec, name: str, source: Source, runtime: Runtime) -> Inlet
         return KafkaInlet(name, source, cluster.find(source.kafka.connection, runtime), spec.trigger.unbatched)
     if source.files is not None:
         return FilesInlet(name, source, stream=str(spec.id))
+    if source.kinesis is not None:
+        return KinesisInlet(name, source, place_of(source.kinesis, runtime))
     if source.iceberg is not None:
         return IcebergInlet(name, source, runtime, str(spec.id))
     if source.delta is not None:

@@ -39,7 +39,6 @@ from lakeward.spec.stream import StreamSpec
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_RAW = ", ".join(f"{name} {kind}" for name, kind in {**RECORD_COLUMNS["kafka"], "_kafka_value": "BINARY"}.items())
 _GROWS = ("schema", "evolution")
 _PLACE = re.compile(r";? ?line (\d+),? pos (\d+)")
 _SETTINGS = {
@@ -349,7 +348,10 @@ def _stderr_to(file: IO[bytes]) -> Iterator[None]:
 
 def _declared_columns(source: Source) -> str:
     """The columns a source's records are read with."""
-    return source.declared_columns or _RAW
+    if source.declared_columns is not None:
+        return source.declared_columns
+    columns = {**RECORD_COLUMNS.get(source.connector, {}), f"_{source.connector}_value": "BINARY"}
+    return ", ".join(f"{name} {kind}" for name, kind in columns.items())
 
 
 def _columns_of(source: Source) -> str:

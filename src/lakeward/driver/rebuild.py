@@ -20,6 +20,7 @@ import structlog
 
 from lakeward.connectors.exact.position import NO_DATA
 from lakeward.connectors.source import Inlet
+from lakeward.errors import Blocked
 
 _log = structlog.get_logger(__name__)
 
@@ -37,6 +38,13 @@ def rebuild(folder: str, order: Sequence[Inlet], begin: Mapping[str, str]) -> bo
     """
     if not any(inlet.logged and inlet.name in begin for inlet in order):
         return False
+    if "://" in folder.removeprefix("file://"):
+        raise Blocked(
+            "A checkpoint on an object store cannot be made anew for files",
+            why=f"{folder}: which files have landed is kept beside a table on this machine only",
+            next="put the checkpoint back from a copy, or land into a new table under a new id",
+            reason="log-missing",
+        )
     checkpoint = Path(folder.removeprefix("file://"))
     made = checkpoint.with_name(f".{checkpoint.name}.made")
     shutil.rmtree(made, ignore_errors=True)

@@ -15,7 +15,7 @@ from lakeward.spec.stream import StreamSpec
 from lakeward.spec.suite import Suite
 from lakeward.spec.tables import Tables, entries
 
-SOURCES = {"kinesis", "socket"}
+SOURCES = {"socket"}
 WHY = {"socket": "; nothing of it can be read twice, so whatever is stopped or killed loses lines"}
 FILE_FORMATS = {"orc", "avro"}
 FILES = {"orc", "avro", "text"}
@@ -34,6 +34,9 @@ def of_stream(spec: StreamSpec) -> Found:
             yield from _of_files((*at, "files"), source.files)
         if source.decode and source.decode.avro:
             yield (*at, "decode", "avro"), "Avro records"
+    if spec.trigger.available_now and any(source.kinesis for source in spec.sources.values()):
+        what = "available_now for kinesis: Spark 4.1 would take one batch and call that everything; use every"
+        yield ("trigger", "available_now"), what
     sink: Path_ = ("sink", spec.sink.connector)
     if spec.sink.memory:
         yield sink, "memory as a sink: nobody could read it; lakeward streams preview shows rows without any sink"

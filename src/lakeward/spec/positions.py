@@ -43,6 +43,7 @@ POSITION_TYPES: dict[str, str] = {
 
 RECORD_COLUMNS: dict[str, dict[str, str]] = {
     "kafka": {"_kafka_key": "BINARY", "_kafka_headers": "ARRAY<STRUCT<key: STRING, value: BINARY>>"},
+    "kinesis": {"_kinesis_key": "STRING", "_kinesis_arrived": "TIMESTAMP"},
 }
 """Connector -> what its records have beside their value, with Spark SQL types: columns on demand (`columns: all`)."""
 

@@ -25,7 +25,17 @@ from lakeward.spec.model import (
 from lakeward.spec.pattern import no_pattern
 from lakeward.spec.positions import RECORD_COLUMNS, position_columns
 from lakeward.spec.table_source import DeltaSource, IcebergSource
-from lakeward.spec.types import Duration, Name, PostgresTable, Span, TableName, Topic
+from lakeward.spec.types import (
+    AwsRegion,
+    Duration,
+    KinesisStream,
+    Name,
+    PostgresTable,
+    Span,
+    StartingPosition,
+    TableName,
+    Topic,
+)
 
 KAFKA_CONNECTION = "lakeward_kafka"
 Offset = Annotated[Int, Field(ge=-2, le=2**63 - 1)]
@@ -98,12 +108,19 @@ class KafkaSource(SpecModel):
 
 
 class KinesisSource(SpecModel):
-    """A Kinesis stream."""
+    """A Kinesis data stream. Keys stand in the connection, never in the spec."""
 
-    stream: Text
-    region: Text
-    starting_position: Text = "TRIM_HORIZON"
+    stream: KinesisStream
+    """Its name."""
+    region: AwsRegion
+    """Its region, e.g. `eu-central-1`."""
+    connection: Name | None = None
+    """Id of the AWS connection: of Airflow, or of a file of the home. Without one the machine's own identity counts
+    (instance role, `~/.aws`)."""
+    starting_position: StartingPosition = StartingPosition("TRIM_HORIZON")
+    """Where a stream without a position begins: `TRIM_HORIZON` (the oldest record), `LATEST`, or a time."""
     max_records_per_trigger: PositiveInt
+    """Most records one batch may take; required, because the first batch after an outage is otherwise all of it."""
 
 
 class FilesSource(SpecModel):

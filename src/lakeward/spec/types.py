@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Annotated, Any, ClassVar, Self
 
 from croniter import croniter
@@ -255,6 +255,40 @@ class ObjectPlace(_Written):
     def hadoop(self) -> str:
         """As Spark's own readers and writers name it."""
         return f"s3a://{self.key}"
+
+
+class KinesisStream(_Written):
+    """The name of a Kinesis data stream."""
+
+    pattern = re.compile(r"[A-Za-z0-9_.\-]{1,128}")
+    wanted = "a Kinesis stream's name has letters, digits, . _ and -, 128 at most; give the name, not the ARN"
+    examples: ClassVar[list[str]] = ["clicks"]
+
+
+class AwsRegion(_Written):
+    """A region of AWS."""
+
+    pattern = re.compile(r"[a-z]{2,}(-[a-z]+)+-[0-9]+")
+    wanted = "a region is written like eu-central-1"
+    examples: ClassVar[list[str]] = ["eu-central-1"]
+
+
+class StartingPosition(_Written):
+    """Where a Kinesis stream begins."""
+
+    pattern = re.compile(r"TRIM_HORIZON|LATEST|\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z")
+    wanted = "TRIM_HORIZON, LATEST, or a time in UTC: 2026-11-01T00:00:00Z"
+    examples: ClassVar[list[str]] = ["TRIM_HORIZON", "2026-11-01T00:00:00Z"]
+
+    def __new__(cls, text: str) -> Self:
+        written = super().__new__(cls, text)
+        _ = written.moment_ms
+        return written
+
+    @property
+    def moment_ms(self) -> int | None:
+        """The time in milliseconds since 1970; None where it is none."""
+        return int(datetime.fromisoformat(self).timestamp() * 1000) if self[0].isdigit() else None
 
 
 class SparkKey(_Written):

@@ -102,7 +102,8 @@ _TEXTS: tuple[tuple[FailureClass, Cause | None, re.Pattern[str]], ...] = tuple(
         (
             FailureClass.CONFIG,  # of an object store; its clients put them into the errors that stand for "away", too
             None,
-            r"NoSuchBucket|InvalidAccessKeyId|SignatureDoesNotMatch|AccessDeniedException: s3a",
+            r"NoSuchBucket|InvalidAccessKeyId|SignatureDoesNotMatch|AccessDeniedException: s3a"
+            r"|UnrecognizedClientException|AccessDeniedException\) when calling|ExpiredTokenException",
         ),
         (
             FailureClass.DEPENDENCY,
@@ -112,7 +113,8 @@ _TEXTS: tuple[tuple[FailureClass, Cause | None, re.Pattern[str]], ...] = tuple(
             r"|Failed to get connection|Connection to \S+ (?:could not|refused)|server closed the connection"
             r"|terminating connection|the database system is (?:starting|shutting)|SQLTransientConnectionException"
             r"|UncheckedSQLException: Failed to connect|ServiceUnavailable|SlowDown|SlowDownException"
-            r"|Unable to execute HTTP request|AWSClientIOException",
+            r"|Unable to execute HTTP request|AWSClientIOException|EndpointConnectionError|ConnectTimeoutError"
+            r"|ReadTimeoutError|ProvisionedThroughputExceeded|LimitExceededException|KMSThrottling",
         ),
         (
             FailureClass.CONFIG,

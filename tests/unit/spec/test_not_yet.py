@@ -7,7 +7,11 @@ import pytest
 HEAD = "owner: x\nsource: {kafka: {topics: [t], max_offsets_per_trigger: 5}}\n"
 SINK = "sink: {iceberg: {table: n.t}}\n"
 GRAMMAR = [
-    ("owner: x\nsource: {kinesis: {stream: s, region: r, max_records_per_trigger: 5}}\n" + SINK, "kinesis as a source"),
+    (
+        "owner: x\nsource: {kinesis: {stream: s, region: eu-west-1, max_records_per_trigger: 5}}\n"
+        "trigger: {available_now: true, schedule: '0 * * * *'}\n" + SINK,
+        "available_now for kinesis",
+    ),
     ("owner: x\nsource: {files: {path: p, format: avro, max_files_per_trigger: 5}}\n" + SINK, "files of format avro"),
     ("owner: x\nsource: {socket: {host: h, port: 1}}\n" + SINK, "loses lines"),
     (HEAD + SINK + "decode: {avro: {registry: r, subject: s}}\n", "Avro records"),

@@ -25,6 +25,12 @@ def test_our_own_types_decide_first(error: Exception, expected: FailureClass) ->
     ("text", "expected"),
     [
         ("org.apache.kafka.common.errors.TimeoutException: Timeout expired", FailureClass.DEPENDENCY),
+        ("SdkClientException: Unable to execute HTTP request: Connect to store:9000 failed", FailureClass.DEPENDENCY),
+        ("botocore.exceptions.EndpointConnectionError: Could not connect to the endpoint URL", FailureClass.DEPENDENCY),
+        ("(ProvisionedThroughputExceededException) when calling the GetRecords operation", FailureClass.DEPENDENCY),
+        ("java.nio.file.AccessDeniedException: s3a://lake/c: getFileStatus: status 403", FailureClass.CONFIG),
+        ("(AccessDeniedException) when calling the GetRecords operation: User is not allowed", FailureClass.CONFIG),
+        ("NoSuchBucketException: The specified bucket does not exist", FailureClass.CONFIG),
         ("java.net.ConnectException: Connection refused", FailureClass.DEPENDENCY),
         ("PSQLException: FATAL: the database system is shutting down", FailureClass.DEPENDENCY),
         ("org.apache.spark.sql.AnalysisException: [UNRESOLVED_COLUMN]", FailureClass.CONFIG),

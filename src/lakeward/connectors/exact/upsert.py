@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _RANK = "_lw_rank"
-_LATER = ("_kafka_offset", "_kinesis_sequence")
-"""Where a key's records come in order (one partition, one shard), these say which came later."""
+_LATER = ("_kafka_offset",)
+"""Where a key's records come in order (one partition), this says which came later. A shard's sequence numbers are text,
+and a key moves to another shard when shards are split."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,126 @@
+"""Spark's Python data source for Kinesis: `latestOffset` reads ahead in the driver, workers read the same again.
+
+Imported only where Spark runs; the classes are Spark's own kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql.datasource import (  # noqa: TID253  # imported by the inlet when a stream starts, and by Spark's workers
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
+
+from lakeward.connectors.kinesis import marks
+from lakeward.connectors.kinesis.ahead import ReadAhead
+from lakeward.connectors.kinesis.marks import Mark
+from lakeward.connectors.kinesis.stream import Place, Stream
+
+NAME = "lakeward_kinesis"
+COLUMNS = (
+    "_value BINARY, _kinesis_key STRING, _kinesis_stream STRING, _kinesis_shard STRING, _kinesis_sequence STRING, "
+    "_kinesis_arrived TIMESTAMP"
+)
+MOST, START, END = "max_records_per_trigger", "start", "end"
+"""Further options: of a stream its cap and where it begins; of a range its two positions. Spark lowers their names."""
+
+Row = tuple[Any, ...]
+
+
+@dataclass
+class ShardRange(InputPartition):
+    """A part of one shard."""
+
+    shard: str
+    first: Mark
+    last: Mark
+
+
+class KinesisSource(DataSource):
+    """One stream, or one range of it."""
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> str:
+        return COLUMNS
+
+    def streamReader(self, schema: Any) -> KinesisStreamReader:  # noqa: N802  # Spark's name
+        return KinesisStreamReader(dict(self.options))
+
+    def reader(self, schema: Any) -> KinesisRangeReader:
+        return KinesisRangeReader(dict(self.options))
+
+
+class KinesisRangeReader(DataSourceReader):
+    """The records between two positions, as a batch."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self.place = Place.of(options)
+        self.start, self.end = options[START], options[END]
+
+    def partitions(self) -> list[ShardRange]:
+        return _ranges(marks.parse(self.start), marks.parse(self.end))
+
+    def read(self, partition: InputPartition) -> Iterator[Row]:
+        assert isinstance(partition, ShardRange)
+        return _read(self.place, partition)
+
+
+class KinesisStreamReader(DataSourceStreamReader):
+    """The stream. Spark makes one in its driver's Python, and others in workers, which only `read`."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self.place = Place.of(options)
+        self.most, self.start = int(options[MOST]), options[START]
+        self._ahead: ReadAhead | None = None
+        self._first: marks.Marks | None = None
+        self._at: marks.Marks | None = None
+
+    def initialOffset(self) -> dict[str, str]:  # noqa: N802  # Spark's name
+        if self._first is None:
+            given = self.start.startswith("{")
+            self._first = marks.parse(self.start) if given else self._reading().begin(Mark.parse(self.start))
+        return self._first
+
+    def latestOffset(self) -> dict[str, str]:  # noqa: N802  # Spark's name
+        # After a restart Spark has said by `partitions` where it stands; of a fresh query it asks this first.
+        at = self.initialOffset() if self._at is None else self._at
+        self._at = self._reading().step(at)
+        return self._at
+
+    def partitions(self, start: dict[str, str], end: dict[str, str]) -> list[ShardRange]:
+        if self._at is None:
+            self._at = dict(end)
+        return _ranges(start, end)
+
+    def read(self, partition: InputPartition) -> Iterator[Row]:
+        assert isinstance(partition, ShardRange)
+        return _read(self.place, partition)
+
+    def _reading(self) -> ReadAhead:
+        if self._ahead is None:
+            self._ahead = ReadAhead(Stream(self.place), self.most)
+        return self._ahead
+
+
+def _ranges(start: Mapping[str, str], end: Mapping[str, str]) -> list[ShardRange]:
+    return [ShardRange(shard, first, last) for shard, (first, last) in marks.ranges(start, end).items()]
+
+
+def _read(place: Place, part: ShardRange) -> Iterator[Row]:
+    for each in Stream(place).between(part.shard, part.first, part.last):
+        yield (
+            bytes(each["Data"]),
+            each["PartitionKey"],
+            place.name,
+            part.shard,
+            each["SequenceNumber"],
+            each["ApproximateArrivalTimestamp"],
+        )
