@@ -50,3 +50,15 @@ def test_nothing_is_made_where_the_copy_does_not_hold_the_position(tmp_path: Pat
     with pytest.raises(Blocked, match="cannot go on where its table ends"):
         rebuild(f"{tmp_path}/checkpoints/s.2", [source], {"in": end})
     assert not (tmp_path / "checkpoints" / "s.2").exists()
+
+
+def test_a_checkpoint_on_an_object_store_is_refused_and_no_folder_of_its_name_appears(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, copy = inlet(tmp_path)
+    end = SourceLog(LocalFiles(), str(copy)).canonical(offset_text(1))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(Blocked, match="on an object store cannot be made anew for files") as refused:
+        rebuild("s3a://lake/checkpoints/s.2", [source], {"in": end})
+    assert refused.value.reason == "log-missing"
+    assert not list(tmp_path.glob("s3a*"))
