@@ -17,7 +17,7 @@ from lakeward.spec.tables import Tables, entries
 
 SOURCES = {"socket"}
 WHY = {"socket": "; nothing of it can be read twice, so whatever is stopped or killed loses lines"}
-FILE_FORMATS = {"orc", "avro"}
+FILE_FORMATS = {"avro"}
 FILES = {"orc", "avro", "text"}
 BACKENDS = {"standalone", "yarn", "kubernetes"}
 
@@ -50,7 +50,7 @@ def of_stream(spec: StreamSpec) -> Found:
 
 def _of_files(at: Path_, files: FilesSource) -> Found:
     if files.format in FILE_FORMATS:
-        yield (*at, "format"), f"files of format {files.format}; done are json, csv, parquet and text"
+        yield (*at, "format"), f"files of format {files.format}; done are json, csv, parquet, orc and text"
     if elsewhere(files.path):
         yield (*at, "path"), "files that are not on the file system of the driver's machine"
 

@@ -129,9 +129,10 @@ class FilesSource(SpecModel):
     path: Text
     """Folder (with the folders below it), or a pattern such as `in/*/*.csv`; relative to the project, or absolute."""
     format: Literal["json", "csv", "parquet", "orc", "avro", "text"]
-    """`json`: one object a line, by `decode:`; `csv`, `parquet`: by `columns:`; `text`: one column `value` a line."""
+    """`json`: one object a line, by `decode:`; `csv`, `parquet`, `orc`: by `columns:`; `text`: a line is one column
+    `value`."""
     columns: Ddl | None = None
-    """Columns of a CSV or Parquet file as Spark DDL; a file or value that does not fit is refused, never a null."""
+    """Columns of a CSV, Parquet or ORC file as Spark DDL; a file or value that does not fit is refused, never null."""
     header: Bool = True
     """Whether a CSV begins with the names of its columns; they are compared with `columns:`."""
     nulls: str | None = None
@@ -143,15 +144,20 @@ class FilesSource(SpecModel):
 
     @model_validator(mode="after")
     def _columns_of_a_format(self) -> Self:
-        typed = self.format in ("csv", "parquet")
+        typed = self.format in ("csv", "parquet", "orc")
         if typed and self.columns is None:
             message = f'{self.format} needs columns: "name TYPE, ..": a guess would change with the files'
             raise KeysProblem(message, "columns")
         if self.columns is not None and not typed:
             how = "decode: {json: ..} names its columns" if self.format == "json" else "it has one column, value"
-            raise KeysProblem(f"columns belongs to csv and parquet; of {self.format} {how}", "columns", "format")
+            raise KeysProblem(f"columns belongs to csv, parquet and orc; of {self.format} {how}", "columns", "format")
         if self.format != "csv" and (self.nulls is not None or not self.header):
             raise KeysProblem(f"header and nulls belong to csv, not to {self.format}", "header", "nulls", "format")
+        if self.columns is not None and self.format == "orc":
+            times = [name for name, kind in ddl_columns(self.columns).items() if "TIMESTAMP" in kind.upper()]
+            if times:
+                message = "ORC keeps a time without a zone, and Spark reads it in that of the machine"
+                raise KeysProblem(f"{message}; leave out {', '.join(times)}, or use parquet", "columns")
         if self.columns is not None and self.format == "csv":
             nested = [name for name, kind in ddl_columns(self.columns).items() if kind.startswith(NESTED)]
             if nested:

@@ -168,6 +168,34 @@ def test_parquet_lands_and_what_does_not_fit_is_refused_by_name(lab: Any, folder
     assert sorted(row["n"] for row in lab.rows()) == [1, 3, 4, 5], "a right file in its place lands"
 
 
+def test_orc_lands_and_what_does_not_fit_is_refused_by_name(lab: Any, folder: Folder) -> None:
+    import pyarrow as pa
+    from pyarrow import orc
+
+    def put(name: str, **columns: Any) -> None:
+        staged = Path(lab.folder) / "p"
+        orc.write_table(pa.table(columns), staged)
+        folder.put(name, staged.read_bytes())
+
+    document = spec(lab, folder, "orc", files={"columns": "n BIGINT, s STRING NOT NULL, d DATE"})
+    day = pa.array([0, 1], pa.date32())
+    put("a.orc", n=pa.array([1, 2], pa.int32()), s=["x", None], d=day, more=[1, 2])
+    put("b.orc", n=pa.array([3, 4], pa.int64()), s=["y", "z"], d=day)
+    lab.run(document, 4)
+    assert sorted((row["n"], row["s"], row["d"].day) for row in lab.rows()) == [(1, "x", 1), (3, "y", 1), (4, "z", 2)]
+    assert [row["error"] for row in lab.rows("q")] == ["s: required, but missing or null"]
+    put("c.orc", n=["5"], d=day[:1])
+    folder.put("d.orc", "no ORC")
+    error = lab.fail(document)
+    assert isinstance(error, Blocked)
+    assert "c.orc: n is STRING, declared is BIGINT; it has no column s" in error.why
+    put("c.orc", n=pa.array([5], pa.int64()), s=["w"], d=day[:1])
+    lab.started.clear()
+    error = lab.fail(document)
+    assert isinstance(error, Blocked)
+    assert "d.orc: it is no ORC file" in error.why
+
+
 def test_an_older_copy_of_the_checkpoint_is_refused_also_with_other_caps(lab: Any, folder: Folder) -> None:
     for number in range(4):
         folder.put(f"{number}.json", records(number))

@@ -43,9 +43,10 @@ BAD = [
     ('format: csv, columns: "n INT, a ARRAY<INT>"', "", "a is none"),
     ('format: csv, columns: "n INT"', 'decode: {json: "n INT"}\n', "their columns stand under files: columns:"),
     ('format: parquet, columns: "n INT", nulls: NA', "", "header and nulls belong to csv, not to parquet"),
-    ('format: text, columns: "n INT"', "", "columns belongs to csv and parquet; of text it has one column, value"),
+    ('format: text, columns: "n INT"', "", "columns belongs to csv, parquet and orc; of text it has one column, value"),
     ('format: csv, columns: "_file_path STRING"', "", "_file_path is a column of the record"),
-    ("format: orc", "", "not yet: files of format orc"),
+    ("format: orc", "", "orc needs columns"),
+    ('format: orc, columns: "n INT, at TIMESTAMP"', "", "ORC keeps a time without a zone"),
     ("format: text", "lineage: rows\n", "files gives its records no position"),
 ]
 

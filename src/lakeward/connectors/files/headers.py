@@ -34,8 +34,8 @@ def differences(url: str, source: FilesSource, declared: StructType) -> list[str
     """What of the declared columns the file does not have so, in words; a file that is gone says nothing."""
     file = Path(unquote(urlsplit(url).path))
     try:
-        if source.format == "parquet":
-            return _parquet(file, declared)
+        if source.format in ("parquet", "orc"):
+            return _typed(file, source.format, declared)
         return _csv(file, declared) if source.header and file.suffix not in _PACKED else []
     except FileNotFoundError:
         return []
@@ -57,23 +57,36 @@ def _csv(file: Path, declared: StructType) -> list[str]:
     return [f"it begins with {', '.join(header)}; declared are {', '.join(wanted)}"]
 
 
-def _parquet(file: Path, declared: StructType) -> list[str]:
-    import pyarrow.parquet as pq
+def _typed(file: Path, kind: str, declared: StructType) -> list[str]:
+    """Of a file that knows its columns and their types."""
     from pyarrow import ArrowInvalid
 
     try:
-        schema = pq.read_schema(file)
-    except ArrowInvalid as error:
-        return [f"it is no Parquet file: {str(error).splitlines()[0]}"]
+        schema = _schema_of(file, kind)
+    except FileNotFoundError:
+        raise
+    except (ArrowInvalid, OSError) as error:
+        name = "Parquet" if kind == "parquet" else "ORC"
+        return [f"it is no {name} file: {str(error).splitlines()[0]}"]
     has = {field.name.lower(): _spark_type(field.type) for field in schema}
     found = []
     for field in declared.fields:
-        wanted, kind = field.dataType.simpleString(), has.get(field.name.lower())
-        if kind is None:
+        wanted, there = field.dataType.simpleString(), has.get(field.name.lower())
+        if there is None:
             found.append(f"it has no column {field.name}")
-        elif kind != wanted and kind not in _WIDER.get(wanted, set()):
-            found.append(f"{field.name} is {kind.upper()}, declared is {wanted.upper()}")
+        elif there != wanted and there not in _WIDER.get(wanted, set()):
+            found.append(f"{field.name} is {there.upper()}, declared is {wanted.upper()}")
     return found
+
+
+def _schema_of(file: Path, kind: str) -> Any:
+    if kind == "parquet":
+        import pyarrow.parquet as pq
+
+        return pq.read_schema(file)
+    from pyarrow import orc
+
+    return orc.ORCFile(file).schema
 
 
 def _spark_type(kind: Any) -> str:

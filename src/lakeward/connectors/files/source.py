@@ -89,7 +89,7 @@ def _format_options(source: FilesSource) -> Mapping[str, str]:
 def _with_schema(reader: Any, source: FilesSource, schema: StructType | None) -> Any:
     if schema is None:
         return reader
-    if source.format == "parquet":
+    if source.format in ("parquet", "orc"):
         return reader.schema(schema)
     from pyspark.sql.types import StringType, StructField, StructType
 
