@@ -29,16 +29,21 @@ class SourceNow:
 
 @dataclass(frozen=True)
 class Query:
-    """The query that is to run, in the order it reads its sources."""
+    """The query that is to run, in the order it reads its sources. `continuous`: by continuous processing."""
 
     sources: Sequence[SourceNow]
     stateful: bool
+    continuous: bool = False
 
 
 def judge(stream: str, checkpoint: Checkpoint, position: Position | None, query: Query) -> Verdict | None:
     """What keeps the query from running on the checkpoint; None if nothing does."""
     if checkpoint.newest >= 0:
-        found = _shape(stream, checkpoint, query) or _sources(stream, checkpoint, query)
+        found = (
+            _passed(stream, checkpoint, query)
+            or _shape(stream, checkpoint, query)
+            or _sources(stream, checkpoint, query)
+        )
         if found is not None:
             return found
         if query.stateful:
@@ -128,6 +133,19 @@ def _changed(stream: str, why: str) -> Verdict:
         why,
         f"put the sources back as they were in conf/streams/{stream}.yaml and lakeward deploy; "
         "or give the stream a new id and a new table",
+    )
+
+
+def _passed(stream: str, checkpoint: Checkpoint, query: Query) -> Verdict | None:
+    """Continuous processing leaves out what batches need to go on: Spark dies of it at each restart."""
+    if query.continuous or not checkpoint.offsets[checkpoint.newest].continuous:
+        return None
+    return Verdict(
+        Finding.SHAPE,
+        f"The checkpoint of stream {stream} is one of continuous processing",
+        f"{checkpoint.folder}/offsets/{checkpoint.newest} has no metadata: Spark's batches cannot go on from it",
+        f"write trigger: {{continuous: 1s}} again in conf/streams/{stream}.yaml, then: lakeward deploy; or give the "
+        "stream a new id with starting_offsets where this one ended",
     )
 
 

@@ -271,7 +271,8 @@ def _fits(own: SparkSession, wanted: Wanted, kept: Checkpoint, position: Positio
     """Refuse a checkpoint that is not this query's; gives what a person should know all the same."""
     by_name = {inlet.name: inlet for inlet in built.inlets}
     order = offsets.order_of(built.query, list(by_name))
-    query = fit.Query([fit.SourceNow(name, by_name[name].reads) for name in order], built.stateful)
+    reads = [fit.SourceNow(name, by_name[name].reads) for name in order]
+    query = fit.Query(reads, built.stateful, wanted.spec.trigger.continuous is not None)
     found = fit.judge(wanted.stream, kept, position, query)
     if found is not None:
         found.check()

@@ -180,6 +180,8 @@ def checkpoint_obstacles(before: StreamSpec, after: StreamSpec) -> Iterator[str]
         yield f"the sink moves from {before.sink.label} to {after.sink.label}; the position stays behind in the old one"
     if before.sink.mode != after.sink.mode:
         yield f"the mode changes from {before.sink.mode} to {after.sink.mode}"
+    if before.trigger.continuous is not None and after.trigger.continuous is None:
+        yield f"the trigger changes from continuous to {after.trigger.kind}: Spark's batches cannot go on from there"
     yield from _state(before, after)
 
 

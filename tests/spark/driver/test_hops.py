@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lakeward.driver.gate import wait_until
-from lakeward.errors import SpecError
+from lakeward.errors import Blocked, SpecError
 from lakeward.telemetry import failpoints
 
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
@@ -88,3 +88,26 @@ def test_a_driver_with_too_few_cores_is_refused_with_both_numbers(lab: Any) -> N
     with pytest.raises(SpecError, match="needs 4 cores and its driver has 2") as refused:
         lab.start(document)
     assert "resources: {cores: 4}" in refused.value.next
+
+
+@pytest.mark.parametrize("trigger", [{"real_time": "5s"}, {"continuous": "1s"}], ids=["real-time", "continuous"])
+def test_a_stream_of_batches_becomes_a_hop_on_its_checkpoint_and_back_from_real_time(lab: Any, trigger: Any) -> None:
+    topic = lab.topic()
+    passing = hop(lab, topic, "", trigger) | {"sink": {"console": {}}}
+    source = {"kafka": {"topics": [topic], "max_offsets_per_trigger": 10}}
+    batches = passing | {"source": source, "trigger": {"every": "100ms"}}
+    lab.produce(topic, [{"n": 1}, "junk"])
+    lab.run(batches, 2)
+    running = lab.start(passing)
+    lab.produce(topic, [{"n": 2}, {"n": 3}, "more junk"])
+    lab.until("its records", lambda: sum(each.consumed for each in lab.done) == 5)
+    assert running.stop(600)
+    assert sum(each.outcome.landed for each in lab.done) == 3
+    if "continuous" in trigger:
+        with pytest.raises(Blocked, match="is one of continuous processing"):
+            lab.start(batches)
+    else:
+        lab.produce(topic, [{"n": 4}])
+        lab.run(batches, 1)
+        assert sum(each.consumed for each in lab.done) == 6
+    assert sorted(r["_kafka_offset"] for r in lab.rows("q")) == [1, 4]

@@ -205,3 +205,13 @@ def test_a_stream_under_a_new_id() -> None:
     assert renamed(fresh, {"new": "", "old": ""}, ids) is None, "another stream"
     assert renamed(fresh, {"new": ""}, {"flights": "id-2"}) is None, "another topic"
     assert renamed(kept(end("flights", 1)), {}, ids) is None, "it has begun already"
+
+
+def test_batches_do_not_go_on_from_continuous_processing() -> None:
+    passed = Checkpoint("/ck", "q", {3: Entry(ends=(end("flights", 5),), continuous=True)}, {3: Entry()})
+    verdict = fit.judge("s", passed, None, Query([FLIGHTS], stateful=False))
+    assert verdict is not None
+    assert verdict.finding is Finding.SHAPE
+    assert "trigger: {continuous: 1s}" in verdict.next
+    assert fit.judge("s", passed, None, Query([FLIGHTS], stateful=False, continuous=True)) is None
+    assert fit.judge("s", kept(end("flights", 5)), None, Query([FLIGHTS], stateful=False, continuous=True)) is None

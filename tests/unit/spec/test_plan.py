@@ -141,6 +141,15 @@ OBSTACLES = [
 ]
 
 
+PASSED = {
+    **BASE, "sources": {"f": BASE["sources"]["f"] | {"kafka": {"topics": ["flights"]}}},
+    "sink": {"kafka": {"topic": "t"}},
+    "quarantine": {"table": "n.q"}, "trigger": {"continuous": "1s"},
+}  # fmt: skip
+COMPATIBLE += [(PASSED | {"trigger": {"real_time": "5m"}}, {"trigger": {"continuous": "1s"}})]
+OBSTACLES += [(PASSED, {"trigger": {"real_time": "5m"}}, "batches cannot go on from there")]
+
+
 @pytest.mark.parametrize(("base", "changes"), COMPATIBLE)
 def test_changes_a_checkpoint_survives(base, changes):
     assert list(checkpoint_obstacles(spec(base), spec(base, **changes))) == []
