@@ -134,6 +134,6 @@ def _rule(kind: Kind, step: str, stream: str, table: Path) -> tuple[str, str] | 
     if step == "after-files":
         if kind.sink == "iceberg":
             return "create", f"{place}/metadata/.*-m\\d+\\.avro "
-        where = "/lakeward-copy-.*" if kind.sink == "postgres" else place
+        where = "/lakeward-copy-.*" if kind.sink == "postgres" else f"{place}/_staging/.*"
         return "create", f"{where}/_SUCCESS .*{own}"
     return None
