@@ -204,18 +204,21 @@ def test_staging_switched_off_between_check_and_write_names_the_snapshot(rig: An
     assert rig.values() == rig.expected()
 
 
-def test_a_staged_batch_published_by_hand_is_not_landed_again(rig: Any) -> None:
+def test_a_staged_batch_published_by_hand_after_its_driver_died_is_not_landed_again(rig: Any) -> None:
     rig.produce(4)
     rig.run()
     before = rig.head()
     rig.produce(4)
 
-    def publish_by_hand() -> None:
-        staged = next(each for each in reversed(list(rig.metadata().snapshots())) if each.summary().get("wap.id"))
-        rig.call("publish_changes", wap_id=f"'{staged.summary().get('wap.id')}'")
+    with (
+        failpoints.on("after-stage", lambda: exec("raise SystemError")),
+        pytest.raises(Exception, match="SystemError"),
+    ):
+        rig.run()
+    staged = next(each for each in reversed(list(rig.metadata().snapshots())) if each.summary().get("wap.id"))
+    rig.call("publish_changes", wap_id=f"'{staged.summary().get('wap.id')}'")
 
-    with failpoints.on("after-stage", publish_by_hand):
-        error = _blocked(rig, "unstaged")
+    error = _blocked(rig, "unstaged")
 
     assert "published by hand" in error.why
     rig.call("set_current_snapshot", snapshot_id=str(before))
