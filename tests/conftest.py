@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
+from zlib import crc32
 
 import pytest
 from airflow_service import airflow  # noqa: F401  # a fixture
@@ -148,16 +149,23 @@ def _wait(ready: Callable[[], None], log: Path) -> None:
         raise
 
 
-LONGEST_FIRST = ("airflow", "spark/driver", "spark/connectors", "faults/test_driver_fencing.py", "spark", "faults")
+DRIVER_PARTS = 3
+"""In how many units the tests of streams run: by far the most, and each unit starts a session of its own."""
+LONGEST_FIRST = (
+    "airflow", *(f"spark/driver/{part}" for part in range(DRIVER_PARTS)), "spark/connectors",
+    "faults/test_driver_fencing.py", "faults/test_exactly_once.py", "spark", "faults",
+)  # fmt: skip
 
 
 def layer(nodeid: str) -> str:
     """What stays in one process when several share a run (`make test`), so that the dear parts start once."""
-    _, first, second, *_ = *nodeid.partition("::")[0].split("/"), ""
+    _, first, second, *rest = *nodeid.partition("::")[0].split("/"), ""
     if first == "dags" or second == "test_airflow_survival.py":
         return "airflow"
-    if first == "spark" and second in ("connectors", "driver"):
-        return f"spark/{second}"  # in parts of about the same length: a second session costs less than waiting for one
+    if first == "spark" and second == "driver":
+        return f"spark/driver/{crc32(rest[0].encode()) % DRIVER_PARTS}"  # whole files
+    if first == "spark" and second == "connectors":
+        return "spark/connectors"  # in parts of about the same length: a second session costs less than waiting for one
     return f"{first}/{second}" if first in ("unit", "faults") else first  # each of the faults starts drivers of its own
 
 
