@@ -126,10 +126,13 @@ class Running:
 
     def _end(self) -> None:
         try:
-            self.query.stop()
+            self._halt()
         except Exception as error:  # noqa: BLE001  # the query is over either way; what it said is in the log
             _log.warning("query did not stop cleanly", stream=self.stream, error=str(error).splitlines()[0])
         self.release()
+
+    def _halt(self) -> None:
+        self.query.stop()
 
     def release(self) -> None:
         """Give back what the session holds, of a query that is over."""

@@ -22,6 +22,7 @@ from lakeward.driver import layout
 from lakeward.driver.batch import BatchFunction, Done
 from lakeward.driver.checkpoint import Files
 from lakeward.driver.gate import Draining, wait_until
+from lakeward.driver.hop.halt import halt
 from lakeward.driver.hop.marks import Mark, Marks
 from lakeward.driver.landing.base import Outcome
 from lakeward.driver.landing.sent import Sent
@@ -94,7 +95,7 @@ class Accounts:
             return
         except Exception as error:  # noqa: BLE001  # named boundary: what cannot be accounted for ends the query
             self.function.failure = self.function.failure or error
-            self.query.stop()
+            halt(self.query, self.function.session)
 
     def close(self) -> None:
         """Stop as soon as it can; what is left the next start does."""
@@ -113,7 +114,7 @@ class Accounts:
     def _look(self, query: StreamingQuery) -> None:
         self.newest = self._committed()
         if self.stop_after is not None and self.newest > self.stop_after:
-            query.stop()  # at once: what it sends after its boundary comes again
+            halt(query, self.function.session)  # at once: what it sends after its boundary comes again
 
     def _committed(self) -> int:
         names = self.files.names(f"{self.folder}/commits")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from lakeward.driver.gate import wait_until
 from lakeward.driver.hop.accounts import Accounts
+from lakeward.driver.hop.halt import halt
 from lakeward.driver.running import Running
 
 SETTLE_S = 60.0
@@ -38,12 +39,15 @@ class RunningHop(Running):
         """
         self.drain()
         clean = wait_until(lambda: not self.active, timeout_s)
-        self.query.stop()
+        self._halt()
         if clean:
             self.accounts.settled(SETTLE_S)
         self.gate.close()
         self._end()
         return clean
+
+    def _halt(self) -> None:
+        halt(self.query, self.session)
 
     def release(self) -> None:
         """Give back what the session holds, and end the accounting."""
