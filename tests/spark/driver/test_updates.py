@@ -25,7 +25,8 @@ def document(lab: Any) -> Callable[..., dict[str, Any]]:
                 watermark={"column": "t", "delay": "2h"},
                 transform={"sql": SQL},
                 sink={"kafka": wanted},
-                spark={"spark.sql.shuffle.partitions": 2},
+                # A batch without records, for the watermark alone, may be over before the stream is stopped, or not.
+                spark={"spark.sql.shuffle.partitions": 2, "spark.sql.streaming.noDataMicroBatches.enabled": False},
             )
         )
 
