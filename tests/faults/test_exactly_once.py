@@ -14,12 +14,10 @@ from world import with_database
 
 from lakeward import jars
 
+_COMPILES = jars.find_java().binary.with_name("javac").exists()
 pytestmark = [
     pytest.mark.timeout(1800),  # a bound for a hang; a busy machine may need minutes
-    pytest.mark.skipif(
-        not jars.find_java().binary.with_name("javac").exists(),
-        reason="the hooks inside the JVM are compiled: that needs a JDK, and this Java is a runtime alone",
-    ),
+    pytest.mark.skipif(not _COMPILES, reason="hooks into the JVM need a JDK; this Java is a runtime alone"),
 ]
 
 
