@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 POLL_S = 5.0
+_FIRST_LOOK_S = 8.0
+"""A task that is resumed before the scheduler has heard that its first half ended is taken for one that died."""
 _AFTER_ERROR_S = 15.0
 
 
@@ -44,6 +46,7 @@ class CompletionTrigger(BaseTrigger):
 
         connect: Connect | None = None
         since = datetime.fromisoformat(self.since)
+        await asyncio.sleep(_FIRST_LOOK_S)
         while True:
             try:
                 connect = connect or await _registry()
