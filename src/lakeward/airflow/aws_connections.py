@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from lakeward import private
+from lakeward.airflow import connections
 from lakeward.airflow.connections import Found, unnamed
 from lakeward.connectors.aws import account
-from lakeward.control.reconcile import registry_of
-from lakeward.errors import DependencyDown
 from lakeward.registry import generations
 from lakeward.runtime import Runtime
 
@@ -25,11 +24,7 @@ def named(runtime: Runtime) -> set[str]:
     """The connections that the catalog and streams name; those known already where the registry is away."""
     store = runtime.lake.store
     own = {store.connection} if store is not None and store.connection is not None else set()
-    try:
-        with registry_of(runtime)() as connection:
-            return own | generations.aws_connections(connection)
-    except DependencyDown:
-        return own | set(account.names(runtime.connections))
+    return own | connections.named(runtime, generations.aws_connections, account.names(runtime.connections))
 
 
 def keep(runtime: Runtime, ids: Collection[str], get: Callable[[str], Found | None]) -> None:
