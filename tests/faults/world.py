@@ -73,7 +73,7 @@ class DriverProcess:
         return self.exit()
 
     def kill(self) -> None:
-        """SIGKILL, and wait until its JVM is gone too."""
+        """SIGKILL. Its JVM finds out a moment later, and works until then."""
         self.process.kill()
         self.process.wait(30)
 

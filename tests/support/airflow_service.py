@@ -118,6 +118,8 @@ class AirflowService:
                 )
         for part in parts:
             self.eventually(lambda part=part: part.healthy(since), 400, f"{part.name} to be well")
+        if not names:
+            self.eventually(self.parsed, 400, "every Dag file to be parsed")  # a busy Dag processor is well before
 
     def stop(self, *names: str, how: signal.Signals = signal.SIGTERM) -> None:
         """End components (all when none is named) with all they started in their own session."""
@@ -185,6 +187,11 @@ class AirflowService:
         with self.registry() as connection:
             found = drivers.find(connection, name)
         return found is not None and found.handle is not None and life(found.handle) is Life.ALIVE
+
+    def parsed(self) -> bool:
+        """Whether Airflow knows Dags of every file of the project."""
+        known = {Path(dag["fileloc"]).name for dag in self.call("GET", "/dags?limit=100").json().get("dags", [])}
+        return known >= {file.name for file in (self.site.project.root / "dags").glob("*.py")}
 
     def trigger(self, dag: str, **params: Any) -> str:
         """Start a run; its id."""
