@@ -20,7 +20,7 @@ from lakeward.cli import (
     quality_replay,
     sql,
     stack,
-    stream_backfill,
+    stream_rebuild,
     tables,
 )
 from lakeward.errors import LakewardError
@@ -47,7 +47,7 @@ app.command()(doctor.doctor)
 app.add_typer(config.app, name="config")
 app.command()(deploy.deploy)
 app.command()(demo.demo)
-app.add_typer(stream_backfill.app, name="streams")
+app.add_typer(stream_rebuild.app, name="streams")
 app.add_typer(tables.app, name="tables")
 app.add_typer(quality_replay.app, name="quality")
 app.command()(sql.sql)

@@ -80,6 +80,7 @@ def backfill(
     end: str,
     *,
     into: str | None = None,
+    named: str | None = None,
     dry_run: bool = False,
     tell: Callable[[Report], None] = lambda report: None,
 ) -> Report:
@@ -90,6 +91,7 @@ def backfill(
         wanted: the stream's current generation.
         start, end: canonical offsets of its source, from (inclusive) and to (exclusive), of the same partitions.
         into: another table than the stream's; made when it is not there.
+        named: the position's name, where the caller answers for what else is in the table.
         dry_run: change nothing.
         tell: takes the report after each batch.
 
@@ -105,7 +107,7 @@ def backfill(
     own = session.for_stream(spark, spec)
     (inlet,) = inlets.of(spec, runtime)
     table = into or str(spec.sink.label)
-    name, begun = _choose(own, wanted, table, start, alone=into is not None)
+    name, begun = (named, None) if named else _choose(own, wanted, table, start, alone=into is not None)
     report = Report(
         wanted.stream, wanted.generation, table, name, start, end, begun=begun.end[inlet.name] if begun else None
     )

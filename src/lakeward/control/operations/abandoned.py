@@ -11,8 +11,8 @@ from lakeward.registry import changes, operations, streams
 
 RESUME = "resume"
 """Parameter of an operation that stopped a stream which is to run again when it is done."""
-_MOVES = ("reset", "skip-batch")
-"""Operations that are to mend what blocked the stream: who died half way may have changed nothing, so it stands."""
+_MOVES = ("reset", "skip-batch", "rebuild")
+"""Operations that may mend what blocked the stream: who died half way may have changed nothing, so it stands."""
 
 
 def finish(connection: Connection) -> None:

@@ -1,0 +1,92 @@
+"""Whose rows in quarantine are: after a rebuild those of the fill are the stream's, and the old ones are kept aside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from lakeward.connectors.exact.attempt import ATTEMPTS, pause
+from lakeward.connectors.iceberg import java
+from lakeward.connectors.iceberg.quarantine import STREAM
+from lakeward.connectors.kafka.position import Offsets
+from lakeward.errors import Transient
+from lakeward.runtime import CATALOG
+from lakeward.spec.positions import IDENTITY_COLUMNS, INGESTED_AT
+from lakeward.spec.sql import quote, quote_table, quote_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def forget(session: SparkSession, table: str, stream: str) -> None:
+    """Remove what an earlier, dropped fill of the same name left in quarantine."""
+    delete = f"DELETE FROM {quote_table(table, CATALOG)} WHERE {_of(stream)}"  # noqa: S608  # through quote_text
+    _until(session, table, delete, lambda: not _any(session, table, stream))
+
+
+def relabel(
+    session: SparkSession, table: str, stream: str, fill: str, before: str, end: Offsets, at: str, *, rows: bool
+) -> None:
+    """Give the fill's rows to the stream, and those the stream had of the same records the name `before`: one commit.
+
+    Safe to call again: where the fill had rows and has none any more, it is done.
+
+    Args:
+        table: the quarantine table; may not exist.
+        stream, fill, before: names in its column `stream`.
+        end: where the fill ended (exclusive). The stream's rows from there on are of the new table already.
+        at: when it ended (RFC 3339): tells the old ones among rows without a source position.
+        rows: whether the fill put any aside.
+    """
+    topic, partition, offset = (quote(each) for each in IDENTITY_COLUMNS["kafka"])
+    # Literals, because UPDATE takes no bound values; every text goes through quote_text, and the rest are numbers.
+    parts = [
+        f"({topic} = {quote_text(name)} AND {partition} = {int(number)} AND {offset} < {int(to)})"
+        for name, numbers in end.items()
+        for number, to in numbers.items()
+    ]
+    untraced = f"({offset} IS NULL AND {quote(INGESTED_AT)} < TIMESTAMP {quote_text(at)})"
+    old = " OR ".join([*parts, untraced])
+    _until(
+        session,
+        table,
+        f"UPDATE {quote_table(table, CATALOG)} SET {quote(STREAM)} = "  # noqa: S608  # see above
+        f"CASE WHEN {_of(fill)} THEN {quote_text(stream)} ELSE {quote_text(before)} END "
+        f"WHERE {_of(fill)} OR ({_of(stream)} AND ({old}))",
+        lambda: rows and not _any(session, table, fill),
+    )
+
+
+def _any(session: SparkSession, table: str, stream: str) -> bool:
+    return bool(session.table(quote_table(table, CATALOG)).where(_of(stream)).head(1))
+
+
+def _until(session: SparkSession, table: str, statement: str, done: Callable[[], bool]) -> None:
+    """Run it once. Other streams put rows aside in the same table all the time, and an answer may get lost."""
+    if not session.catalog.tableExists(quote_table(table, CATALOG)):
+        return
+    for attempt in range(ATTEMPTS):
+        if attempt:
+            pause(attempt)
+        session.catalog.refreshTable(quote_table(table, CATALOG))
+        if done():
+            return
+        try:
+            session.sql(statement)
+        except Exception as error:
+            trouble = java.trouble(error)
+            if trouble is java.Trouble.UNREACHABLE:
+                raise java.catalog_down(table, error) from None
+            if trouble not in (java.Trouble.COMMIT_FAILED, java.Trouble.CONFLICT, java.Trouble.UNKNOWN):
+                raise
+        else:
+            return
+    raise Transient(
+        f"Rows in {table} could not be given their new names: contention",
+        why=f"{ATTEMPTS} attempts met a table that had changed",
+        next="the same command again",
+    )
+
+
+def _of(stream: str) -> str:
+    return f"{quote(STREAM)} = {quote_text(stream)}"
