@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
 from lakeward.connectors.exact.position import Position
@@ -28,8 +29,17 @@ def sharing(stream: str, folder: str, others: Mapping[str, str]) -> Verdict | No
 
 
 def nested(stream: str, folder: str, table: str, location: str) -> Verdict | None:
-    """A checkpoint below a table's folder is orphan files to whoever cleans the table."""
-    if not _plain(folder).startswith(_plain(location) + "/"):
+    """A checkpoint in a table's folder is orphan files to whoever cleans the table; a table in a checkpoint's folder
+    goes with the checkpoint, which people remove."""
+    here, there = f"{_plain(folder)}/", f"{_plain(location)}/"
+    if there.startswith(here):
+        return Verdict(
+            Finding.NESTED,
+            f"Table {table} stands inside the checkpoint of stream {stream}",
+            f"{location} is at or below {folder}: whoever removes the checkpoint removes the table",
+            f"let checkpoints: of the deployment point elsewhere, then: lakeward streams recover {stream}",
+        )
+    if not here.startswith(there):
         return None
     return Verdict(
         Finding.NESTED,
@@ -74,4 +84,5 @@ def renamed(
 
 
 def _plain(place: str) -> str:
-    return place.removeprefix("file://").rstrip("/")
+    """A place that can be compared: `file:/p`, `file:///p` and `/p` are one folder, `s3a://` and `s3://` one bucket."""
+    return re.sub(r"^(?:file:(?://)?(?=/)|s3[an]?(?=://))", "", place).rstrip("/")

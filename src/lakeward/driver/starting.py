@@ -203,6 +203,9 @@ class Starter:
     ) -> flow.Start:
         """Compare checkpoint, table and sources before anything runs: where the query begins, if it may."""
         position = standing.position
+        if standing.absent is not None and (not kept.empty or wanted.known_query):
+            # Its table was made before its first batch: a new one would be begun where its checkpoint ends, or anew.
+            raise standing.absent().error()
         verdict = preflight.classify(
             wanted.stream,
             kept,

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from lakeward.jars import archive
 from lakeward.jars.check import verify
+from lakeward.jars.fitting import pyspark_jars
 from lakeward.jars.ivy import ensure, fetch
 from lakeward.jars.java import Java, find_java
-from lakeward.jars.places import folder, kafka_classpath, pyspark_jars, s3_classpath, spark_classpath, spark_folder
+from lakeward.jars.places import folder, kafka_classpath, s3_classpath, spark_classpath, spark_folder
 
 __all__ = [
     "Java",

@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from lakeward.jars import places
+from lakeward.jars import fitting, places
 from lakeward.jars.java import locate
 
 TRAINING_S = 600
@@ -33,7 +33,7 @@ def file(at: Path | None = None) -> Path:
     java = locate(os.environ)
     said = [] if java is None else [str(java.resolve())]
     release = [] if java is None else [java.resolve().parents[1] / "release"]  # Java's own version file
-    for jar in (*release, *places.spark_classpath(at), *sorted(places.pyspark_jars().glob("*.jar"))):
+    for jar in (*release, *places.spark_classpath(at), *sorted(fitting.pyspark_jars().glob("*.jar"))):
         status = jar.stat()
         said.append(f"{jar} {status.st_size} {int(status.st_mtime)}")
     digest = hashlib.sha256("\n".join(said).encode()).hexdigest()[:16]

@@ -6,6 +6,7 @@ import hashlib
 from pathlib import Path
 
 from lakeward.errors import Refused
+from lakeward.jars import fitting
 
 LIST = Path(__file__).with_name("jars.sha256")
 
@@ -26,8 +27,11 @@ def verify(folder: Path) -> int:
 
     Raises:
         Refused: a jar is missing, is not the one listed, or is not listed at all; named, with expected and found.
+        SpecError: one of Spark's was built for another Spark or Scala than the one that is installed.
     """
     expected = listed()
+    # Said first: whoever put another one in place of ours is told more by this than by what is missing then.
+    fitting.check(sorted((folder / "spark").glob("*.jar")), {name.rpartition("/")[2] for name in expected})
     for name, digest in expected.items():
         file = folder / name
         if not file.is_file():

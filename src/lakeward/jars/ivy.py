@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lakeward.errors import DependencyDown, LakewardError, Refused
-from lakeward.jars import check, places
+from lakeward.jars import check, fitting, places
 from lakeward.jars.java import find_java
 
 IVY_FILE = Path(__file__).with_name("ivy.xml")
@@ -58,9 +58,9 @@ def fetch(target: Path, progress: Callable[[str], None] = lambda line: None) -> 
 def retrieve(into: Path, progress: Callable[[str], None]) -> None:
     """Run Ivy once, without looking at what it brought."""
     java = find_java()
-    engine = next(iter(sorted(places.pyspark_jars().glob("ivy-*.jar"))), None)
+    engine = next(iter(sorted(fitting.pyspark_jars().glob("ivy-*.jar"))), None)
     if engine is None:
-        raise LakewardError("pyspark has no Ivy", why=f"no ivy-*.jar in {places.pyspark_jars()}", next="uv sync")
+        raise LakewardError("pyspark has no Ivy", why=f"no ivy-*.jar in {fitting.pyspark_jars()}", next="uv sync")
     cache = places.cache() / "ivy"
     cache.mkdir(parents=True, exist_ok=True)
     command = [

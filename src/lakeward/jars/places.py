@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import os
 from collections.abc import Callable
 from pathlib import Path
 
 from lakeward.errors import LakewardError
-from lakeward.jars import check
+from lakeward.jars import check, fitting
+from lakeward.jars.fitting import pyspark_jars
 
 SETS = ("spark", "kafka")
 # 69 MB of AWS SDK: a driver that never talks to S3 should not hold it.
@@ -56,6 +56,7 @@ def spark_classpath(at: Path | None = None) -> tuple[Path, ...]:
 
     Raises:
         LakewardError: there are none: they were never fetched.
+        SpecError: one was built for another Spark or Scala than the one that is installed.
     """
     return _chosen(at, lambda name: not name.startswith(ONLY_WHEN_ASKED))
 
@@ -75,6 +76,7 @@ def _chosen(at: Path | None, wanted: Callable[[str], bool]) -> tuple[Path, ...]:
     found = tuple(sorted(jar for jar in base.glob("*.jar") if wanted(jar.name)))
     if not found:
         raise _absent(base)
+    fitting.check(found, {name.rpartition("/")[2] for name in check.listed()})
     return found
 
 
@@ -84,18 +86,6 @@ def kafka_classpath() -> tuple[Path, ...]:
     if not own:
         raise _absent(folder() / "kafka")
     return own + tuple(sorted(jar for jar in pyspark_jars().glob("*.jar") if jar.name.startswith(FROM_PYSPARK)))
-
-
-def pyspark_jars() -> Path:
-    """The `jars` folder of the installed pyspark, found without importing it.
-
-    Raises:
-        LakewardError: pyspark is not installed here.
-    """
-    spec = importlib.util.find_spec("pyspark")
-    if spec is None or not spec.submodule_search_locations:
-        raise LakewardError("pyspark is not installed here", next="uv sync --extra spark")
-    return Path(spec.submodule_search_locations[0]) / "jars"
 
 
 def _absent(at: Path) -> LakewardError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from lakeward.spec import not_yet, spark_conf
+from lakeward.spec import not_yet, spark_conf, sqlite
 from lakeward.spec.document import Path_
 from lakeward.spec.messages import Finding
 from lakeward.spec.settings import Settings
@@ -18,6 +18,11 @@ def settings_findings(settings: Settings) -> Iterator[Finding]:
     """What is wrong with `conf/lakeward.yaml`."""
     for path, what in not_yet.of_settings(settings):
         yield Finding(path, f"not yet: {what}")
+    if why := sqlite.refusal(settings.catalog.properties):
+        message = (
+            f"the catalog cannot be a file of SQLite: {why}; leave properties: out, for the PostgreSQL of the stack"
+        )
+        yield Finding(("catalog", "properties"), message)
     inside, place = settings.catalog.warehouse, settings.checkpoints
     if inside is not None and place is not None and f"{place.key}/".startswith(f"{inside.key}/"):
         message = f"checkpoints below the warehouse ({inside}) would be taken for orphan files of a table"

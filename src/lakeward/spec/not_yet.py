@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from lakeward.spec import sqlite
 from lakeward.spec.document import Path_
 from lakeward.spec.file_places import elsewhere
 from lakeward.spec.settings import Reconcile, Settings
@@ -59,7 +60,7 @@ def of_settings(settings: Settings) -> Found:
     """Path in `conf/lakeward.yaml`, and what is not done yet."""
     if settings.connections:
         yield ("connections",), "connections in this file (they stand in Airflow, or in files of the home)"
-    if settings.catalog.properties:
+    if settings.catalog.properties and not sqlite.refusal(settings.catalog.properties):
         yield ("catalog", "properties"), "a catalog other than the embedded one"
     if settings.reconcile != Reconcile():
         yield ("reconcile",), "other intervals of reconcile"

@@ -33,7 +33,8 @@ class Catalog(SpecModel):
     """Id of the AWS connection with key, region and endpoint: of Airflow, or of a file of the home. Without one the
     machine's own identity counts (instance role, `~/.aws`)."""
     properties: dict[str, str] = Field(default_factory=dict)
-    """Properties of the Iceberg catalog that win over the derived ones, e.g. those of a REST catalog."""
+    """Properties of the Iceberg catalog that win over the derived ones, e.g. those of a REST catalog; never a file of
+    SQLite, which lets one process write at a time."""
 
 
 class Driver(SpecModel):

@@ -59,7 +59,7 @@ STATE = {"watermark": {"column": "_kafka_timestamp", "delay": "1h"}, "deduplicat
 
 
 @pytest.mark.parametrize("more", [{}, STATE], ids=["row by row", "with state"])
-def test_a_partition_that_comes_while_a_stream_runs_is_read_from_its_first_record(
+def test_a_partition_that_comes_while_a_stream_runs_or_is_stopped_is_read_from_its_first_record(
     lab: Any, admin: Any, more: dict[str, Any]
 ) -> None:
     from confluent_kafka.admin import NewPartitions
@@ -76,6 +76,11 @@ def test_a_partition_that_comes_while_a_stream_runs_is_read_from_its_first_recor
     lab.until("both", lambda: len(lab.rows()) >= 9)
     assert running.stop(60)
     assert landed(lab) == [(0, n) for n in range(5)] + [(1, n) for n in range(4)]
+
+    admin.create_partitions([NewPartitions(topic, 3)])[topic].result(30)
+    produce(lab, topic, 2, range(20, 23))
+    lab.run(document, 3)
+    assert landed(lab)[9:] == [(2, n) for n in range(3)]
 
 
 def test_retention_that_passes_a_running_stream_blocks_it_with_the_range_and_what_is_left_can_be_landed(

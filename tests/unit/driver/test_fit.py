@@ -188,6 +188,17 @@ def test_a_checkpoint_inside_the_tables_folder() -> None:
     verdict = neighbours.nested("s", "/w/ns/t/ck", "ns.t", "file:///w/ns/t/")
     assert verdict is not None
     assert verdict.finding is Finding.NESTED
+    assert "/w/ns/t/ck is below file:///w/ns/t/" in verdict.why
+    for folder, location in (("/w/ns/t/ck", "file:/w/ns/t"), ("s3a://b/w/t/ck", "s3://b/w/t"), ("/w/t", "/w/t")):
+        assert neighbours.nested("s", folder, "ns.t", location) is not None, (folder, location)
+
+
+def test_a_table_inside_the_checkpoints_folder() -> None:
+    assert neighbours.nested("s", "/ck/s", "ns.t", "/ck/s2/t") is None
+    verdict = neighbours.nested("s", "file:///ck/s", "ns.t", "/ck/s/state/t")
+    assert verdict is not None
+    assert (verdict.finding, verdict.what) == (Finding.NESTED, "Table ns.t stands inside the checkpoint of stream s")
+    assert "whoever removes the checkpoint removes the table" in verdict.why
 
 
 def test_a_stream_under_a_new_id() -> None:

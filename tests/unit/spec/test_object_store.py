@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from lakeward.connectors.iceberg.catalog import pyiceberg_properties, spark_conf
 from lakeward.errors import SpecError
-from lakeward.runtime import Project
+from lakeward.runtime import Lake, Project
 from lakeward.spec.loader import load_settings
 
 GOOD = "catalog: {warehouse: s3://lake/warehouse, connection: lakeward_s3}\ncheckpoints: s3a://lake/checkpoints\n"
@@ -38,6 +39,21 @@ def test_both_spellings_become_the_one_each_reader_wants(project):
 def test_a_place_that_cannot_be_is_refused(project, text, at, words):
     problems = project({"conf/lakeward.yaml": text}).problems
     assert [(problem.path, words in problem.message) for problem in problems] == [(at, True)], problems
+
+
+@pytest.mark.parametrize("uri", ["jdbc:sqlite:/w/catalog.db?journal_mode=WAL", "sqlite:////w/catalog.db"])
+def test_a_catalog_of_sqlite_is_refused_with_the_reason(project, uri):
+    [problem] = project({"conf/lakeward.yaml": f"catalog: {{properties: {{type: jdbc, uri: '{uri}'}}}}"}).problems
+    assert problem.path == "catalog.properties"
+    assert problem.message.startswith(
+        f"the catalog cannot be a file of SQLite: uri is {uri.split('?')[0]}: SQLite lets"
+    )
+    with pytest.raises(SpecError, match="database is locked"):
+        spark_conf(Lake(warehouse="/w", properties={"uri": uri}))
+    with pytest.raises(SpecError, match="database is locked"):
+        pyiceberg_properties(Lake(warehouse="/w", properties={"uri": uri}))
+    text = f"drivers: {{d: {{spark: {{spark.sql.catalog.lake.uri: '{uri}'}}}}}}"
+    assert "catalogs are set in `catalog:`" in project({"conf/lakeward.yaml": text}).problems[0].message
 
 
 def test_a_key_in_a_place_is_refused_and_not_repeated(project):

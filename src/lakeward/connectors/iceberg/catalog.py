@@ -10,7 +10,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 from lakeward.connectors.aws import store
+from lakeward.errors import SpecError
 from lakeward.runtime import CATALOG, Lake
+from lakeward.spec import sqlite
 
 SPARK_EXTENSIONS = (
     "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
@@ -37,7 +39,11 @@ def spark_conf(lake: Lake) -> dict[str, str]:
     """The Spark conf every Lakeward application shares: extensions and the catalogs `lake` and `spark_catalog`.
 
     The process needs `PGPASSFILE` in its environment, and what `store.environment` says.
+
+    Raises:
+        SpecError: the catalog would be a file of SQLite.
     """
+    _check(lake)
     prefix = f"spark.sql.catalog.{CATALOG}"
     catalog = {"cache-enabled": "false", "warehouse": lake.warehouse}
     if not _other_kind(lake):
@@ -66,7 +72,11 @@ def pyiceberg_properties(lake: Lake, pgpass: Path | None = None) -> dict[str, st
     Args:
         lake: the catalog.
         pgpass: `Runtime.pgpass`; needed where `PGPASSFILE` is not in the environment.
+
+    Raises:
+        SpecError: the catalog would be a file of SQLite.
     """
+    _check(lake)
     properties = {"warehouse": lake.warehouse, **store.pyiceberg_properties(lake)}
     if not _other_kind(lake):
         properties |= {"type": "sql", "uri": _url(lake, pgpass)}
@@ -87,6 +97,16 @@ def create_schema(lake: Lake, pgpass: Path | None = None) -> None:
         for statement in _SCHEMA:
             cursor.execute(statement)
         link.commit()
+
+
+def _check(lake: Lake) -> None:
+    why = sqlite.refusal(lake.properties)
+    if why:
+        raise SpecError(
+            "The catalog of the lake cannot be a file of SQLite",
+            why=why,
+            next="lakeward stack up   writes the address of its PostgreSQL",
+        )
 
 
 def _other_kind(lake: Lake) -> bool:

@@ -49,7 +49,7 @@ def load(session: SparkSession, table: str) -> Any:
     except Exception as error:
         if trouble(error) in (Trouble.UNREACHABLE, Trouble.UNKNOWN):
             raise catalog_down(table, error) from None
-        if any(each.getClass().getName().endswith("NoSuchTableException") for each in _chain(error)):
+        if says_gone(error):
             raise Blocked(
                 f"There is no table {table}",
                 why="it was dropped or renamed under the stream",
@@ -57,6 +57,15 @@ def load(session: SparkSession, table: str) -> Any:
                 reason="table-missing",
             ) from None
         raise
+
+
+def says_gone(error: BaseException) -> bool:
+    """Whether a failed call found no table, or no namespace, of that name."""
+    names = (each.getClass().getName().rpartition(".")[2] for each in _chain(error))
+    return "TABLE_OR_VIEW_NOT_FOUND" in str(error) or not {
+        "NoSuchTableException",
+        "NoSuchNamespaceException",
+    }.isdisjoint(names)
 
 
 def metadata_of(table: Any) -> Any:

@@ -10,7 +10,7 @@ from lakeward.connectors.exact.batch import RunningBatch
 from lakeward.connectors.exact.follow import Halt
 from lakeward.connectors.exact.position import Position
 from lakeward.connectors.exact.writer import TableWriter
-from lakeward.connectors.iceberg import java, publish, stage
+from lakeward.connectors.iceberg import gone, java, publish, stage
 from lakeward.connectors.iceberg.change import Append, Change
 from lakeward.connectors.iceberg.check import TableState, check_table
 from lakeward.errors import Blocked
@@ -47,8 +47,19 @@ class ExactWriter(TableWriter[TableState, _InTable]):
         return f"in lake.{self.table}.snapshots (lakeward sql)"
 
     def load(self, session: SparkSession) -> TableState:
-        """The table's newest metadata, from the catalog."""
-        return java.state_of(java.metadata_of(java.load(session, self.table)), self.stream, self.table)
+        """The table's newest metadata, from the catalog.
+
+        Raises:
+            DependencyDown: the catalog does not answer.
+            Blocked: the table was dropped (`table-missing`) or renamed (`table-renamed`); it is never made anew here.
+        """
+        return java.state_of(java.metadata_of(self._table(session)), self.stream, self.table)
+
+    def _table(self, session: SparkSession) -> Any:
+        try:
+            return java.load(session, self.table)
+        except Blocked:
+            raise gone.halt(session, self.stream, self.table).error() from None
 
     def check(self, state: TableState) -> Halt | None:
         return check_table(state)
@@ -72,9 +83,11 @@ class ExactWriter(TableWriter[TableState, _InTable]):
             if trouble is java.Trouble.UNREACHABLE:
                 raise java.catalog_down(self.table, error) from None
             if trouble is not java.Trouble.UNKNOWN:
+                if java.says_gone(error):
+                    self._table(rows.sparkSession)  # if it was ours that went, this says so
                 raise
             # The answer was lost: the snapshot is there or it is not, and the next lines find out.
-        table = java.load(rows.sparkSession, self.table)
+        table = self._table(rows.sparkSession)
         found = stage.find(table, attempt)
         if found is None:
             raise Redo("the staged snapshot is not in the table (expired, or its commit was lost)")
@@ -106,6 +119,8 @@ class ExactWriter(TableWriter[TableState, _InTable]):
                 if trouble is java.Trouble.COMMIT_FAILED:
                     continue  # nothing was written: rebuild on the new metadata and check again
                 if trouble is java.Trouble.OTHER:
+                    if java.says_gone(error):
+                        raise Redo("publishing: the table is gone") from None
                     raise
                 raise Redo(f"publishing: {java.message(error)}") from error
         raise self.contention(batch.batch, "the table changed between reading and committing, every time")

@@ -44,10 +44,15 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Standing:
-    """A sink before a query starts: its position, and what stands in the way of any batch, if something does."""
+    """A sink before a query starts: its position, and what stands in the way of any batch, if something does.
+
+    Attributes:
+        absent: of a sink that is a table: says what became of it, where there is none. Fine for a stream that is new.
+    """
 
     position: Position | None = None
     halt: Halt | None = None
+    absent: Callable[[], Halt] | None = None
 
 
 class Landing(Protocol):

@@ -79,7 +79,7 @@ class ExactLanding(ABC, Generic[W]):
         self._seen = self.see()
         if self._seen is None:
             self.writer.expect(None)
-            return Standing()
+            return Standing(absent=self.absent)
         state = self._seen.state
         self.writer.expect(state.raw)
         at = state.position
@@ -87,6 +87,17 @@ class ExactLanding(ABC, Generic[W]):
             return Standing(None, self.writer.check(state))
         found = self.writer.decide(state, RunningBatch("", -1, at.end, at.end, topic_ids))
         return Standing(at, found if isinstance(found, Halt) else self._other_mode(at))
+
+    def absent(self) -> Halt:
+        """What became of the table of a stream that has landed in it."""
+        stream, name = self.writer.stream, self.writer.table
+        return Halt(
+            "table-missing",
+            f"Table {name} of stream {stream} is gone",
+            "it was dropped, moved or renamed. Made anew, it would hold nothing of what was landed",
+            f"bring it back as it was, or give the stream a new id and a new table (conf/streams/{stream}.yaml), then: "
+            "lakeward deploy",
+        )
 
     def _other_mode(self, at: Position) -> Halt | None:
         """Rows that were appended have no key, and a checkpoint says nothing of how its rows were taken."""

@@ -10,8 +10,9 @@ import structlog
 
 from lakeward.connectors.evolution import Comparison
 from lakeward.connectors.exact import position
+from lakeward.connectors.exact.follow import Halt
 from lakeward.connectors.exact.position import Position
-from lakeward.connectors.iceberg import evolve, java, table
+from lakeward.connectors.iceberg import evolve, gone, java, table
 from lakeward.connectors.iceberg.writer import ExactWriter
 from lakeward.driver import schema
 from lakeward.driver.landing.exact import Seen
@@ -38,6 +39,10 @@ class IcebergLanding(LakeLanding[ExactWriter]):
         state = java.state_of(metadata, stream, name)
         others = java.others_of(metadata, stream, name) if state.raw is None else {}
         return Seen(state, str(metadata.location()), others)
+
+    def absent(self) -> Halt:
+        """Dropped, or renamed to a table that is named."""
+        return gone.halt(self.writer.session, self.writer.stream, self.writer.table)
 
     def prepare(self, columns: Any, *, stateful: bool) -> None:
         """Create the table, or compare its columns with the transform's."""

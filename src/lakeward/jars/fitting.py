@@ -1,0 +1,91 @@
+"""Which Spark and which Scala a jar was built for, as its name says it.
+
+A jar for another one is found by Spark in the middle of a batch, as a method or class that is not there
+(`NoSuchMethodError: scala...`); by its name it is found before anything starts. What is named by other rules is not
+judged here.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from lakeward.errors import LakewardError, SpecError
+
+# iceberg-spark-runtime-4.1_2.13-1.12.0, delta-spark_4.1_2.13-4.4.0, hudi-spark4.1-bundle_2.13-1.2.0
+_SPARK = re.compile(r"spark(?:-[a-z]+)*[-_]?([2-9]\.\d)(?=[-_])")
+_SCALA = re.compile(r"_(2\.1\d|3)(?=-)")
+_OF_SPARK = re.compile(r"spark-[a-z0-9-]+_[0-9.]+-(\d+\.\d+)\.\d+")  # Spark's own modules have Spark's version
+_CORE = re.compile(r"spark-core_([\d.]+)-(\d+\.\d+)\.[\w.-]+\.jar")
+
+
+@dataclass(frozen=True)
+class Engine:
+    """The Spark that is installed: its minor, e.g. `4.1`, and its Scala, e.g. `2.13`."""
+
+    spark: str
+    scala: str
+
+
+def pyspark_jars() -> Path:
+    """The `jars` folder of the installed pyspark, found without importing it.
+
+    Raises:
+        LakewardError: pyspark is not installed here.
+    """
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or not spec.submodule_search_locations:
+        raise LakewardError("pyspark is not installed here", next="uv sync --extra spark")
+    return Path(spec.submodule_search_locations[0]) / "jars"
+
+
+def engine(folder: Path) -> Engine | None:
+    """The Spark whose jars stand in a folder; None where none do (pyspark-client has none)."""
+    found = (_CORE.fullmatch(jar.name) for jar in sorted(folder.glob("spark-core_*.jar")))
+    return next((Engine(match[2], match[1]) for match in found if match), None)
+
+
+def misfit(name: str, here: Engine) -> str:
+    """What a jar of this name was built for, where it is not `here`, as words; empty where it fits or does not say."""
+    scala, spark = _SCALA.search(name), _SPARK.search(name) or _OF_SPARK.match(name)
+    other = []
+    if spark and spark[1] != here.spark:
+        other.append(f"Spark {spark[1]}")
+    if scala and scala[1] != here.scala:
+        other.append(f"Scala {scala[1]}")
+    return " and ".join(other)
+
+
+def check(jars: Iterable[Path], reviewed: Collection[str] = ()) -> None:
+    """Refuse jars that were built for another Spark or Scala than the one that is installed.
+
+    Args:
+        jars: files of a class path.
+        reviewed: names of Lakeward's own list. Spark's modules among them may be of another minor (a token provider of
+            4.0 was run beside 4.1); where another one of them does not fit, it is pyspark that is not the pinned one.
+
+    Raises:
+        SpecError: the first that does not fit, and the command that mends it.
+    """
+    try:
+        folder = pyspark_jars()
+    except LakewardError:
+        return  # whoever only fetches or verifies them needs none
+    here = engine(folder)
+    if here is None:
+        return
+    for jar in jars:
+        ours = jar.name in reviewed
+        if ours and _OF_SPARK.match(jar.name):
+            continue
+        other = misfit(jar.name, here)
+        if other:
+            raise SpecError(
+                f"The jar {jar.name} does not fit Spark {here.spark}",
+                why=f"{jar} is for {other}; pyspark here ({folder.parent}) is Spark {here.spark} with Scala "
+                f"{here.scala}: it would fail inside a batch, by a class or a method that is not there",
+                next="uv sync   (this version of Lakeward runs on the pyspark it pins)" if ours else f"rm {jar}",
+            )

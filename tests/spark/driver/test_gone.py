@@ -1,0 +1,94 @@
+"""A table that is dropped or renamed under its stream: the stream waits, and nothing is made anew in its place."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeward.connectors.delta import place
+from lakeward.errors import Blocked
+from lakeward.telemetry import failpoints
+
+
+def failure(lab: Any, running: Any) -> Blocked:
+    """What the running stream fails of."""
+    lab.started.clear()
+    end = time.monotonic() + 600
+    while running.active:
+        assert time.monotonic() < end, "the query did not fail"
+        time.sleep(0.05)
+    found = running.failure()
+    assert found is not None
+    assert isinstance(found[0], Blocked), found
+    return found[0]
+
+
+def refused(lab: Any, document: dict[str, Any], **more: Any) -> Blocked:
+    with pytest.raises(Blocked) as raised:
+        lab.start(document, **more)
+    return raised.value
+
+
+def statement(error: Blocked) -> str:
+    """The statement its `next` names."""
+    return error.next.split('"')[1]
+
+
+def test_a_dropped_or_renamed_table_is_never_made_anew(lab: Any) -> None:
+    topic, table = lab.topic(), f"{lab.namespace}.t"
+    document = lab.spec(topic)
+    lab.produce(topic, [{"n": 1}])
+    running = lab.start(document)
+    lab.until("the first row", lambda: lab.done)
+    lab.spark.sql(f"DROP TABLE lake.{table}")
+    lab.produce(topic, [{"n": 2}])
+    while_running = failure(lab, running)
+    again = refused(lab, document)
+    for error in (while_running, again):
+        assert (error.reason, error.what) == ("table-missing", f"Table {table} of stream {document['id']} is gone")
+        assert f"CALL lake.system.register_table(table => '{table}'" in error.next
+    assert not lab.spark.catalog.tableExists(f"lake.{table}"), "nobody made it anew"
+    lab.spark.sql(statement(again))
+    lab.run(document, 1)
+    assert sorted(row["n"] for row in lab.rows()) == [1, 2]
+
+    lab.produce(topic, [{"n": 3}])
+    with failpoints.on("after-check", lambda: lab.spark.sql(f"ALTER TABLE lake.{table} RENAME TO {lab.namespace}.u")):
+        renamed = failure(lab, lab.start(document))
+    again = refused(lab, document)
+    for error in (renamed, again):
+        assert error.reason == "table-renamed"
+        assert f"{lab.namespace}.u has its position: 2 rows up to seq" in error.why
+    lab.spark.sql(statement(again))
+    lab.run(document, 1)
+    assert sorted(row["n"] for row in lab.rows()) == [1, 2, 3]
+
+    checkpoint = Path(lab.wanted(document).checkpoint)
+    lab.spark.sql(f"DROP TABLE lake.{table} PURGE")
+    shutil.rmtree(checkpoint)
+    lost = refused(lab, document, known_query="one that ran")
+    assert (lost.reason, checkpoint.exists()) == ("table-missing", False)
+    assert "bring it back from a backup" in lost.next
+
+
+def test_a_delta_table_whose_folder_is_moved_away_is_never_made_anew(lab: Any) -> None:
+    topic, table = lab.topic(), f"{lab.namespace}.d"
+    document = lab.spec(topic, sink={"delta": {"table": table}})
+    folder = place.folder_of(lab.runtime.lake, table)
+    lab.produce(topic, [{"n": 1}])
+    running = lab.start(document)
+    lab.until("the first row", lambda: lab.done)
+    folder.rename(folder.with_name("away"))
+    lab.produce(topic, [{"n": 2}])
+    assert failure(lab, running).reason == "table-missing"
+    again = refused(lab, document)
+    assert (again.reason, again.what) == ("table-missing", f"Table {table} of stream {document['id']} is gone")
+    assert not place.exists(folder)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.with_name("away").rename(folder)
+    lab.run(document, 1)
+    assert sorted(row["n"] for row in lab.spark.read.format("delta").load(str(folder)).collect()) == [1, 2]
