@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -45,22 +46,31 @@ def show(
         )
     with analysis.session() as spark:
         found = state_store.read(spark, folder, rows)
-        frozen = checkpoint.read(checkpoint.files_of(spark, folder), folder).conf if found else {}
+        kept = checkpoint.read(checkpoint.files_of(spark, folder), folder).conf if found else {}
     reported = (seen.progress or {}).get("stateOperators") if seen is not None else None
-    data = document(stream, folder, found, state_store.provider(frozen), reported or [])
+    data = document(stream, folder, found, state_store.provider(kept), reported or [], state_store.frozen(kept))
     state().output.either(data, text(data))
 
 
 def document(
-    stream: str, folder: str, stores: list[Store], provider: str | None, reported: list[dict[str, Any]]
+    stream: str,
+    folder: str,
+    stores: list[Store],
+    provider: str | None,
+    reported: list[dict[str, Any]],
+    frozen: Mapping[str, str],
 ) -> dict[str, Any]:
-    """The JSON: one entry for each store. Rows and bytes are the operator's own figures, of its newest report."""
+    """The JSON: one entry for each store. Rows and bytes are the operator's own figures, of its newest report.
+
+    Args:
+        frozen: the options that the checkpoint keeps, whatever the spec says now.
+    """
     shown = []
     for each in stores:
         told = reported[each.operator] if each.operator < len(reported) else {}
         figures = {"rows": told.get("numRowsTotal"), "memory_bytes": told.get("memoryUsedBytes")}
         shown.append({**asdict(each), "provider": provider, **figures})
-    return {"stream": stream, "checkpoint": folder, "stateful": bool(stores), "stores": shown}
+    return {"stream": stream, "checkpoint": folder, "stateful": bool(stores), "frozen": dict(frozen), "stores": shown}
 
 
 def text(data: dict[str, Any]) -> str:
@@ -82,4 +92,5 @@ def text(data: dict[str, Any]) -> str:
             lines += [f"  {word}  {columns}"] if columns else []
         lines += [f"  {json.dumps(row, ensure_ascii=False)}" for row in each["sample"]]
         lines += [f"  cannot be read: {each['problem']}"] if each["problem"] else []
-    return "\n".join(lines)
+    lines += ["frozen in the checkpoint; another value in the spec takes effect after reset, or under a new id:"]
+    return "\n".join([*lines, *(f"  {name} = {value}" for name, value in data["frozen"].items())])

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakeward.errors import LakewardError
+from lakeward.spec.spark_conf import FROZEN
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -74,6 +75,11 @@ def provider(conf: Mapping[str, str]) -> str | None:
     """`rocksdb` or `hdfs`, of the options that a checkpoint has frozen."""
     name = conf.get("spark.sql.streaming.stateStore.providerClass", "").rpartition(".")[2]
     return _PROVIDERS.get(name, name or None)
+
+
+def frozen(conf: Mapping[str, str]) -> dict[str, str]:
+    """The options that a restart goes on with whatever the spec says, of those that stand in a checkpoint."""
+    return {name: value for name, value in sorted(conf.items()) if name in FROZEN}
 
 
 def _variables(properties: str | None) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from lakeward.driver import causes
+from lakeward.driver import causes, unfit
 from lakeward.driver.batch import BatchFunction
 from lakeward.driver.checkpoint import Files
 from lakeward.driver.gate import Draining, Gate, wait_until
@@ -153,7 +153,11 @@ class Running:
         raised = self.function.failure
         if isinstance(raised, Draining):
             return None
-        text = _causes(self.query)
+        failed = _throwable(self.query)
+        text = causes.of_throwable(failed)
+        wrong = unfit.of(self.wanted, failed)
+        if wrong is not None:
+            return wrong, text
         if not text and (self.gate.closed or (raised is None and (self._ends or self._asked))):
             return None
         if raised is not None:
@@ -161,7 +165,7 @@ class Running:
         return RuntimeError(text.splitlines()[0] if text else "the query ended without a reason"), text
 
 
-def _causes(query: Any) -> str:
-    """Class and message of the query's exception and everything that caused it, outermost first."""
+def _throwable(query: Any) -> Any:
+    """What the query ended of; None if nothing."""
     option = query._jsq.exception()
-    return causes.of_throwable(option.get().cause()) if option.isDefined() else ""
+    return option.get().cause() if option.isDefined() else None

@@ -20,6 +20,15 @@ SOURCES = {"socket"}
 WHY = {"socket": "; nothing of it can be read twice, so whatever is stopped or killed loses lines"}
 FILE_FORMATS = {"avro"}
 FILES = {"orc", "avro", "text"}
+BRANCH = (
+    "a branch as a source: Spark's source of Iceberg 1.12 reads main, whatever branch is named, so rows that {0} does "
+    "not have would land too; what reads it is lakeward sql \"SELECT * FROM lake.NAMESPACE.TABLE VERSION AS OF '{0}'\""
+)
+NATIVE = (
+    "commit native: Spark's own sink leaves no position in the table, so nothing would be counted, put aside, fenced, "
+    "audited or recovered, and a driver that dies between the table's commit and Spark's lands a batch twice once the "
+    "table's history is expired (docs/explanation/faults.md has the trial); exact is the default"
+)
 BACKENDS = {"standalone", "yarn", "kubernetes"}
 
 Found = Iterator[tuple[Path_, str]]
@@ -31,6 +40,8 @@ def of_stream(spec: StreamSpec) -> Found:
         at: Path_ = ("sources", name)
         if source.connector in SOURCES:
             yield (*at, source.connector), f"{source.connector} as a source{WHY.get(source.connector, '')}"
+        if source.iceberg and source.iceberg.branch not in (None, "main"):
+            yield (*at, "iceberg", "branch"), BRANCH.format(source.iceberg.branch)
         if source.files:
             yield from _of_files((*at, "files"), source.files)
         if source.decode and source.decode.avro:
@@ -44,7 +55,7 @@ def of_stream(spec: StreamSpec) -> Found:
     if spec.sink.files and spec.sink.files.format in FILES:
         yield (*sink, "format"), f"files of {spec.sink.files.format}; parquet, json and csv are"
     if spec.sink.iceberg and spec.sink.iceberg.commit == "native":
-        yield (*sink, "commit"), "commit native"
+        yield (*sink, "commit"), NATIVE
     if spec.resources.executors is not None:
         yield ("resources", "executors"), "executors (a driver runs in one local process)"
 

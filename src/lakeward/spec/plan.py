@@ -14,7 +14,8 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from lakeward.spec.analysis import SqlFacts, analyse, joins_streams, pretty
+from lakeward.spec import state_shape
+from lakeward.spec.analysis import SqlFacts, analyse, joins_streams
 from lakeward.spec.spark_conf import FROZEN
 from lakeward.spec.sql import SqlProblem
 from lakeward.spec.stream import StreamSpec
@@ -225,8 +226,7 @@ def _state(before: StreamSpec, after: StreamSpec) -> Iterator[str]:
     if may and before.state.provider != after.state.provider:
         yield "the state provider changes, but the checkpoint keeps the old one"
     if stateful == (True, True):
-        if _shape(before) != _shape(after):
-            yield "the SQL of a query with state changes; its state would not fit"
+        yield from state_shape.changes(before, after, _facts(before), _facts(after))
     elif None not in stateful and stateful[0] != stateful[1]:
         yield "the query gains state" if stateful[1] else "the query loses its state"
 
@@ -256,12 +256,3 @@ def keeps_state(spec: StreamSpec) -> bool | None:
         return None
     facts = _facts(spec)
     return facts is not None and (facts.groups is not None or joins_streams(facts, spec.sources))
-
-
-def _shape(spec: StreamSpec) -> object:
-    # Layout, comments and what is only read from the group do not matter to state; anything else may.
-    sources = {
-        name: (source.decode, source.watermark.column if source.watermark else None, source.deduplicate)
-        for name, source in spec.sources.items()
-    }
-    return pretty(spec.transform.sql) if spec.transform.sql else spec.transform.python, sources

@@ -19,6 +19,7 @@ _OURS: tuple[tuple[str, str], ...] = (
     ("spark.sql.streaming.checkpointLocation", "a checkpoint's place follows from the stream's id and is never given"),
     ("spark.sql.streaming.forceDeleteTempCheckpointLocation", "a checkpoint is never deleted"),
     ("spark.sql.streaming.stateStore.providerClass", "write state: {provider: ..}; it is frozen in the checkpoint"),
+    ("spark.sql.streaming.stateStore.stateSchemaCheck", "state that does not fit would be read as something else"),
     ("spark.sql.streaming.stopActiveRunOnRestart", "the lease decides who runs"),
     ("spark.sql.session.timeZone", "times are UTC everywhere"),
 )

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from lakeward.spec.model import Bool, Int, KeysProblem, PositiveInt, PositiveLong, SpecModel
-from lakeward.spec.types import Bytes, TableName
+from lakeward.spec.types import Bytes, Name, TableName
 
 
 def moment(text: str) -> datetime:
@@ -39,6 +39,8 @@ class IcebergSource(SpecModel):
 
     table: TableName
     """The table; its columns are the record's, position columns of the stream that landed it included."""
+    branch: Name | None = None
+    """Refused: Spark's source of Iceberg reads main, whatever branch is named."""
     starting: Literal["earliest", "latest"] | None = None
     """Where a stream without a position begins: at the table's first commit (the default), which must still be in its
     history, or behind its newest."""

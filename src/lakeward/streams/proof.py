@@ -26,7 +26,7 @@ WITHIN = timedelta(minutes=10)
 """How long a new generation has for that at least, while there are records to land."""
 UNWATCHED = timedelta(minutes=3)
 """After a longer pause between two looks nobody knows what the generation could do: the machine may have been off."""
-OF_THE_GENERATION = frozenset({"config", "poison"})
+OF_THE_GENERATION = frozenset({"config", "poison", "state-unfit"})
 """Reasons to wait for a person that the generation before may not have."""
 
 

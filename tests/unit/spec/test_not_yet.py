@@ -17,7 +17,9 @@ GRAMMAR = [
     (HEAD + SINK + "decode: {avro: {registry: r, subject: s}}\n", "Avro records"),
     (HEAD + "sink: {files: {path: /p, format: orc, partition_by: [a]}}\n", "files of orc"),
     (HEAD + "sink: {memory: {}}\n", "lakeward streams preview shows rows"),
-    (HEAD + "sink: {iceberg: {table: n.t, commit: native}}\n", "commit native"),
+    (HEAD + "sink: {iceberg: {table: n.t, commit: native}}\n", "lands a batch twice once the table's"),
+    ("owner: x\nsource: {iceberg: {table: n.up, branch: verified, max_files_per_trigger: 5}}\n" + SINK,
+     "rows that verified does not have would land too"),
     (HEAD + SINK + "resources: {executors: {min: 0, max: 4, cores: 2, memory: 2g}}\n", "executors"),
 ]  # fmt: skip
 

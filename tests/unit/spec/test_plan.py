@@ -113,6 +113,18 @@ def kafka(**changes):
     return {"f": BASE["sources"]["f"] | {"kafka": KAFKA | changes}}
 
 
+def decoding(ddl, *more):
+    """The source of GROUPED, or of REMEMBERS, with other columns."""
+    source = REMEMBERS["sources"]["f"] if more else GROUPED["sources"]["f"]
+    return {"sources": {"f": source | {"decode": {"json": ddl}}}}
+
+
+REMEMBERS = BASE | {"sources": {"f": GROUPED["sources"]["f"] | {"deduplicate": {"keys": ["o"]}}}}
+SUMMED = GROUPED | {"transform": {"sql": "SELECT count(DISTINCT *) AS n FROM f GROUP BY o"}}
+JOINED = BASE | {
+    "sources": {"f": GROUPED["sources"]["f"], "g": GROUPED["sources"]["f"]},
+    "transform": {"sql": "SELECT f.o, g.t FROM f JOIN g ON f.o = g.o AND f.t = g.t"},
+}
 TWO = {"f": BASE["sources"]["f"], "g": BASE["sources"]["f"]}
 COMPATIBLE = [
     (BASE, {"owner": "y"}),
@@ -125,6 +137,12 @@ COMPATIBLE = [
     (BASE, {"sink": {"iceberg": {"table": "n.a", "properties": {"x": "y"}}}}),
     (GROUPED, {"transform": {"sql": "-- a note\nselect o,\n count(*) as n\nfrom f group by o"}}),
     (GROUPED, {"limits": {"stall": "9m"}}),
+    # What is only made of the aggregates is not in the state.
+    (GROUPED, {"transform": {"sql": "SELECT upper(o) AS o, count(*) * 2 AS n, 1 AS one FROM f GROUP BY o"}}),
+    (GROUPED, {"transform": {"sql": "SELECT o AS origin, count(*) AS m FROM f GROUP BY origin HAVING count(*) > 3"}}),
+    (GROUPED, decoding("t TIMESTAMP, o STRING, more INT")),
+    (REMEMBERS, {"transform": {"sql": "SELECT *, 1 AS one FROM f WHERE o = 'x'"}}),
+    (REMEMBERS, decoding("t TIMESTAMP, o STRING, more INT", "deduplicate")),
 ]
 OBSTACLES = [
     (BASE, {"sink": {"iceberg": {"table": "n.b"}}}, "the sink moves from n.a to n.b"),
@@ -136,6 +154,28 @@ OBSTACLES = [
     (BASE, {"transform": GROUPED["transform"]}, "the query gains state"),
     (GROUPED, {"transform": BASE["transform"]}, "the query loses its state"),
     (GROUPED, {"transform": {"sql": "SELECT o, sum(1) AS n FROM f GROUP BY o"}}, "its state would not fit"),
+    (
+        GROUPED,
+        {"transform": {"sql": "SELECT o, sum(1) AS s, count(*) AS n FROM f GROUP BY o"}},
+        "has the aggregates SUM(1), COUNT(*), the state was made by COUNT(*); its state would not fit",
+    ),
+    (GROUPED, {"transform": {"sql": "SELECT o, count(*) AS n FROM f GROUP BY o HAVING max(t) IS NOT NULL"}}, "MAX(t)"),
+    (
+        GROUPED,
+        {"transform": {"sql": "SELECT o, count(*) AS n FROM f GROUP BY o, t"}},
+        "groups by o, t, the state was",
+    ),
+    (GROUPED, {"transform": {"sql": "SELECT o, count(*) AS n FROM f WHERE o > 'a' GROUP BY o"}}, "takes other rows"),
+    (GROUPED, {"transform": {"sql": "SELECT o, mine(t) AS n FROM f GROUP BY o"}}, "its state would not fit"),
+    (GROUPED, decoding("t TIMESTAMP, o INT"), "source f decodes o INT instead of STRING"),
+    (SUMMED, decoding("t TIMESTAMP, o STRING, more INT"), "source f decodes more INT too"),
+    (JOINED, {"transform": {"sql": "SELECT f.o FROM f JOIN g ON f.o = g.o AND f.t = g.t"}}, "its state would not fit"),
+    (REMEMBERS, {"transform": {"sql": "SELECT o, count(*) AS n FROM f GROUP BY o"}}, "its state would not fit"),
+    (
+        REMEMBERS,
+        {"sources": {"f": REMEMBERS["sources"]["f"] | {"deduplicate": {"keys": ["t"]}}}},
+        "source f remembers t instead of o",
+    ),
     (GROUPED, {"spark": {"spark.sql.shuffle.partitions": 7}}, "from its default to 7, but the checkpoint keeps"),
     (GROUPED, {"state": {"provider": "hdfs"}}, "the state provider changes"),
 ]

@@ -19,6 +19,7 @@ from lakeward.spec.spark_conf import FROZEN, ineffective, refusal
         ("spark.sql.iceberg.handle-timestamp-without-timezone", "commit protocol"),
         ("spark.sql.streaming.checkpointLocation", "never given"),
         ("spark.sql.session.timeZone", "UTC"),
+        ("spark.sql.streaming.stateStore.stateSchemaCheck", "read as something else"),
         ("spark.SQL.Catalog.lake", "conf/lakeward.yaml"),
         ("spark.sql.streaming.CHECKPOINTLOCATION", "never given"),
         ("spark.hadoop.fs.s3a.secret.key", "secret"),

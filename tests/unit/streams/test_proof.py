@@ -127,7 +127,7 @@ def test_a_slow_trigger_has_time_for_two_batches_more_than_it_needs(every, minut
     assert within(every) == timedelta(minutes=minutes)
 
 
-@pytest.mark.parametrize("reason", ["config", "poison"])
+@pytest.mark.parametrize("reason", ["config", "poison", "state-unfit"])
 def test_what_trying_again_cannot_help_takes_it_back_at_once(trial, reason) -> None:
     back = judge(trial(stream={"blocked": {"reason": reason, "what": "no such column: x"}}))
     assert back == TakeBack(1, "no such column: x")

@@ -65,7 +65,7 @@ _BLOCKED = {
 _STOPPED_IN_TIME = (
     "gap", "overlap", "discontinuous", "older-checkpoint", "checkpoint-missing", "checkpoint-truncated",
     "foreign-checkpoint", "wap-off", "no-domains", "mode-changed", "unlogged", "file-unfit", "log-missing",
-    "source-rewritten",
+    "source-rewritten", "state-unfit",
 )  # fmt: skip
 
 

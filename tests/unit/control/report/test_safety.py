@@ -24,6 +24,7 @@ from lakeward.control.report.sources import Planned
         ("gap", Lost.NO),
         ("older-checkpoint", Lost.NO),
         ("checkpoint-missing", Lost.NO),
+        ("state-unfit", Lost.NO),
         ("poison", Lost.NO),
     ],
 )
