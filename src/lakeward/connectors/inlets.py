@@ -10,6 +10,7 @@ from lakeward.connectors.kafka import cluster
 from lakeward.connectors.kafka.inlet import KafkaInlet
 from lakeward.connectors.kinesis.inlet import KinesisInlet, place_of
 from lakeward.connectors.rate import RateInlet
+from lakeward.connectors.socket_source import SocketInlet
 from lakeward.connectors.source import Inlet
 from lakeward.errors import SpecError
 from lakeward.runtime import Runtime
@@ -42,6 +43,8 @@ def _one(spec: StreamSpec, name: str, source: Source, runtime: Runtime) -> Inlet
         return DeltaInlet(name, source, runtime, str(spec.id))
     if source.rate is not None:
         return RateInlet(name, source)
+    if source.socket is not None:
+        return SocketInlet(name, source)
     if source.format is not None:
         return FormatInlet(name, source)
     raise SpecError(f"Stream {spec.id} cannot be run yet", why=f"source {name} is {source.connector}; it is not built")

@@ -122,6 +122,11 @@ class Inlet(ABC):
         return True
 
     @property
+    def resumes(self) -> bool:
+        """Whether a start can go on where the last one stopped; else each begins with a checkpoint of its own."""
+        return True
+
+    @property
     def logged(self) -> bool:
         """Whether a new checkpoint goes on at a position only by `restored`, not by `begin`."""
         return False

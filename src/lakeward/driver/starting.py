@@ -19,7 +19,7 @@ from lakeward.connectors.iceberg import quarantine
 from lakeward.connectors.kafka.beginning import partitions
 from lakeward.connectors.kafka.inlet import KafkaInlet
 from lakeward.connectors.source import Inlet
-from lakeward.driver import checkpoint, fit, flow, neighbours, preflight, session
+from lakeward.driver import anew, checkpoint, fit, flow, neighbours, preflight, session
 from lakeward.driver.batch import BatchFunction, Done
 from lakeward.driver.flow import Flow
 from lakeward.driver.gate import Gate
@@ -97,6 +97,8 @@ class Starter:
         topics = _topic_ids(sources)
         store.check(self.runtime.lake, wanted.checkpoint, self.runtime.lake.warehouse)
         own = session.for_stream(self.spark, spec, wanted.checkpoint)
+        if not all(inlet.resumes for inlet in sources):
+            wanted = anew.begin(own, wanted)
         packages.activate(own, wanted.stream, spec.packages, self.runtime.environments)
         forms = {inlet.name: inlet.canonical for inlet in sources}
         asked = partial(_topic_ids, sources)

@@ -20,6 +20,7 @@ from lakeward.spec.messages import Finding
 from lakeward.spec.problems import nearest
 from lakeward.spec.reference_files import reference_findings
 from lakeward.spec.secrets import looks_secret, secrets
+from lakeward.spec.socket_sources import socket_findings
 from lakeward.spec.stream import SINGLE, StreamSpec
 from lakeward.spec.table_checks import table_source_findings
 
@@ -73,6 +74,7 @@ def spec_findings(spec: StreamSpec, facts: SqlFacts | None, lineage: Lineage, pr
     yield from _sink(spec)
     yield from file_source_findings(spec)
     yield from table_source_findings(spec)
+    yield from socket_findings(spec)
     if spec.state.provider == "hdfs" and any(
         "transformWithState" in text for text in (spec.transform.code or {}).values()
     ):

@@ -185,8 +185,8 @@ LINTS = (
          "the state grows without end", "with a watermark and within_watermark: true it does not", _endless_keys),
     Lint("complete", "`mode: complete` over groups whose number nobody has bounded",
          "each batch writes all groups there ever were, and no watermark ends one",
-         "use mode: upsert with the columns of GROUP BY as keys, or say how many there may be with "
-         "state: {max_rows: N}", _complete),
+         "use mode: upsert with the columns of GROUP BY as keys (of the console mode: update), or say how many there "
+         "may be with state: {max_rows: N}", _complete),
     Lint("unused-function", "a function of `udfs` that neither the SQL nor a rule nor the sink calls",
          "it is imported at every start for nothing", "call it, or take it out", _unused_functions),
 )  # fmt: skip

@@ -16,8 +16,6 @@ from lakeward.spec.stream import StreamSpec
 from lakeward.spec.suite import Suite
 from lakeward.spec.tables import Tables, entries
 
-SOURCES = {"socket"}
-WHY = {"socket": "; nothing of it can be read twice, so whatever is stopped or killed loses lines"}
 FILE_FORMATS = {"avro"}
 FILES = {"orc", "avro", "text"}
 BRANCH = (
@@ -38,8 +36,6 @@ def of_stream(spec: StreamSpec) -> Found:
     """Path in the long form, and what is not done yet."""
     for name, source in spec.sources.items():
         at: Path_ = ("sources", name)
-        if source.connector in SOURCES:
-            yield (*at, source.connector), f"{source.connector} as a source{WHY.get(source.connector, '')}"
         if source.iceberg and source.iceberg.branch not in (None, "main"):
             yield (*at, "iceberg", "branch"), BRANCH.format(source.iceberg.branch)
         if source.files:

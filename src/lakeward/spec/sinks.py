@@ -126,6 +126,8 @@ class FilesSink(SpecModel):
 class ConsoleSink(SpecModel):
     """The driver's log, for looking; at least once."""
 
+    mode: Literal["append", "update", "complete"] = "append"
+    """Of the SQL's groups: those that are final, those that changed, or all of them at every batch."""
     rows: PositiveInt = 20
     """Most rows of a batch that are logged; how many are not is logged too."""
 

@@ -166,10 +166,13 @@ class FilesSource(SpecModel):
 
 
 class SocketSource(SpecModel):
-    """Lines of a TCP socket: for experiments, it cannot be replayed."""
+    """Lines of a TCP socket, as one column `value`: for looking. Nothing of it can be read twice: whatever is stopped
+    or killed loses lines, and each start begins anew."""
 
     host: Text
-    port: PositiveInt
+    """The host that is connected to."""
+    port: Annotated[Int, Field(ge=1, le=65535)]
+    """Its port."""
 
 
 class RateSource(SpecModel):
@@ -262,6 +265,8 @@ class Source(SpecModel):
             return "value STRING" if self.files.format == "text" else self.files.columns
         if self.format is not None:
             return self.format.columns
+        if self.socket is not None:
+            return "value STRING"
         return "timestamp TIMESTAMP, value BIGINT" if self.rate is not None else None
 
     @property

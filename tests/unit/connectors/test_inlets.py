@@ -64,8 +64,6 @@ def test_generated_rows_have_a_place_of_their_own_in_time(tmp_path: Path) -> Non
     assert (inlet.canonical("7"), inlet.gauge("7"), inlet.ids()) == ("7", None, {})
 
 
-def test_what_is_not_built_says_so(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match="source source is socket; it is not built"):
-        one(tmp_path, {"socket": {"host": "h", "port": 1}})
+def test_a_connection_nobody_knows(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="no Kafka connection 'other'"):
         one(tmp_path, {"kafka": {"topics": ["a"], "connection": "other", "max_offsets_per_trigger": 1}})

@@ -13,7 +13,6 @@ GRAMMAR = [
         "available_now for kinesis",
     ),
     ("owner: x\nsource: {files: {path: p, format: avro, max_files_per_trigger: 5}}\n" + SINK, "files of format avro"),
-    ("owner: x\nsource: {socket: {host: h, port: 1}}\n" + SINK, "loses lines"),
     (HEAD + SINK + "decode: {avro: {registry: r, subject: s}}\n", "Avro records"),
     (HEAD + "sink: {files: {path: /p, format: orc, partition_by: [a]}}\n", "files of orc"),
     (HEAD + "sink: {memory: {}}\n", "lakeward streams preview shows rows"),

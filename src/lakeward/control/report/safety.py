@@ -76,6 +76,10 @@ def lost(m: Material) -> Answer:
     if reason in _BLOCKED:
         answer = _BLOCKED[reason]
         return Answer(answer.lost, f"{answer.text}: {blocked.get('why') or blocked.get('what') or reason}")
+    spec = m.view.spec(m.stream.id)
+    if spec is not None and any(source.socket for source in spec.sources.values()):
+        said = "a socket keeps nothing: what it sent while the stream was down, or was under way at its end, is gone"
+        return Answer(Lost.UNKNOWN, said)
     gone = _gone(m.asked.lag)
     if gone:
         return Answer(Lost.YES, f"the source gave up records before they were landed: {gone}")
@@ -84,7 +88,6 @@ def lost(m: Material) -> Answer:
         kept = "the rest waits at the source, which could not be asked now"
     if reason in _STOPPED_IN_TIME:
         return Answer(Lost.NO, f"it was stopped before a row was lost or doubled; {kept}")
-    spec = m.view.spec(m.stream.id)
     sink = next((name for name in _KEPT_NOTHING if spec is not None and getattr(spec.sink, name, None)), None)
     if sink is not None:
         return Answer(Lost.NO, f"{kept}; but sink {sink} is written at least once: the last batch may come twice")

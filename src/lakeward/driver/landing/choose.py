@@ -115,7 +115,7 @@ def choose(
     if (files := spec.sink.files) is not None:
         return FilesLanding(own, stream, wanted.generation, sources, files, topic_ids, canonical)
     if (shown := spec.sink.console) is not None:
-        return at_least_once(lambda rows, n: console.write(rows, stream, n, shown.rows))
+        return at_least_once(lambda rows, n: console.write(rows, stream, n, shown.rows), output_mode=shown.mode)
     if (passed := spec.sink.format) is not None:
         by_name.check(own, passed.name, "the sink")
         return at_least_once(lambda rows, _: by_name.write(rows, passed.name, passed.options))

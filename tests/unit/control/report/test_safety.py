@@ -118,3 +118,13 @@ def test_nothing_is_replayed_after_a_finished_batch(scenes) -> None:
     following = safety.replays(scenes["healthy"].material())
     assert following is not None
     assert (following["again"], following["batch_id"]) == (False, 812)
+
+
+def test_of_a_socket_nobody_can_say(scenes) -> None:
+    m = scenes["healthy"].material()
+    generation = m.view.facts.generations["flights"]
+    spec = {"id": "flights", "owner": "o", "source": {"socket": {"host": "h", "port": 1}}, "sink": {"console": {}}}
+    facts = replace(m.view.facts, generations={"flights": replace(generation, spec=spec)})
+    answer = safety.lost(replace(m, view=replace(m.view, facts=facts)))
+    assert answer.lost is Lost.UNKNOWN
+    assert "a socket keeps nothing" in answer.text
