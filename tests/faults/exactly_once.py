@@ -92,8 +92,10 @@ class Trials:
 
     def close(self) -> None:
         """End what was started."""
-        self._maintenance.close()
-        self._world.end()
+        try:
+            self._maintenance.close()
+        finally:
+            self._world.end()
 
     def _keep(self, lines: Sequence[Mapping[str, Any]]) -> None:
         self._results.parent.mkdir(parents=True, exist_ok=True)

@@ -271,12 +271,12 @@ def make_world(server: Any, passwords: Path, url: str, catalog: str, kafka: Any,
 
 
 @contextmanager
-def on_stack(home: Home) -> Iterator[Callable[[Path], World]]:
+def on_stack(home: Home, parts: Sequence[str] = ("postgres", "kafka")) -> Iterator[Callable[[Path], World]]:
     """A broker and a PostgreSQL for a campaign; makes worlds on them, each below the folder it is given."""
     project = Project(Path(__file__).parents[2])
     stack = Stack(project, home)
     try:
-        stack.up(["postgres", "kafka"], None, print)
+        stack.up(parts, None, print)
         site = Stack(project, home).site()
         lake = site.runtime().lake
         url, passwords = home.registry_url_file.read_text().strip(), home.pgpass
