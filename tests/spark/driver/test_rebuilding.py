@@ -14,14 +14,16 @@ from moved_rig import Registry, accepted, deployed
 
 from lakeward.cli.stream_audit import audit
 from lakeward.connectors.exact import position
+from lakeward.connectors.kafka.position import render
 from lakeward.control.operations import abandoned
 from lakeward.control.operations.operator import Operator
 from lakeward.control.operations.rebuilding import names, plan
 from lakeward.control.operations.rebuilding.plan import Ask, RebuildPlan
 from lakeward.control.operations.rebuilding.rebuild import Rebuild, Rebuilt
+from lakeward.driver.backfill import backfill
 from lakeward.driver.rebuilding import Rebuilding
 from lakeward.driver.wanted import Wanted
-from lakeward.errors import Refused, Unhealthy
+from lakeward.errors import Blocked, Refused, Unhealthy
 from lakeward.registry import changes, generations, operations, streams
 from lakeward.spec.stream import StreamSpec
 from lakeward.telemetry import failpoints
@@ -247,3 +249,38 @@ def cut_off(rig: Rig, offset: int) -> None:
     admin = AdminClient({"bootstrap.servers": rig.lab.kafka.bootstrap})
     (deleted,) = admin.delete_records([TopicPartition(rig.topic, 0, offset)]).values()
     assert deleted.result(30).low_watermark == offset
+
+
+def test_a_damaged_table_of_keys_is_made_again_by_the_generation_that_runs(rig: Rig, catalog: Any) -> None:
+    sink = {"iceberg": {"table": rig.table, "mode": "upsert", "keys": ["k"], "order_by": "v", "delete_when": "v = 9"}}
+    rig.old = {
+        **rig.old, "decode": {"json": "k INT, v INT"}, "transform": {"sql": "SELECT k, v FROM source"}, "sink": sink,
+        "lineage": "none", "rules": {},
+    }  # fmt: skip
+    rig.wanted = rig.lab.wanted(rig.old)
+    deployed(rig.registry, rig.old, rig.wanted.checkpoint)
+    rig.start()
+    rig.land({"k": 0, "v": 1}, {"k": 1, "v": 1}, {"k": 2, "v": 1}, {"k": 1, "v": 2}, {"k": 2, "v": 9})
+    rig.stop()
+    before = rig.position()
+    (first, *_) = catalog.load_table(rig.table).snapshots()
+    rig.lab.spark.sql(f"CALL lake.system.rollback_to_snapshot('{rig.table}', {first.snapshot_id})")
+    with pytest.raises(Blocked, match="rolled back"):
+        rig.start()
+    cut_off(rig, 1)
+    with pytest.raises(Refused, match="1 record of") as refused:
+        rig.rebuild()
+    assert f"{rig.topic}/0: 1 record, offsets 0 to 0" in refused.value.why
+
+    history, (first_, third) = f"{rig.lab.namespace}.history", (render({rig.topic: {0: each}}) for each in (1, 3))
+    backfill(rig.lab.spark, rig.wanted, rig.lab.runtime, first_, third, into=history)
+    done = rig.rebuild(accept_lost=1, into=history)
+    assert (done.plan.fill, done.plan.at) == (f"{rig.stream}@backfill-1", third), "what a backfill landed is taken over"
+    assert "the stream stays stopped" in done.detail
+    assert (done.plan.target.generation, done.data["missing"]) == (1, None)
+    assert [(row["k"], row["v"]) for row in rig.lab.rows()] == [(1, 2)]
+    assert (rig.position().seq, rig.position().batch) == (before.seq + 1, before.batch)
+    rig.start()
+    rig.land({"k": 3, "v": 1})
+    rig.stop()
+    assert sorted((row["k"], row["v"]) for row in rig.lab.rows()) == [(1, 2), (3, 1)]

@@ -54,6 +54,7 @@ class RebuildPlan:
     kept: the generation that runs.
     target: the one the table is rebuilt by.
     source: the source's name.
+    fill: the name of the fill's position.
     table, made, before: the stream's table, the new one, and the old one's later name.
     start, end: canonical offsets: from (inclusive) and where the stream is now (exclusive).
     at: how far an earlier run filled it; None for a new one.
@@ -68,6 +69,7 @@ class RebuildPlan:
     made: str
     before: str
     number: int
+    fill: str
     start: str
     end: str
     at: str | None = None
@@ -79,11 +81,6 @@ class RebuildPlan:
     def spec(self) -> StreamSpec:
         """Of the generation it is rebuilt by."""
         return spec_of(self.target)
-
-    @property
-    def fill(self) -> str:
-        """The name of the fill's position."""
-        return names.filling(self.stream, self.number)
 
     @property
     def records(self) -> int:
@@ -152,19 +149,20 @@ def _of_tables(
     if mark is not None:
         over = HandOver.model_validate_json(mark)
         return RebuildPlan(
-            ask.stream, kept, chosen, over.source, table, table, over.before, over.number, over.end, over.end,
-            over.end, swapped=over,
+            ask.stream, kept, chosen, over.source, table, table, over.before, over.number, over.fill, over.end,
+            over.end, over.end, swapped=over,
         )  # fmt: skip
     live = position_of(old, ask.stream)
     alone(site, ask.stream, table, old)
     beside = [".".join(each) for each in lake.list_tables(table.rpartition(".")[0])]
     number = names.next_number(table, old.location(), beside)
-    made, at = ask.into or names.made(table, number), None
+    made, at, fill = ask.into or names.made(table, number), None, names.filling(ask.stream, number)
     _own_folder(ask.stream, made, old)
     for each in [ask.into] if ask.into else [name for name in sorted(beside) if name.startswith(f"{table}_rebuild_")]:
         known = _filled(lake, ask.stream, each, named=ask.into is not None)
         if known is not None:
-            made, (number, at) = each, known
+            made, (fill, at) = each, known
+            number = names.number_of(ask.stream, [fill]) or number
     end = live.end[source]
     start = at.begin[source] if at is not None else target.of(site, spec, ask.start, {})[source]
     if at is not None and ask.start != "earliest" and target.of(site, spec, ask.start, {})[source] != start:
@@ -184,7 +182,7 @@ def _of_tables(
     if between(start, end) == 0:
         raise no(ask.stream, f"there is nothing between {start} and where it is, {end}", "give --from an earlier time")
     return RebuildPlan(
-        ask.stream, kept, chosen, source, table, made, names.before(table, number), number, start, end, filled,
+        ask.stream, kept, chosen, source, table, made, names.before(table, number), number, fill, start, end, filled,
         lost(old, live.begin.get(source, NO_DATA), start, end), notes=tuple(notes(ask.stream, old, live, spec)),
     )  # fmt: skip
 
@@ -260,11 +258,11 @@ def _own_folder(stream: str, made: str, old: Table) -> None:
         raise no(stream, f"{'.'.join(old.name())} itself stands in the folder of {made}", "name another: --into TABLE")
 
 
-def _filled(lake: Catalog, stream: str, made: str, *, named: bool) -> tuple[int, Position] | None:
-    """The fill that a table holds; None where there is no such table.
+def _filled(lake: Catalog, stream: str, made: str, *, named: bool) -> tuple[str, Position] | None:
+    """The name and the position of the fill that a table holds; None where there is no such table.
 
     Args:
-        named: a person named the table.
+        named: a person named the table; then what a backfill landed in it is a fill too.
 
     Raises:
         Refused: it was named and holds something else.
@@ -275,11 +273,18 @@ def _filled(lake: Catalog, stream: str, made: str, *, named: bool) -> tuple[int,
         return None
     there = pytable.positions(table)
     number = names.number_of(stream, there)
-    if number is None:
-        if not named or (not there and table.current_snapshot() is None):
-            return None
-        raise no(stream, f"{made} exists and is no rebuild of it", "name a table that does not exist: --into TABLE")
-    return number, there[names.filling(stream, number)]
+    fills = [names.filling(stream, number)] if number is not None else []
+    if named and not fills:
+        fills = [each for each in there if each.startswith(f"{stream}@backfill-")]
+    if len(fills) == 1 and set(there) <= {stream, *fills}:
+        return fills[0], there[fills[0]]
+    if not named or (not there and table.current_snapshot() is None):
+        return None
+    raise no(
+        stream,
+        f"{made} exists and holds {', '.join(sorted(there)) or 'rows without a position'}, not one fill of it",
+        "name a table that does not exist: --into TABLE",
+    )
 
 
 def _same_spec(site: Site, stream: str, made: str, at: Position | None, chosen: Generation) -> None:
