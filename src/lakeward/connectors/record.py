@@ -27,7 +27,11 @@ class RecordInlet(Inlet):
         _ = self.decoder and self.decoder.schema
 
     def explain(self, bad: DataFrame) -> DataFrame:
-        return bad if self.decoder is None else self.decoder.explain(bad, list(self.spec.kept_columns))
+        return bad if self.decoder is None else self.decoder.explain(bad, self._kept)
+
+    @property
+    def _kept(self) -> list[str]:
+        return [*self.spec.kept_columns, *self.hidden]
 
     @cached_property
     def decoder(self) -> JsonDecoder | None:
@@ -44,9 +48,9 @@ class RecordInlet(Inlet):
 
         decoder = self.decoder
         if decoder is not None:
-            return decoder.apply(raw, list(self.spec.kept_columns))
+            return decoder.apply(raw, self._kept)
         nothing = [F.lit(None).cast(kind).alias(name) for name, kind in ((REASON, "string"), (ERROR, "string"))]
         value = F.col(VALUE).alias(self.undecoded)
         beside = [F.col(name) for name in RECORD_COLUMNS[self.spec.connector]]
-        columns = [*beside, value, *map(F.col, self.spec.position_columns)]
+        columns = [*beside, value, *map(F.col, self.spec.position_columns), *map(F.col, self.hidden)]
         return raw.select(*columns, *nothing, F.lit(None).cast("binary").alias(RAW))

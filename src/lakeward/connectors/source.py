@@ -69,6 +69,16 @@ class Inlet(ABC):
         return ()
 
     @property
+    def traces(self) -> tuple[str, ...]:
+        """The columns by which a row of the transform names its record."""
+        return self.identity
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """Columns of a decoded record that the quarantine keeps and the transform does not see."""
+        return ()
+
+    @property
     def checked(self) -> bool:
         """Whether `before_reading` and `before_landing` have anything to say."""
         return False

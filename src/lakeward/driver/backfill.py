@@ -9,23 +9,25 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
 from lakeward.connectors import inlets
 from lakeward.connectors.exact.attempt import ATTEMPTS, pause
-from lakeward.connectors.exact.batch import Counted, RunningBatch
 from lakeward.connectors.exact.position import Position, key
 from lakeward.connectors.iceberg import java, publish, quarantine
-from lakeward.connectors.iceberg.change import Upsert
-from lakeward.connectors.kafka import position as kafka_position
-from lakeward.connectors.source import Inlet
+from lakeward.connectors.kafka.inlet import KafkaInlet
 from lakeward.driver import flow, session
-from lakeward.driver.backfillable import name_of, next_end, suited
+from lakeward.driver.backfill_span import FilesSpan, Span, TopicSpan
+from lakeward.driver.backfill_way import ByKey, InPlace, NewTable, Way
+from lakeward.driver.backfill_windows import MARGIN, Windows
+from lakeward.driver.backfill_work import Report as Report
+from lakeward.driver.backfill_work import Work, topics
+from lakeward.driver.backfillable import following, name_of, overwritable, repairable, suited
 from lakeward.driver.landing.choose import choose
 from lakeward.driver.landing.iceberg import IcebergLanding
 from lakeward.driver.references import References
@@ -41,35 +43,6 @@ if TYPE_CHECKING:
     from lakeward.runtime import Runtime
 
 _log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True)
-class Report:
-    """What a backfill did.
-
-    Attributes:
-        stream, generation: whose, by which spec.
-        into, position: the table, and the name of the position in it.
-        start, end: canonical offsets: from (inclusive) and to (exclusive).
-        begun: how far an earlier run of it had come; None for a new one.
-        batches, consumed, landed, quarantined, filtered: of this run; `filtered` is None where rows and records do not
-            correspond.
-        done: whether the range is landed whole.
-    """
-
-    stream: str
-    generation: int
-    into: str
-    position: str
-    start: str
-    end: str
-    begun: str | None = None
-    batches: int = 0
-    consumed: int = 0
-    landed: int = 0
-    quarantined: int = 0
-    filtered: int | None = 0
-    done: bool = False
 
 
 def backfill(
@@ -102,19 +75,132 @@ def backfill(
         Blocked: the table was rolled back, replaced or dropped.
         Transient: the table kept changing, or the catalog does not answer.
     """
-    spec = wanted.spec
-    suited(spec, into)
+    suited(wanted.spec, into)
+    (inlet,) = inlets.of(wanted.spec, runtime)
+    span = topics(wanted, inlet, start, end)
+    return _over(spark, wanted, runtime, span, _way(into), into=into, named=named, dry_run=dry_run, tell=tell)
+
+
+def overwrite(
+    spark: SparkSession,
+    wanted: Wanted,
+    runtime: Runtime,
+    start: str,
+    end: str,
+    *,
+    readers: Sequence[str] = (),
+    dry_run: bool = False,
+    tell: Callable[[Report], None] = lambda report: None,
+) -> Report:
+    """Land a range once more into the stream's own table, in the place of the rows that came of it.
+
+    What the stream has not landed of the range is left out: that is the stream's own to land.
+
+    Args:
+        readers: the streams that read the table as it grows.
+
+    Raises:
+        Refused: also where rows could not be told from those of other records, or the audit not tell afterwards.
+        For others see `backfill`.
+    """
+    overwritable(wanted.spec, readers)
+    (inlet,) = inlets.of(wanted.spec, runtime)
+    way = InPlace(spark, wanted, inlet.name)
+    first, last = way.within(start, end)
+    # Each batch writes the rest of the files anew that it takes rows from: few large ones write less than many.
+    span = topics(wanted, inlet, first, last, times=10)
+    return _over(spark, wanted, runtime, span, way, into=None, dry_run=dry_run, tell=tell)
+
+
+def repair_windows(
+    spark: SparkSession,
+    wanted: Wanted,
+    runtime: Runtime,
+    low: datetime,
+    high: datetime,
+    *,
+    margin: timedelta = MARGIN,
+    readers: Sequence[str] = (),
+    dry_run: bool = False,
+    tell: Callable[[Report], None] = lambda report: None,
+) -> Report:
+    """Compute the windows that lie whole in a range of event time again, with the rows that came late, and put them
+    in the place of those in the stream's table. Windows that the stream has not closed are left out.
+
+    Args:
+        low, high: event times.
+        margin: records are read from so long before `low` on, by the time at which they were written.
+        readers: the streams that read the table as it grows.
+
+    Raises:
+        Refused: also where the topic has not all records of the windows any more. For others see `backfill`.
+    """
+    window = repairable(wanted.spec, readers)
+    (inlet,) = inlets.of(wanted.spec, runtime)
+    assert isinstance(inlet, KafkaInlet)
+    way = Windows(spark, wanted, window, low, high, margin)
+    way.covers, at = way.range()
+    span = TopicSpan(inlet, *way.offsets(inlet, at), most=0)
+    told = f"{window.column} from {way.covers.low.isoformat()} to {way.covers.high.isoformat()}"
+    if way.covers.final < high:
+        told += f"; left out, because the stream has not closed them: those that end after {at.complete_through}"
+    done = _over(spark, wanted, runtime, span, way, into=None, dry_run=dry_run, tell=tell)
+    return replace(done, windows=told)
+
+
+def backfill_files(
+    spark: SparkSession,
+    wanted: Wanted,
+    runtime: Runtime,
+    span: FilesSpan,
+    *,
+    into: str | None = None,
+    dry_run: bool = False,
+    tell: Callable[[Report], None] = lambda report: None,
+) -> Report:
+    """Land files as if they were the source's. Arguments and errors as of `backfill`, with positions of a listing.
+
+    Raises:
+        Refused: also where files are not what they were when an earlier run landed them.
+    """
+    suited(wanted.spec, into, files=True)
+    return _over(spark, wanted, runtime, span, _way(into), into=into, dry_run=dry_run, tell=tell)
+
+
+def _way(into: str | None) -> Way:
+    return ByKey() if into is None else NewTable()
+
+
+def _over(
+    spark: SparkSession,
+    wanted: Wanted,
+    runtime: Runtime,
+    span: Span,
+    way: Way,
+    *,
+    into: str | None,
+    named: str | None = None,
+    dry_run: bool,
+    tell: Callable[[Report], None],
+) -> Report:
+    """Land a span that suits the stream; see `backfill`."""
+    spec, inlet = wanted.spec, span.inlet
     own = session.for_stream(spark, spec)
-    (inlet,) = inlets.of(spec, runtime)
     table = into or str(spec.sink.label)
-    name, begun = (named, None) if named else _choose(own, wanted, table, start, alone=into is not None)
+    name, begun, left = (named, None, ()) if named else _choose(own, wanted, table, span.start, way)
     report = Report(
-        wanted.stream, wanted.generation, table, name, start, end, begun=begun.end[inlet.name] if begun else None
-    )
+        wanted.stream, wanted.generation, table, name, span.start, span.end,
+        begun=begun.end[inlet.name] if begun else None,
+    )  # fmt: skip
+    if begun is not None:
+        span.goes_on(begun)
     if dry_run:
         return report
+    for each in left:
+        _forget(own, table, each)
     landing = choose(own, _aimed(wanted, name, table), runtime, inlet.ids, lambda: None, {inlet.name: inlet.canonical})
     assert isinstance(landing, IcebergLanding)
+    way.begin(landing)
     standing = landing.look(inlet.ids())
     if standing.halt is not None:
         raise standing.halt.error()
@@ -123,107 +209,61 @@ def backfill(
     references = References(wanted.stream, spec.reference, runtime)
     try:
         built = flow.build(own, spec, [inlet], references.frames(own), flow.Start("fresh", fresh=True))
-        if built.stateful:
+        if inlet.hidden and built.joins:
+            built = replace(built, lineage="none")  # only by its position could a record be seen to come out twice
+        if built.stateful and not way.stateful:
             raise Refused(
                 f"Stream {wanted.stream} cannot be backfilled yet",
                 why="it keeps state: windows of a range on its own would lack what came before it",
-                next=f"lakeward streams reset {wanted.stream} --to TIME   reads the stream itself again",
+                next=f"lakeward streams backfill {wanted.stream} --windows FROM..TO   repairs windows in its table",
             )
-        if into is None:
-            landing.as_it_is(built.columns)
-            if isinstance(landing.writer.change, Upsert):
-                landing.writer.change = replace(landing.writer.change, ties=False)
-        else:
-            landing.prepare(built.columns, stateful=False)
+        way.prepare(landing, built)
         landing.writer.stateful = False
         if spec.quarantine is not None:
             quarantine.create(own, str(spec.quarantine.table))
-        work = _Work(own, wanted, inlet, landing, Sorter(wanted.stream, built), references, built.lineage == "rows")
-        done = work.run(report, begun, tell)
-        if into is None:
+        sorter, counts = Sorter(wanted.stream, built), built.lineage == "rows"
+        done = Work(own, wanted, inlet, landing, sorter, references, counts, span, way).run(report, begun, tell)
+        if not way.alone:
             _forget(own, table, name)
         return done
     finally:
         references.release()
 
 
-@dataclass(frozen=True)
-class _Work:
-    """A backfill, made ready."""
-
-    own: SparkSession
-    wanted: Wanted
-    inlet: Inlet
-    landing: IcebergLanding
-    sorter: Sorter
-    references: References
-    exact_count: bool
-
-    def run(self, report: Report, begun: Position | None, tell: Callable[[Report], None]) -> Report:
-        """Batch by batch up to the end."""
-        at, number = (begun.end[self.inlet.name], begun.batch + 1) if begun else (report.start, 0)
-        kafka = self.wanted.spec.source.kafka
-        most = (kafka and kafka.max_offsets_per_trigger) or 0
-        while True:
-            to = next_end(kafka_position.parse(at), kafka_position.parse(report.end), most)
-            if to is None:
-                return replace(report, done=True)
-            upto = kafka_position.render(to)
-            report = self._land(report, number, at, upto)
-            at, number = upto, number + 1
-            tell(report)
-
-    def _land(self, report: Report, number: int, start: str, end: str) -> Report:
-        name = self.inlet.name
-        batch = RunningBatch(report.position, number, {name: start}, {name: end}, self.inlet.ids())
-        self.landing.writer.planned = lambda _: batch
-        aside = self.wanted.spec.quarantine
-        with ExitStack() as held:
-            raw = self.inlet.again(self.own, start, end)
-            found = self.sorter.by_row(raw, self.references.frames(self.own), held)
-            bad = sum(each for _, each, _ in found.bad)
-            if bad and aside is None:
-                raise Refused(
-                    f"Stream {self.wanted.stream} has {bad} bad rows in this range and nowhere to put them",
-                    why=f"between {start} and {end}",
-                    next="add quarantine: {table: namespace.table} to the stream's file, then: lakeward deploy",
-                )
-
-            def put_aside() -> None:
-                for kept, rows, identity in found.bad:
-                    if rows and aside is not None:
-                        quarantine.insert(kept, str(aside.table), report.position, identity, self.wanted.generation)
-
-            counted = Counted(found.consumed if self.exact_count else None, bad)
-            outcome = self.landing.land(found.good, number, counted, put_aside if bad else None, None)
-        _log.info("range landed", stream=self.wanted.stream, position=report.position, batch=number, upto=end)
-        lost = report.filtered is None or outcome.filtered is None
-        return replace(
-            report,
-            batches=report.batches + 1,
-            consumed=report.consumed + found.consumed,
-            landed=report.landed + outcome.landed,
-            quarantined=report.quarantined + bad,
-            filtered=None if lost else (report.filtered or 0) + (outcome.filtered or 0),
-        )
-
-
-def _choose(own: SparkSession, wanted: Wanted, table: str, start: str, *, alone: bool) -> tuple[str, Position | None]:
-    """The backfill's name, and its position where an earlier run left one."""
+def _choose(
+    own: SparkSession, wanted: Wanted, table: str, start: str, way: Way
+) -> tuple[str, Position | None, Sequence[str]]:
+    """The backfill's name, its position where an earlier run left one, and names of those that were killed when they
+    were done."""
     others: Mapping[str, Position] = {}
-    rows = False
+    rows, used = False, list[str]()
     if own.catalog.tableExists(quote_table(table, CATALOG)):
         metadata = java.metadata_of(java.load(own, table))
         others = java.others_of(metadata, "", table)
         rows = metadata.currentSnapshot() is not None
+        used = _published(metadata)
+    if way.whole is not None:
+        left = [name for name in others if name.startswith(wanted.stream + way.whole)]
+        return following(wanted.stream, way.whole, [*others, *used]), None, left
     source = str(next(iter(wanted.spec.sources)))
-    return name_of(wanted.stream, wanted.generation, table, others, {source: start}, alone=alone, rows=rows)
+    begin, alone = {source: start}, way.alone
+    return *name_of(wanted.stream, wanted.generation, table, others, begin, alone=alone, rows=rows, used=used), ()
+
+
+def _published(metadata: Any) -> list[str]:
+    """Whose batches main shows, by the ids they were published under."""
+    found, head = dict[str, None](), metadata.currentSnapshot()
+    link = java.link_of(head)
+    while link is not None:
+        found[(link.wap_id or "").partition("/")[0]] = None
+        link = None if link.parent is None else java.link_of(metadata.snapshot(link.parent))
+    return list(found)
 
 
 def _forget(own: SparkSession, table: str, name: str) -> None:
     """Take the position out of the stream's own table: it has done its work, and would pass for a stream's.
 
-    To land the range again changes nothing, for no row replaces one that is as new.
+    To land the range again changes nothing: no row replaces one that is as new, or each replaces its like.
     """
     for attempt in range(ATTEMPTS):
         if attempt:

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from lakeward.connectors.exact.position import Position
 from lakeward.connectors.kafka.position import Offsets
 from lakeward.errors import Refused
 from lakeward.spec.stream import StreamSpec
+from lakeward.spec.windows import NoWindow, Window, window_of
 
 _MARK = "@backfill-"
 
 
-def suited(spec: StreamSpec, into: str | None) -> None:
+def suited(spec: StreamSpec, into: str | None, *, files: bool = False) -> None:
     """Refuse what a spec alone tells.
+
+    Args:
+        into: another table than the stream's.
+        files: it is files that are to land.
 
     Raises:
         Refused: names what stands in the way.
     """
-    why, next_ = _obstacle(spec, into)
+    why, next_ = _obstacle(spec, into, files=files)
     if why:
         raise Refused(
             f"Stream {spec.id} cannot be backfilled{f' into {into}' if into else ''}",
@@ -27,14 +32,94 @@ def suited(spec: StreamSpec, into: str | None) -> None:
         )
 
 
-def _obstacle(spec: StreamSpec, into: str | None) -> tuple[str, str]:
+def overwritable(spec: StreamSpec, readers: Sequence[str] = ()) -> None:
+    """Refuse what a spec alone tells of putting rows in the place of those that came of the same records.
+
+    Args:
+        readers: the streams that read its table as it grows.
+
+    Raises:
+        Refused: names what stands in the way.
+    """
+    why = _unwritable(spec, readers)
+    if why:
+        raise Refused(
+            f"Rows of stream {spec.id} cannot be overwritten",
+            why=why,
+            next=f"lakeward streams backfill {spec.id} --from TIME --to TIME --into NAMESPACE.TABLE",
+        )
+
+
+def _unwritable(spec: StreamSpec, readers: Sequence[str]) -> str:
+    sink = spec.sink.iceberg
+    if sink is None or sink.mode != "append":
+        mode = spec.sink.connector if sink is None else f"{spec.sink.connector}, mode {sink.mode}"
+        return f"--overwrite is for Iceberg tables of mode append; its sink is {mode}"
+    if sink.commit != "exact":
+        return f"commit {sink.commit} keeps no position: what the stream has landed is not known"
+    if len(spec.sources) > 1 or spec.source.kafka is None:
+        return f"its rows must name the records of one Kafka source; it reads {', '.join(map(str, spec.sources))}" + (
+            "" if len(spec.sources) > 1 else f" ({spec.source.connector})"
+        )
+    if readers:
+        return f"a commit that takes rows out blocks the streams that read {sink.table}: {', '.join(readers)}"
+    return ""
+
+
+def repairable(spec: StreamSpec, readers: Sequence[str] = ()) -> Window:
+    """The window of a stream whose windows can be computed again; else refuse what a spec alone tells.
+
+    Args:
+        readers: the streams that read its table as it grows.
+
+    Raises:
+        Refused: names what stands in the way.
+    """
+    try:
+        return _repairable(spec, readers)
+    except NoWindow as error:
+        raise Refused(
+            f"Windows of stream {spec.id} cannot be repaired",
+            why=str(error),
+            next=f"lakeward streams reset {spec.id} --to TIME   reads the stream itself again",
+        ) from None
+
+
+def _repairable(spec: StreamSpec, readers: Sequence[str]) -> Window:
+    sink = spec.sink.iceberg
+    if sink is None or sink.mode == "complete" or sink.commit != "exact":
+        mode = spec.sink.connector if sink is None else f"mode {sink.mode}, commit {sink.commit}"
+        raise NoWindow(f"windows are replaced in Iceberg tables of mode append and upsert; its sink is {mode}")
+    if len(spec.sources) > 1 or spec.source.kafka is None:
+        raise NoWindow("windows are computed again from one Kafka source, not yet from others")
+    if spec.source.deduplicate is not None:
+        raise NoWindow("it drops duplicates by what it has seen before, which is not known for a range")
+    if spec.rules:
+        raise NoWindow("it has rules: a window that breaks one is in quarantine, and is not yet replaced there")
+    if spec.transform.sql is None:
+        raise NoWindow("its transform is Python: which window a row is of cannot be seen")
+    if readers:
+        raise NoWindow(f"a commit that takes rows out blocks the streams that read {sink.table}: {', '.join(readers)}")
+    return window_of(str(spec.transform.sql))
+
+
+def _obstacle(spec: StreamSpec, into: str | None, *, files: bool) -> tuple[str, str]:
     sink = spec.sink.iceberg
     elsewhere = f"lakeward streams backfill {spec.id} --from TIME --to TIME --into NAMESPACE.TABLE"
     if sink is None:
         return f"its sink is {spec.sink.connector}; backfills go into Iceberg tables, not yet into others", ""
     if len(spec.sources) > 1:
         return "it has several sources; backfills are done for streams of one, not yet for others", ""
-    if spec.source.kafka is None:
+    if files and spec.source.kafka is None and spec.source.files is None:
+        return (
+            f"its source is {spec.source.connector}; files can stand for topics and for files, not yet for others",
+            "",
+        )
+    if files and into is None and sink.mode == "append":
+        return "its table is only added to: rows of these files that are there would land a second time", (
+            f"lakeward streams backfill {spec.id} --from-files PATTERN --into NAMESPACE.TABLE"
+        )
+    if not files and spec.source.kafka is None:
         return f"its source is {spec.source.connector}; backfills are done for Kafka, not yet for others", ""
     if sink.mode == "complete":
         return "mode complete replaces all rows with every batch", ""
@@ -59,6 +144,7 @@ def name_of(
     *,
     alone: bool,
     rows: bool,
+    used: Iterable[str] = (),
 ) -> tuple[str, Position | None]:
     """The name of a backfill, `<stream>@backfill-<n>`, and its position where an earlier run of it left one.
 
@@ -69,6 +155,8 @@ def name_of(
         begin: source name -> where it begins.
         alone: the table is the backfill's own: nothing but this one may be in it.
         rows: whether it has any.
+        used: names of earlier ones whose rows are in it and whose positions are not: none of them is given again, for
+            rows without their position look like ones that nobody counted.
 
     Raises:
         Refused: something else is in it.
@@ -85,7 +173,13 @@ def name_of(
     if same:
         newest = max(same, key=_number)
         return newest, ours[newest]
-    return f"{stream}{_MARK}{max(map(_number, ours), default=0) + 1}", None
+    return following(stream, _MARK, [*ours, *used]), None
+
+
+def following(stream: str, mark: str, used: Iterable[str]) -> str:
+    """The first name `<stream><mark><n>` after all that were used."""
+    mine = (name for name in used if name.startswith(stream + mark))
+    return f"{stream}{mark}{max(map(_number, mine), default=0) + 1}"
 
 
 def next_end(at: Offsets, end: Offsets, most: int) -> Offsets | None:
@@ -110,5 +204,5 @@ def next_end(at: Offsets, end: Offsets, most: int) -> Offsets | None:
 
 
 def _number(name: str) -> int:
-    digits = name.rpartition(_MARK)[2]
+    digits = name.rpartition("-")[2]
     return int(digits) if digits.isdigit() else 0

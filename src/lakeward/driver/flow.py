@@ -105,7 +105,7 @@ def build(
     why_state = needs_state(transformed) or next(
         (f"deduplicate of {i.name}" for i in sources if i.spec.deduplicate), None
     )
-    kept = all(set(i.identity) <= set(transformed.columns) for i in sources)
+    kept = all(set(i.traces) <= set(transformed.columns) for i in sources)
     lineage = spec.lineage or ("rows" if kept and not why_state and "Generate" not in kinds(transformed) else "none")
     nodes = kinds(transformed)
     joined = "Join" in nodes or not nodes.isdisjoint(_PYTHON)
@@ -127,7 +127,7 @@ def good(inlet: Inlet, decoded: DataFrame) -> DataFrame:
     """The rows the transform sees: decoded well, without our own columns, with watermark and deduplication."""
     from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
 
-    kept = decoded.where(F.col(REASON).isNull()).drop(REASON, ERROR, RAW)
+    kept = decoded.where(F.col(REASON).isNull()).drop(REASON, ERROR, RAW, *inlet.hidden)
     if not kept.isStreaming:
         return kept
     if (mark := inlet.spec.watermark) is not None:

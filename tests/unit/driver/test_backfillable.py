@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lakeward.connectors.exact.position import Position
-from lakeward.driver.backfillable import name_of, next_end, suited
+from lakeward.driver.backfillable import name_of, next_end, overwritable, repairable, suited
 from lakeward.errors import Refused
 from lakeward.spec.stream import StreamSpec
 
@@ -51,6 +51,33 @@ def test_other_sources_are_not_read_in_ranges_yet() -> None:
         suited(spec, "a.n")
 
 
+@pytest.mark.parametrize(
+    ("sink", "more", "readers", "why"),
+    [
+        ({"iceberg": _UPSERT}, {}, [], "--overwrite is for Iceberg tables of mode append; its sink is iceberg, mode u"),
+        ({"delta": {"table": "a.t"}}, {}, [], "--overwrite is for Iceberg tables of mode append; its sink is delta"),
+        ({"iceberg": {"table": "a.t"}}, {"source": {"rate": {}}, "decode": None}, [], "its rows must name the records"),
+        ({"iceberg": {"table": "a.t"}}, {}, ["r"], "a commit that takes rows out blocks the streams that read a.t: r"),
+    ],
+)
+def test_what_cannot_be_overwritten_is_named(
+    sink: dict[str, Any], more: dict[str, Any], readers: list[str], why: str
+) -> None:
+    with pytest.raises(Refused) as refused:
+        overwritable(_spec(sink, **more), readers)
+    assert refused.value.why.startswith(why)
+    assert "--into NAMESPACE.TABLE" in (refused.value.next or "")
+
+
+def test_files_stand_for_topics_and_for_files_only() -> None:
+    spec = _spec({"iceberg": {"table": "a.t"}}, source={"rate": {"rows_per_second": 1}}, decode=None)
+    with pytest.raises(Refused, match="files can stand for topics and for files"):
+        suited(spec, "a.n", files=True)
+    with pytest.raises(Refused, match="rows of these files that are there would land a second time"):
+        suited(_spec({"iceberg": {"table": "a.t"}}), None, files=True)
+    suited(_spec({"iceberg": {"table": "a.t"}}), "a.n", files=True)
+
+
 def test_what_is_exact_is_suited() -> None:
     suited(_spec({"iceberg": {"table": "a.t"}}), "a.n")
     suited(_spec({"iceberg": {**_UPSERT, "delete_when": "n < 0"}}), "a.n")
@@ -71,6 +98,9 @@ def test_the_same_backfill_goes_on_and_another_has_another_name() -> None:
     live = {"s": _at("z"), "s@backfill-1": _at("b", generation=2), "s@backfill-2": _at("c"), "s@backfill-10": _at("d")}
     assert _name(live, alone=False) == ("s@backfill-11", None)
     assert _name({**live, "s@backfill-12": _at("b")}, alone=False)[0] == "s@backfill-12"
+    used = ["s", "s@backfill-14", "s@windows-99", "t@backfill-77"]
+    found = name_of("s", 3, "a.n", live, {"source": "b"}, alone=False, rows=True, used=used)
+    assert found == ("s@backfill-15", None), "not the name of one whose position is gone"
 
 
 @pytest.mark.parametrize(
@@ -101,3 +131,31 @@ def test_steps_are_shared_between_partitions_and_end_exactly() -> None:
 def test_a_partition_beyond_its_end_stays() -> None:
     assert next_end({"t": {0: 7, 1: 3}}, {"t": {0: 5, 1: 4}}, 0) == {"t": {0: 7, 1: 4}}
     assert next_end({"t": {0: 7}}, {"t": {0: 5}}, 10) is None
+
+
+_HOURS = {"sql": "SELECT window.start AS h, n FROM source GROUP BY window(_kafka_timestamp, '1 hour'), n"}
+_MARK = {"column": "_kafka_timestamp", "delay": "1h"}
+
+
+@pytest.mark.parametrize(
+    ("more", "readers", "why"),
+    [
+        ({}, ["r"], "a commit that takes rows out blocks the streams that read a.t: r"),
+        ({"rules": {"some": "n > 0"}}, [], "it has rules"),
+        ({"source": {**_KAFKA, "deduplicate": {"keys": ["n"], "within_watermark": True}}}, [], "it drops duplicates"),
+        ({"sink": {"delta": {"table": "a.t"}}}, [], "windows are replaced in Iceberg tables"),
+        ({"transform": {"sql": "SELECT n FROM source"}}, [], "it does not group by one window"),
+    ],
+)
+def test_windows_that_cannot_be_repaired_are_named(more: dict[str, Any], readers: list[str], why: str) -> None:
+    whole = {"sink": {"iceberg": {"table": "a.t"}}, "transform": _HOURS, "watermark": _MARK, "lineage": "none", **more}
+    if "deduplicate" in str(more):
+        whole["source"] = {**_KAFKA, "watermark": _MARK, "decode": {"json": "n INT"}, **more["source"]}
+        whole |= {"decode": None, "watermark": None}
+    with pytest.raises(Refused) as refused:
+        repairable(_spec(whole.pop("sink"), **whole), readers)
+    assert refused.value.why.startswith(why)
+
+
+def test_the_window_of_a_stream_is_found() -> None:
+    assert repairable(_spec({"iceberg": {"table": "a.t"}}, transform=_HOURS, watermark=_MARK)).column == "h"

@@ -62,13 +62,13 @@ def _typed(file: Path, kind: str, declared: StructType) -> list[str]:
     from pyarrow import ArrowInvalid
 
     try:
-        schema = _schema_of(file, kind)
+        typed = columns_of(file, kind)
     except FileNotFoundError:
         raise
     except (ArrowInvalid, OSError) as error:
         name = "Parquet" if kind == "parquet" else "ORC"
         return [f"it is no {name} file: {str(error).splitlines()[0]}"]
-    has = {field.name.lower(): _spark_type(field.type) for field in schema}
+    has = {name.lower(): spark for name, spark in typed.items()}
     found = []
     for field in declared.fields:
         wanted, there = field.dataType.simpleString(), has.get(field.name.lower())
@@ -77,6 +77,15 @@ def _typed(file: Path, kind: str, declared: StructType) -> list[str]:
         elif there != wanted and there not in _WIDER.get(wanted, set()):
             found.append(f"{field.name} is {there.upper()}, declared is {wanted.upper()}")
     return found
+
+
+def columns_of(file: Path, kind: str) -> dict[str, str]:
+    """The columns of a Parquet or ORC file -> their types as Spark calls them.
+
+    Raises:
+        ArrowInvalid, OSError: it is none.
+    """
+    return {field.name: _spark_type(field.type) for field in _schema_of(file, kind)}
 
 
 def _schema_of(file: Path, kind: str) -> Any:

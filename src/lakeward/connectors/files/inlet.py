@@ -13,6 +13,7 @@ from lakeward.connectors.decode.columns import ColumnsDecoder
 from lakeward.connectors.decode.json import JsonDecoder
 from lakeward.connectors.exact.position import NO_DATA
 from lakeward.connectors.files import headers, mirror, source
+from lakeward.connectors.files.listing import Listing
 from lakeward.connectors.files.log import SourceLog, log_offset
 from lakeward.connectors.files.mirror import Mirror
 from lakeward.connectors.source import Inlet, Reader
@@ -32,10 +33,10 @@ class FilesInlet(Inlet):
     """Files of one folder or pattern.
 
     `log` is where the running query counts what it has taken, known once its plan is: which of the checkpoint's
-    sources this is.
+    sources this is. Without a query it is the files a person named.
     """
 
-    log: SourceLog | None = None
+    log: SourceLog | Listing | None = None
     stream: str = ""
     _mirror: Mirror | None = None
     _copy: Path | None = None
@@ -160,6 +161,6 @@ class FilesInlet(Inlet):
         decoder = self._decoder
         return decoder.schema if isinstance(decoder, ColumnsDecoder) else None
 
-    def _opened(self) -> SourceLog:
+    def _opened(self) -> SourceLog | Listing:
         assert self.log is not None, "a batch runs after its query was built"
         return self.log

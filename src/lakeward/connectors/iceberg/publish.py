@@ -7,6 +7,7 @@ commit fails and everything is read and checked again.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,10 @@ class HeadMoved(Exception):
     """The write depends on a head that is not main's any more: the batch must be written again."""
 
 
+Take = Callable[[Any, Staged], Any]
+"""(transaction, staged) -> the snapshot that becomes main's head."""
+
+
 @dataclass(frozen=True)
 class Published:
     """What one publication did: the position as it now stands in the table."""
@@ -45,7 +50,7 @@ class Published:
     position: Position
 
 
-def publish(table: Any, checked: TableState, staged: Staged, build: Build, *, head_must_be_parent: bool) -> Published:
+def publish(table: Any, checked: TableState, staged: Staged, build: Build, take: Take) -> Published:
     """Make `staged` visible and move the position, both or neither.
 
     Args:
@@ -53,7 +58,7 @@ def publish(table: Any, checked: TableState, staged: Staged, build: Build, *, he
         checked: the table as step 1 saw it.
         staged: the snapshot to publish.
         build: makes the new position.
-        head_must_be_parent: for any mode but append: what was written depends on what was read.
+        take: makes the staged snapshot main's head within a transaction, and gives the snapshot that becomes it.
 
     Raises:
         PositionMoved, StagedGone, HeadMoved: see there.
@@ -65,12 +70,12 @@ def publish(table: Any, checked: TableState, staged: Staged, build: Build, *, he
     now = java.state_of(start, checked.stream, checked.table)
     if now.raw != checked.raw:
         raise PositionMoved
-    there = _there_already(start, staged)
+    there = there_already(start, staged)
     # The property does not move with a rollback: between step 1 and here only a new walk can tell.
     halt = check_table(now)
     if halt is not None and not (there and halt.reason in _UNCOUNTED and now.staging and _whole(now)):
         raise halt.error()
-    published = take(transaction, staged, head_must_be_parent=head_must_be_parent)
+    published = take(transaction, staged)
     moved = build(published.snapshotId(), published.sequenceNumber())
     commit(transaction, position.key(checked.stream), moved.to_json())
     return Published(moved)
@@ -83,11 +88,9 @@ def take(transaction: Any, staged: Staged, *, head_must_be_parent: bool) -> Any:
         StagedGone, HeadMoved: see there.
     """
     start = transaction.startMetadata()
-    found = java.link_of(start.snapshot(staged.snapshot))
-    if found is None or found.attempt != staged.attempt:
-        raise StagedGone
+    still_staged(start, staged)
     head = start.currentSnapshot()
-    if _there_already(start, staged):
+    if there_already(start, staged):
         return head
     if head_must_be_parent and (head.snapshotId() if head is not None else None) != staged.parent:
         raise HeadMoved
@@ -95,7 +98,14 @@ def take(transaction: Any, staged: Staged, *, head_must_be_parent: bool) -> Any:
     return transaction.currentMetadata().currentSnapshot()
 
 
-def _there_already(metadata: Any, staged: Staged) -> bool:
+def still_staged(metadata: Any, staged: Staged) -> None:
+    """Raise `StagedGone` unless the staged snapshot is in the metadata, and ours."""
+    found = java.link_of(metadata.snapshot(staged.snapshot))
+    if found is None or found.attempt != staged.attempt:
+        raise StagedGone
+
+
+def there_already(metadata: Any, staged: Staged) -> bool:
     """Whether main went from the head that was staged upon straight to the staged snapshot.
 
     Iceberg does that by itself. When the answer of the commit that stages is lost, JdbcCatalog sends it again, takes

@@ -13,6 +13,7 @@ from lakeward.connectors.exact.writer import TableWriter
 from lakeward.connectors.iceberg import gone, java, publish, stage
 from lakeward.connectors.iceberg.change import Append, Change
 from lakeward.connectors.iceberg.check import TableState, check_table
+from lakeward.connectors.iceberg.stage import Staged
 from lakeward.errors import Blocked
 
 if TYPE_CHECKING:
@@ -22,14 +23,14 @@ __all__ = ["ExactWriter", "Landed"]
 
 
 @dataclass(frozen=True)
-class _InTable(stage.Staged):
+class InTable(stage.Staged):
     """A staged snapshot, and the table it was found in."""
 
     loaded: Any
 
 
 @dataclass
-class ExactWriter(TableWriter[TableState, _InTable]):
+class ExactWriter(TableWriter[TableState, InTable]):
     """Lands one stream in one Iceberg table.
 
     Args:
@@ -64,7 +65,7 @@ class ExactWriter(TableWriter[TableState, _InTable]):
     def check(self, state: TableState) -> Halt | None:
         return check_table(state)
 
-    def stage(self, rows: DataFrame, state: TableState, attempt: str) -> _InTable:
+    def stage(self, rows: DataFrame, state: TableState, attempt: str) -> InTable:
         """Write a snapshot that no branch refers to, and find it again.
 
         Raises:
@@ -101,17 +102,19 @@ class ExactWriter(TableWriter[TableState, _InTable]):
             )
         if applied is not None:
             found = replace(found, rows=applied)
-        return _InTable(found.snapshot, found.parent, found.attempt, found.rows, table)
+        return InTable(found.snapshot, found.parent, found.attempt, found.rows, table)
 
-    def publish(self, state: TableState, staged: _InTable, batch: RunningBatch, build: Build) -> Position:
+    def take(self, transaction: Any, staged: Staged) -> Any:
+        """Make the staged snapshot main's head within a transaction; gives the snapshot that becomes it."""
+        return publish.take(transaction, staged, head_must_be_parent=self.change.depends)
+
+    def publish(self, state: TableState, staged: InTable, batch: RunningBatch, build: Build) -> Position:
         """Again and again while only the table's metadata changed under it."""
         for attempt in range(ATTEMPTS):
             if attempt:
                 pause(attempt)
             try:
-                return publish.publish(
-                    staged.loaded, state, staged, build, head_must_be_parent=self.change.depends
-                ).position
+                return publish.publish(staged.loaded, state, staged, build, self.take).position
             except (publish.PositionMoved, publish.StagedGone, publish.HeadMoved) as moved:
                 raise Redo(f"publishing: {type(moved).__name__}") from moved
             except Exception as error:

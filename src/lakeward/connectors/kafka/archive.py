@@ -1,0 +1,147 @@
+"""Records of topics that were kept in files, read as if they came from the topics.
+
+A line of a `json` or `text` file is the value of a record. A Parquet or ORC file has the value in a column `value`, and
+may have the rest of the record beside it, in the columns that Spark's Kafka source has: `key headers topic partition
+offset timestamp`. What a file does not have is null: the row came from no offset that anybody knows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal, cast, get_args
+
+from lakeward.connectors.files import headers
+from lakeward.connectors.files import source as files_source
+from lakeward.connectors.files.listing import Listing
+from lakeward.connectors.kafka import source
+from lakeward.connectors.kafka.inlet import KafkaInlet
+from lakeward.connectors.source import VALUE
+from lakeward.errors import SpecError
+from lakeward.spec.positions import INGESTED_AT, OWN_COLUMNS
+from lakeward.spec.sources import FilesSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+Kind = Literal["json", "text", "parquet", "orc"]
+FORMATS: tuple[Kind, ...] = get_args(Kind)
+"""What the records of a topic can be kept in. CSV is none: a record has one value, not columns."""
+_TYPED = ("parquet", "orc")
+_PATH = "_file_path"
+_PLAIN = ("string", "binary")
+_COLUMNS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "value": (VALUE, _PLAIN),
+    "key": (source.KEY, _PLAIN),
+    "headers": (source.HEADERS, ("array<struct<key:string,value:binary>>",)),
+    "topic": ("_kafka_topic", ("string",)),
+    "partition": ("_kafka_partition", ("int",)),
+    "offset": ("_kafka_offset", ("bigint",)),
+    "timestamp": ("_kafka_timestamp", ("timestamp", "timestamp_ntz")),
+}
+"""Column of a file -> the column of a record, and the types it may have."""
+_TYPES = {VALUE: "BINARY", **OWN_COLUMNS}
+
+
+@dataclass
+class ArchiveInlet(KafkaInlet):
+    """Records of a stream's topics out of `listing`, in `format`."""
+
+    listing: Listing = field(kw_only=True)
+    format: Kind = field(kw_only=True)
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """As of any file: the file and the content of the record."""
+        return (_PATH, "reason", "raw")
+
+    @property
+    def traces(self) -> tuple[str, ...]:
+        """As of the topics: a row still stands for one record."""
+        return super().identity
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        return (_PATH,)
+
+    def prepare(self) -> None:
+        """The decoder, and the columns of every file.
+
+        Raises:
+            SpecError: names the file that has not the columns of a record.
+        """
+        super().prepare()
+        if self.format not in _TYPED:
+            return
+        for each in self.listing.files:
+            wrong = headers.differences(each.url, self._files, self._schema)
+            if wrong:
+                raise SpecError(
+                    f"A file has other columns than the first one: {each.path}",
+                    why=f"{'; '.join(wrong)}; first: {self.listing.files[0].path}",
+                    next="land them apart: --from-files for each kind, --into the same stream's table by key",
+                )
+
+    def ids(self) -> dict[str, str]:
+        """Nothing is read from the topics."""
+        return {}
+
+    def read(self, session: SparkSession, *, fresh: bool, begin: str | None) -> DataFrame:
+        """The topics' columns, to plan with; nothing is read."""
+        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+
+        return super().read(session, fresh=fresh, begin=begin).withColumn(_PATH, F.lit(None).cast("string"))
+
+    def again(self, session: SparkSession, start: str, end: str) -> DataFrame:
+        """The records of the files between two positions of the listing."""
+        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+
+        paths = [each.path for each in self.listing.between(start, end)]
+        raw = files_source.read_files(session, self.name, self._files, self._schema if self._typed else None, paths)
+        record = files_source.record_column(self.name)
+        found = {_COLUMNS[name][0]: F.col(record)[name] for name in self._has} if self._typed else {VALUE: F.col(VALUE)}
+        columns = (source.KEY, VALUE, source.HEADERS, *self.spec.position_columns[:-1])
+        return raw.select(
+            *(found.get(name, F.lit(None)).cast(_TYPES[name]).alias(name) for name in columns), INGESTED_AT, _PATH
+        )
+
+    @property
+    def _typed(self) -> bool:
+        return self.format in _TYPED
+
+    @cached_property
+    def _has(self) -> dict[str, str]:
+        """The columns of a record that the first file has -> their types.
+
+        Raises:
+            SpecError: no `value`, or a column of another type.
+        """
+        first = self.listing.files[0]
+        there = headers.columns_of(first.path, self.format)
+        found = {name: there[name] for name in _COLUMNS if name in there}
+        wrong = [f"{name} is {kind}" for name, kind in found.items() if kind not in _COLUMNS[name][1]]
+        if wrong or "value" not in found:
+            why = "; ".join(wrong) or f"it has no column value, but {', '.join(there) or 'none'}"
+            valid = "; ".join(f"{name}: {' or '.join(kinds)}" for name, (_, kinds) in _COLUMNS.items())
+            raise SpecError(
+                f"A file does not hold the records of a topic: {first.path}",
+                why=why,
+                next=f"columns of a record: {valid}",
+            )
+        return found
+
+    @cached_property
+    def _files(self) -> FilesSource:
+        columns = ", ".join(f"`{name}` {kind}" for name, kind in self._has.items()) if self._typed else None
+        # Not checked as a stream's source is: times in ORC are read as Spark wrote them.
+        return FilesSource.model_construct(
+            path=self.listing.pattern, format=self.format, columns=columns, max_files_per_trigger=1, nulls=None,
+            header=True, after="keep",
+        )  # fmt: skip
+
+    @cached_property
+    def _schema(self) -> StructType:
+        from pyspark.sql.types import StructType
+
+        return cast("StructType", StructType.fromDDL(self._files.columns or ""))
