@@ -24,6 +24,7 @@ def deploy(
     ] = None,
 ) -> None:
     """Make the project's streams known. What runs is not touched: a changed stream shows `upgrade pending`."""
+    from lakeward.cli.masters import asked
     from lakeward.registry import deploy as registry_deploy
     from lakeward.spec.loader import load_project
     from lakeward.spec.problems import raise_if_any
@@ -55,6 +56,9 @@ def deploy(
     for problem in loaded.problems:
         if problem.path.endswith("kafka.connection"):
             state().output.note(problem.text())
+    for _, who, error in asked(loaded.settings, {str(spec.driver) for spec in specs.values()}):
+        if error is not None:
+            state().output.note(f"{error.what}, and {who} will wait for it: {error.why}; {error.next}")
     if plan:
         state().output.note("nothing was touched; without --plan this is done")
 

@@ -18,7 +18,7 @@ def doctor() -> None:
     """Check this machine and this stack; each line that is not ok names the command that repairs it."""
     from lakeward.stack.doctor import examine
 
-    checks = [*examine(state().project, state().home), *_reconciled()]
+    checks = [*examine(state().project, state().home), *_masters(), *_reconciled()]
     wrong = [check for check in checks if not check.ok]
     state().output.show(
         {"checks": [asdict(check) for check in checks]}, rows="checks", columns=["name", "ok", "found", "wanted"]
@@ -28,6 +28,26 @@ def doctor() -> None:
             state().output.note(f"{check.name}: {check.next}")
     if wrong:
         raise typer.Exit(Unhealthy.exit_code)
+
+
+def _masters() -> list[Check]:
+    """Whether the clusters answer that the project's drivers use; wrong settings are told by `config validate`."""
+    from lakeward.cli.masters import asked
+    from lakeward.spec.loader import load_settings
+    from lakeward.stack.doctor import Check
+
+    try:
+        settings = load_settings(state().project)
+    except LakewardError:
+        return []
+    found = []
+    for master, who, error in asked(settings):
+        wanted = f"{master}, for {who}"
+        if error is None:
+            found.append(Check("spark master", True, "answers", wanted))
+        else:
+            found.append(Check("spark master", False, f"does not answer: {error.why}", wanted, error.next))
+    return found
 
 
 def _reconciled() -> list[Check]:

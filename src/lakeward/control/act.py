@@ -44,7 +44,7 @@ class Actor:
 
     Attributes:
         connect: opens a transaction on the registry.
-        settings: gives the project's settings; asked only when something is launched.
+        settings: gives the project's settings; asked only when something is launched, or fails on a cluster.
         chance: gives a float in [0, 1), for jitter.
     """
 
@@ -76,8 +76,9 @@ class Actor:
 
     def _launch(self, decision: Launch, facts: Facts) -> Done:
         name, token = decision.driver, secrets.token_hex(16)
+        declared = self.settings().driver(name)
         with self.connect() as connection:
-            if not drivers.intend(connection, name, token=token, previous=decision.previous, backend=self.backend.name):
+            if not drivers.intend(connection, name, token=token, previous=decision.previous, backend=declared.backend):
                 return Done(name, "skipped", f"Driver {name} is being launched by somebody else")
         specs = [facts.generations[item].spec for item in decision.streams if item in facts.generations]
         launch = LaunchFile(
@@ -85,7 +86,7 @@ class Actor:
             token=token,
             folder=launch_folder(self.runtime.drivers, name),
             runtime=self.runtime,
-            conf=conf(specs, self.settings().driver(name)),
+            conf=conf(specs, declared),
         )
         try:
             job = self.backend.start(launch)

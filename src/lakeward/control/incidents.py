@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Collection, Mapping
 from datetime import timedelta
+from functools import cache
 
 from sqlalchemy import Connection
 
@@ -14,6 +15,7 @@ from lakeward.control.probes import Answers
 from lakeward.registry import events, incidents, restarts, streams
 from lakeward.registry.incidents import Incident
 from lakeward.runtime import Runtime
+from lakeward.spec.settings import Settings
 from lakeward.streams import dependencies, thrash, trouble
 from lakeward.streams.dependencies import Dependency
 from lakeward.streams.failures import FailureClass, judge
@@ -40,9 +42,14 @@ def silent(facts: Facts, verdicts: Mapping[str, Verdict]) -> bool:
 
 
 def ask(
-    facts: Facts, runtime: Runtime, verdicts: Mapping[str, Verdict]
+    facts: Facts, runtime: Runtime, verdicts: Mapping[str, Verdict], settings: Callable[[], Settings] = Settings
 ) -> tuple[Answers, Mapping[Dependency, list[str]]]:
-    """What the streams in trouble depend on, asked; and which running streams need each of it."""
+    """What the streams in trouble depend on, asked; and which running streams need each of it.
+
+    Args:
+        settings: gives those of the project; asked where a driver has executors on a cluster.
+    """
+    declared = cache(settings)
     needed: dict[Dependency, list[str]] = {each: [] for each in dependencies.of_the_platform(runtime)}
     in_trouble: set[Dependency] = set(needed)
     known = {subject for kind, subject in facts.incidents if kind == DEPENDENCY}
@@ -50,11 +57,18 @@ def ask(
         generation = facts.generations.get(stream.id)
         if generation is None or stream.desired != "running" or stream.blocked is not None:
             continue
-        for each in dependencies.needs(generation.spec, runtime):
+        for each in dependencies.needs(generation.spec, runtime) | _through(stream.driver, facts, declared):
             needed.setdefault(each, []).append(stream.id)
             if verdicts[stream.id].state in TROUBLE or each.subject in known:
                 in_trouble.add(each)
     return probes.ask(runtime, in_trouble), needed
+
+
+def _through(driver: str, facts: Facts, settings: Callable[[], Settings]) -> frozenset[Dependency]:
+    row = facts.drivers.get(driver)
+    if row is None or row.backend != "standalone":
+        return frozenset()
+    return dependencies.of_its_driver(settings().driver(driver).master)
 
 
 def of_dependencies(

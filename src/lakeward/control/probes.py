@@ -17,11 +17,13 @@ from urllib.parse import urlsplit
 
 import humanize
 
+from lakeward.connectors import spark_master
 from lakeward.connectors.aws import store
 from lakeward.connectors.kafka import broker, cluster
 from lakeward.connectors.postgres import link, table
 from lakeward.errors import LakewardError
 from lakeward.runtime import Runtime
+from lakeward.spec.types import SparkMaster
 from lakeward.streams.dependencies import Dependency, Kind
 
 ANSWER_S = 3.0
@@ -118,6 +120,11 @@ def _postgres(name: str, runtime: Runtime) -> str | None:
     return "it is a standby: nothing can be written" if standby else None
 
 
+def _master(name: str, runtime: Runtime) -> str | None:
+    spark_master.reach(SparkMaster(name), ANSWER_S)
+    return None
+
+
 def _port(address: str) -> str | None:
     """Whether something listens. An address we are not told cannot be blamed."""
     parts = urlsplit(address)
@@ -134,6 +141,7 @@ _PROBES: Mapping[Kind, Callable[[str, Runtime], str | None]] = {
     Kind.STORE: _store,
     Kind.CONNECT: _connect,
     Kind.POSTGRES: _postgres,
+    Kind.MASTER: _master,
 }
 
 

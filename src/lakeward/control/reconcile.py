@@ -190,7 +190,7 @@ def _surroundings(actor: Actor) -> tuple[Facts, Found]:
         tell.found_again(connection, facts, found)
     if not incidents.silent(facts, verdicts):
         return facts, found
-    answers, needed = incidents.ask(facts, actor.runtime, verdicts)
+    answers, needed = incidents.ask(facts, actor.runtime, verdicts, actor.settings)
     with actor.connect() as connection:
         incidents.of_dependencies(connection, facts, answers, needed, actor.chance)
         facts = look.read(connection, whole=False, before=facts)

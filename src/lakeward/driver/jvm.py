@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lakeward.driver import executors
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -29,12 +31,14 @@ class Jvm:
         print_threads: gives a thread dump; may hang with the JVM.
         stopped: whether Spark has ended in it: an error that is fatal to one of its threads stops the context, and
             the JVM runs on.
+        starving: in which words Spark ends for want of executors; None while it does not.
     """
 
     process: subprocess.Popen[bytes] | None
     printed: Path
     print_threads: Callable[[], str]
     stopped: Callable[[], bool] = lambda: False
+    starving: Callable[[], str | None] = lambda: None
 
     @classmethod
     def of(cls, spark: SparkSession, printed: Path) -> Jvm:
@@ -42,7 +46,11 @@ class Jvm:
         gateway = spark.sparkContext._gateway
         found = getattr(gateway, "proc", None)
         context = spark.sparkContext._jsc.sc()
-        return cls(found, printed, lambda: _thread_print(gateway), lambda: _stopped(context))
+        starving = executors.Starving.of(spark)
+        return cls(
+            found, printed, lambda: _thread_print(gateway), lambda: _stopped(context),
+            starving.why if starving is not None else lambda: None,
+        )  # fmt: skip
 
     def gone(self, wait_s: float = 0.0) -> str | None:
         """In which words it died, or Spark in it; None while both live (or nobody can say)."""
@@ -54,7 +62,7 @@ class Jvm:
                 code = None
         if code is not None:
             return self._last_words(code)
-        return self._of_spark() if self.stopped() else None
+        return self._of_spark() if self.stopped() else self.starving()
 
     def threads(self) -> str:
         """What its threads do. A JVM that does not even answer this prints them itself, into its own output."""

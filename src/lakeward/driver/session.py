@@ -10,9 +10,10 @@ from string import Template
 from typing import TYPE_CHECKING
 
 from lakeward import jars
+from lakeward.connectors import spark_master
 from lakeward.connectors.aws import store
 from lakeward.connectors.iceberg import catalog
-from lakeward.driver import eventlog
+from lakeward.driver import cluster, eventlog
 from lakeward.runtime import Launch
 from lakeward.spec import spark_conf
 from lakeward.spec.stream import StreamSpec
@@ -37,9 +38,12 @@ BATCH_CONF = {
 _FIXED = ("spark.sql.catalog.", "spark.sql.extensions", "spark.sql.session.timeZone", "spark.wap.", "spark.redaction.")
 
 
-def conf(launch: Launch) -> dict[str, str]:
-    """The Spark conf of a launch. Holds no secret: it is shown in the Spark UI and on the JVM's command line."""
-    local = launch.conf.get("spark.master", "local").startswith("local")
+def conf(launch: Launch, here: str | None = None) -> dict[str, str]:
+    """The Spark conf of a launch. Holds no secret: it is shown in the Spark UI and on the JVM's command line.
+
+    Args:
+        here: the address its executors reach it at; None where it has none.
+    """
     classpath = jars.spark_classpath(launch.runtime.jars)
     temporary = launch.folder / "tmp"
     base = {
@@ -73,26 +77,30 @@ def conf(launch: Launch) -> dict[str, str]:
         **BATCH_CONF,
         "spark.cleaner.periodicGC.interval": "10min",
     }
-    found = ",".join(str(jar) for jar in classpath)
-    if local:
-        base["spark.driver.extraClassPath"] = os.pathsep.join(str(jar) for jar in classpath)
-    else:
-        base["spark.jars"] = found
+    base["spark.driver.extraClassPath"] = os.pathsep.join(str(jar) for jar in classpath)
+    if here is not None:
+        base |= cluster.conf(launch, here)
     base |= eventlog.conf(launch.folder)
     base |= catalog.spark_conf(launch.runtime.lake)
     base |= launch.conf
     logging = (launch.folder / LOGGING.name).as_uri()
     options = f"-Dlog4j2.configurationFile={logging} -Dderby.system.home={temporary} -XX:+ExitOnOutOfMemoryError"
-    if local and "-XX:+Use" not in launch.conf.get("spark.driver.extraJavaOptions", ""):
+    if "-XX:+Use" not in launch.conf.get("spark.driver.extraJavaOptions", ""):
         options += " -XX:+UseSerialGC"  # a heap of a gigabyte on two cores: a third less memory than G1
-    if local:
-        options = " ".join([options, *jars.archive.options(launch.runtime.jars)])
+    options = " ".join([options, *jars.archive.options(launch.runtime.jars)])
     base["spark.driver.extraJavaOptions"] = f"{options} {launch.conf.get('spark.driver.extraJavaOptions', '')}".strip()
     return base
 
 
 def start(launch: Launch) -> SparkSession:
-    """Start the JVM and the session. Once a process."""
+    """Start the JVM and the session. Once a process.
+
+    Raises:
+        DependencyDown: the cluster its executors are to run on does not answer.
+        SpecError: the cluster wants a secret, and there is none.
+    """
+    master = cluster.master_of(launch)
+    here = None if master is None else spark_master.reach(master)
     launch.folder.mkdir(parents=True, exist_ok=True)
     (launch.folder / "tmp").mkdir(exist_ok=True)
     (launch.folder / eventlog.FOLDER).mkdir(exist_ok=True)
@@ -100,6 +108,9 @@ def start(launch: Launch) -> SparkSession:
     (launch.folder / LOGGING.name).write_text(text)
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"  # the UI listens on what this says, else on every address
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    if here is not None:  # Python of the workers' machines, which may stand elsewhere there
+        os.environ["PYSPARK_PYTHON"] = launch.conf.get(cluster.PYTHON, sys.executable)
+        cluster.hand_over_secret(launch)
     if launch.runtime.pgpass is not None:
         os.environ.setdefault("PGPASSFILE", str(launch.runtime.pgpass))
     os.environ.update(store.environment(launch.runtime.lake, launch.runtime.jars))
@@ -107,9 +118,12 @@ def start(launch: Launch) -> SparkSession:
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder
-    for name, value in conf(launch).items():
+    for name, value in conf(launch, here).items():
         builder = builder.config(name, value)
-    session = builder.getOrCreate()
+    try:
+        session = builder.getOrCreate()
+    finally:
+        cluster.forget_secret(launch)
     # Streams start side by side, and the first one to call back would start this under the others.
     ensure_callback_server_started(session.sparkContext._gateway)  # type: ignore[no-untyped-call]  # pyspark's own
     return session

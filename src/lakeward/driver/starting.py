@@ -19,7 +19,7 @@ from lakeward.connectors.iceberg import quarantine
 from lakeward.connectors.kafka.beginning import partitions
 from lakeward.connectors.kafka.inlet import KafkaInlet
 from lakeward.connectors.source import Inlet
-from lakeward.driver import anew, checkpoint, fit, flow, neighbours, preflight, session
+from lakeward.driver import anew, checkpoint, executors, fit, flow, neighbours, preflight, session
 from lakeward.driver.batch import BatchFunction, Done
 from lakeward.driver.flow import Flow
 from lakeward.driver.gate import Gate
@@ -114,6 +114,7 @@ class Starter:
         references = References(wanted.stream, spec.reference, self.runtime)
         built = flow.build(own, spec, sources, references.frames(own), begin)
         notes = _fits(own, wanted, kept, standing.position, built)
+        executors.check(own, spec, self.runtime, wanted.checkpoint, stateful=built.stateful)
         with self._creating:  # streams start side by side, and two cannot create one namespace at once
             landing.prepare(built.columns, stateful=built.stateful)
             notes += _of_landing(landing, wanted)

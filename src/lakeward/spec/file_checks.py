@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 
 from lakeward.spec import not_yet, spark_conf, sqlite
 from lakeward.spec.document import Path_
+from lakeward.spec.executor_checks import driver_findings
 from lakeward.spec.messages import Finding
 from lakeward.spec.settings import Settings
 from lakeward.spec.suite import Suite
@@ -31,11 +32,7 @@ def settings_findings(settings: Settings) -> Iterator[Finding]:
         if refused := spark_conf.refusal(key):
             yield Finding(("defaults", "spark", key), refused, key, key=True)
     for name, driver in settings.drivers.items():
-        for key in driver.spark:
-            if refused := spark_conf.refusal(key, whole_driver=True):
-                yield Finding(("drivers", name, "spark", key), refused, key, key=True)
-            elif useless := spark_conf.ineffective(key):
-                yield Finding(("drivers", name, "spark", key), useless, key, key=True, warning=True)
+        yield from driver_findings(name, driver)
 
 
 def tables_findings(tables: Tables, landed: Collection[str], doubtful: Collection[Path_]) -> Iterator[Finding]:

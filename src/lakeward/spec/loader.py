@@ -20,6 +20,7 @@ from lakeward.spec.cross_checks import (
     unused_findings,
 )
 from lakeward.spec.document import Document, Path_
+from lakeward.spec.executor_checks import executor_findings
 from lakeward.spec.file_checks import settings_findings, suite_findings, tables_findings
 from lakeward.spec.files import Files
 from lakeward.spec.messages import Finding, findings, known_keys
@@ -145,13 +146,16 @@ class _Loading:
             self._cross(finding, settings.document)
         for finding in object_store_findings(self.compared, settings.model or Settings()):
             self._cross(finding, settings.document)
+        for finding in () if settings.model is None else executor_findings(self.compared, settings.model):
+            self._cross(finding, settings.document)
         if not self.files.errors:
             for finding in slow_commits(self.compared, self.durations([str(each.id) for each in self.compared])):
                 self._cross(finding, settings.document)
             for finding in unused_findings(self.compared, settings.whole or Settings(), tables):
                 self._cross(finding, settings.document)
         order = sorted(self.files.problems, key=lambda p: (p.file, p.line, p.column, p.path))
-        return Loaded(streams, tables, settings.whole or Settings(), suites, tuple(dict.fromkeys(order)))
+        usable = settings.whole or settings.model or Settings()  # without what is wrong in it
+        return Loaded(streams, tables, usable, suites, tuple(dict.fromkeys(order)))
 
     def _read(self, file: Path, kind: type[_Model]) -> _Read[_Model]:
         document = self.files.document(file)

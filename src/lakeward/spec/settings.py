@@ -7,9 +7,9 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from lakeward.spec.model import Cores, SpecModel, partial
+from lakeward.spec.model import Bool, Cores, SpecModel, partial
 from lakeward.spec.stream import Executors, SparkConf, StreamSpec
-from lakeward.spec.types import Brokers, DriverName, Duration, Memory, Name, ObjectPlace, Span
+from lakeward.spec.types import Brokers, DriverName, Duration, Memory, Name, ObjectPlace, Span, SparkMaster
 
 
 class KafkaConnection(SpecModel):
@@ -41,9 +41,18 @@ class Driver(SpecModel):
     """A driver that several streams share."""
 
     cores: Cores = 2
+    """Cores of a driver that works by itself (`backend: local`)."""
     memory: Memory = Memory("1g")
+    """Memory of the driver's own process, wherever its executors are."""
     backend: Literal["local", "standalone", "yarn", "kubernetes"] = "local"
+    """Who does the work: `local`, the driver's own process; `standalone`, executors on a Spark standalone cluster. The
+    driver's process runs beside Airflow in both."""
+    master: SparkMaster | None = None
+    """Of a standalone cluster."""
     executors: Executors | None = None
+    """Executors on the cluster; without it those a stream of the driver asks for, else `{min: 0, max: 2}`."""
+    authenticate: Bool = False
+    """Whether the cluster wants a secret (`spark.authenticate`): it is in `<home>/secrets/spark/<driver>.secret`."""
     compiler: Literal["quick", "full"] = "full"
     """Java's compilers: `full` pays off in a driver that lives for hours; `quick` starts with half the CPU."""
     spark: SparkConf = Field(default_factory=dict)

@@ -53,6 +53,17 @@ FROZEN = (
 _OF_EXECUTORS = ("spark.executor.", "spark.dynamicAllocation.", "spark.shuffle.service.", "spark.cores.max",
                  "spark.task.maxFailures", "spark.excludeOnFailure.", "spark.yarn.", "spark.kubernetes.",
                  "spark.standalone.", "spark.deploy.")  # fmt: skip
+_OTHER_CLUSTERS = ("spark.yarn.", "spark.kubernetes.", "spark.executor.instances")
+_GIVEN = {
+    "spark.executor.cores": "executors: {cores: ..}",
+    "spark.executor.memory": "executors: {memory: ..}",
+    "spark.cores.max": "executors: {max: .., cores: ..}",
+    "spark.dynamicallocation.enabled": "executors: {min: .., max: ..}; the same number twice keeps them all",
+    "spark.dynamicallocation.minexecutors": "executors: {min: ..}",
+    "spark.dynamicallocation.maxexecutors": "executors: {max: ..}",
+    "spark.authenticate": "authenticate: true",
+}
+"""Settings of a driver with executors that its entry says in words of its own."""
 TASK_ATTEMPTS = 4
 """How often a task is tried in all, as on a cluster: one that loses its Python worker costs no batch."""
 
@@ -62,11 +73,23 @@ def local(cores: int) -> str:
     return f"local[{cores},{TASK_ATTEMPTS}]"
 
 
-def ineffective(key: str) -> str | None:
-    """Why a setting of a whole driver does nothing; None when it does something."""
-    if key.lower().startswith(tuple(map(str.lower, _OF_EXECUTORS))):
+def ineffective(key: str, *, executors: bool = False) -> str | None:
+    """Why a setting of a whole driver does nothing; None when it does something.
+
+    Args:
+        executors: the driver has executors on a standalone cluster.
+    """
+    low = key.lower()
+    if executors:
+        return f"{key} does nothing: it is about another kind of cluster" if low.startswith(_OTHER_CLUSTERS) else None
+    if low.startswith(tuple(map(str.lower, _OF_EXECUTORS))):
         return f"{key} does nothing: it is about executors or a cluster, and a driver runs in one process"
     return None
+
+
+def given_elsewhere(key: str) -> str | None:
+    """The key of a driver's entry that says what this setting says; None where there is none."""
+    return _GIVEN.get(key.lower())
 
 
 def refusal(key: str, *, whole_driver: bool = False) -> str | None:

@@ -76,9 +76,14 @@ class Executors(SpecModel):
     """How many executors, and how large; only where the backend has executors."""
 
     min: Annotated[Int, Field(ge=0)] = 0
+    """Fewest; as many as `max` keeps all of them for as long as the driver runs."""
     max: PositiveInt = 2
+    """Most; between `min` and `max` tasks that wait bring an executor, and one that has had no task for two minutes,
+    and for three triggers, goes."""
     cores: Cores = 1
+    """Cores of each: tasks at a time."""
     memory: Memory = Memory("1g")
+    """Heap of each."""
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -97,6 +102,7 @@ class Resources(SpecModel):
     driver_memory: Memory | None = None
     """Memory of a driver of its own."""
     executors: Executors | None = None
+    """Executors of its driver, where that is declared with `backend: standalone` and without `executors:`."""
 
 
 class Restart(SpecModel):

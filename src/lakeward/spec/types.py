@@ -234,6 +234,20 @@ class Brokers(_Written):
     examples: ClassVar[list[str]] = ["broker-1:9092,broker-2:9092"]
 
 
+class SparkMaster(_Written):
+    """The master of a Spark standalone cluster; several where one stands by."""
+
+    pattern = re.compile(r"spark://[^\s,:/@]+:\d+(,[^\s,:/@]+:\d+)*")
+    wanted = "the master of a standalone cluster is spark://HOST:PORT, of several spark://HOST:PORT,HOST:PORT"
+    examples: ClassVar[list[str]] = ["spark://spark-master:7077"]
+
+    @property
+    def places(self) -> list[tuple[str, int]]:
+        """Host and port of each."""
+        pairs = (each.rsplit(":", 1) for each in self.removeprefix("spark://").split(","))
+        return [(host, int(port)) for host, port in pairs]
+
+
 class ObjectPlace(_Written):
     """A place on an object store: a bucket, and folders in it."""
 

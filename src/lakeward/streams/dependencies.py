@@ -18,6 +18,7 @@ class Kind(StrEnum):
     STORE = "store"
     CONNECT = "connect"
     POSTGRES = "postgres"
+    MASTER = "master"
 
 
 _LABELS = {
@@ -26,6 +27,7 @@ _LABELS = {
     Kind.STORE: "the store {}",
     Kind.CONNECT: "the Spark Connect server {}",
     Kind.POSTGRES: "PostgreSQL ({})",
+    Kind.MASTER: "the Spark master {}",
 }
 
 
@@ -64,6 +66,11 @@ def _needs(spec: Mapping[str, Any], runtime: Runtime) -> Iterator[Dependency]:
         yield Dependency(Kind.CATALOG, runtime.lake.database)
         yield Dependency(Kind.STORE, runtime.lake.warehouse)
     yield Dependency(Kind.STORE, runtime.checkpoints)
+
+
+def of_its_driver(master: str | None) -> frozenset[Dependency]:
+    """What a stream needs through its driver: the master of the cluster its executors are on, if it has one."""
+    return frozenset() if master is None else frozenset({Dependency(Kind.MASTER, master)})
 
 
 def of_the_platform(runtime: Runtime) -> frozenset[Dependency]:

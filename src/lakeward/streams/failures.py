@@ -114,7 +114,8 @@ _TEXTS: tuple[tuple[FailureClass, Cause | None, re.Pattern[str]], ...] = tuple(
             r"|terminating connection|the database system is (?:starting|shutting)|SQLTransientConnectionException"
             r"|UncheckedSQLException: Failed to connect|ServiceUnavailable|SlowDown|SlowDownException"
             r"|Unable to execute HTTP request|AWSClientIOException|EndpointConnectionError|ConnectTimeoutError"
-            r"|ReadTimeoutError|ProvisionedThroughputExceeded|LimitExceededException|KMSThrottling",
+            r"|ReadTimeoutError|ProvisionedThroughputExceeded|LimitExceededException|KMSThrottling"
+            r"|Spark cluster gave no executor",
         ),
         (
             FailureClass.CONFIG,

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
-from contextlib import suppress
+import json
+import shutil
+import socket
+from contextlib import closing, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +12,9 @@ from sqlalchemy import text
 
 from lakeward.cli.app import main
 from lakeward.registry import ticks
+from lakeward.stack import ports
+
+ROOT = Path(__file__).parents[3]
 
 
 def reconcile(site: Any) -> dict[str, Any]:
@@ -42,3 +49,30 @@ def test_a_home_that_is_a_file_is_refused_in_words(site: Any, tmp_path: Any) -> 
             main([*command, "--home", str(tmp_path / "file")])
         assert end.value.code == 2
         assert "cannot be the home of a stack" in site._capture.readouterr().err
+
+
+def test_a_cluster_that_does_not_answer_is_told_by_name_also_by_deploy(site: Any, tmp_path: Any) -> None:
+    away = ports.any_free()
+    shutil.copytree(ROOT / "conf", tmp_path / "conf")
+    settings = tmp_path / "conf/lakeward.yaml"
+    settings.write_text(
+        settings.read_text().replace("cores: 2", f"backend: standalone\n    master: spark://127.0.0.1:{away}")
+    )
+
+    def lakeward(*arguments: str) -> Any:
+        site._capture.readouterr()
+        with suppress(SystemExit):
+            main([*arguments, "--home", str(site.home), "--project", str(tmp_path)])
+        return site._capture.readouterr()
+
+    checks = json.loads(lakeward("doctor", "-o", "json").out)["checks"]
+    (check,) = (each for each in checks if each["name"] == "spark master")
+    assert not check["ok"]
+    assert check["found"] == f"does not answer: 127.0.0.1:{away}: Connection refused"
+    assert check["wanted"] == f"spark://127.0.0.1:{away}, for driver demo"
+    assert "correct drivers: in conf/lakeward.yaml" in check["next"]
+    said = " ".join(lakeward("deploy", "--plan").err.split())
+    assert f"The Spark master spark://127.0.0.1:{away} does not answer, and driver demo will wait for it" in said
+    with closing(socket.create_server(("127.0.0.1", away))):
+        checks = json.loads(lakeward("doctor", "-o", "json").out)["checks"]
+        assert [each["ok"] for each in checks if each["name"] == "spark master"] == [True]

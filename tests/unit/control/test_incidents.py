@@ -11,7 +11,10 @@ from lakeward.control.calm import Calm
 from lakeward.control.reconcile import reconcile_once
 from lakeward.registry import drivers, events, restarts, streams
 from lakeward.registry import incidents as kept
+from lakeward.registry.schema import drivers as launches
 from lakeward.registry.schema import generations as table
+from lakeward.spec.settings import Driver, Settings
+from lakeward.spec.types import DriverName, SparkMaster
 from lakeward.stack import ports
 from lakeward.streams.dependencies import Dependency, Kind
 from lakeward.streams.health import State, Verdict
@@ -116,6 +119,24 @@ def test_a_query_that_waits_inside_its_driver_comes_back_too(nine, connected) ->
         facts = look.read(connection)
         incidents.of_dependencies(connection, facts, {KAFKA: None}, {KAFKA: nine}, lambda: 0.5)
         assert streams.get(connection, "s0").run_after <= facts.now + timedelta(seconds=6)
+
+
+def test_a_master_that_is_away_is_one_incident_of_the_streams_whose_drivers_need_it(
+    once, nine, connected, runtime, backend
+) -> None:
+    port = ports.any_free()
+    big = Driver(backend="standalone", master=SparkMaster(f"spark://127.0.0.1:{port}"))
+    settings = Settings(drivers={DriverName(name): big for name in nine[:4]})
+    with connected() as connection:
+        connection.execute(table.update().values(spec={"sources": {}, "sink": {"console": {}}}))
+        connection.execute(launches.update().where(launches.c.name.in_(nine[:4])).values(backend="standalone"))
+    summary = reconcile_once(
+        connected, runtime, backend, holder="test", settings=settings, chance=lambda: 0.0, calm_s=0.0
+    )
+    incident = open_ones(connected)["dependency", f"master:spark://127.0.0.1:{port}"]
+    assert incident.fields["streams"] == nine[:4]
+    assert incident.text.startswith(f"The Spark master spark://127.0.0.1:{port} does not answer: 127.0.0.1:{port}: ")
+    assert summary.launched == []
 
 
 def test_many_at_once_stop_restarts_for_a_while_and_are_one_incident(

@@ -55,7 +55,7 @@ def file_of(connection: Path) -> Path:
 def _secrets(cluster: Cluster, settings: Settings) -> Path:
     """The file with the login, beside the connection's own."""
     assert cluster.file is not None  # without one there is no mechanism
-    text = f"{JAAS}={_escaped(login(settings))}\n"
+    text = f"{JAAS}={escaped(login(settings))}\n"
     try:
         file = file_of(cluster.file)
         private.update(file, text)
@@ -79,7 +79,7 @@ def _quoted(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """As a value in a file of Java's properties has it, in plain ASCII."""
     units = text.replace("\\", "\\\\").encode("utf-16-be")
     codes = (int.from_bytes(units[at : at + 2]) for at in range(0, len(units), 2))

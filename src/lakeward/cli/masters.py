@@ -1,0 +1,33 @@
+"""Whether the Spark clusters of a project answer: asked by `doctor`, and told by `deploy`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from lakeward.connectors import spark_master
+from lakeward.errors import DependencyDown
+
+if TYPE_CHECKING:
+    from lakeward.spec.settings import Settings
+    from lakeward.spec.types import SparkMaster
+
+
+def asked(settings: Settings, drivers: Iterable[str] | None = None) -> Iterator[tuple[str, str, DependencyDown | None]]:
+    """Master, the drivers that need it in words, and why it does not answer; None where it does.
+
+    Args:
+        drivers: those it is about; None: all that are declared.
+    """
+    needed: dict[SparkMaster, list[str]] = {}
+    for name in settings.drivers if drivers is None else sorted(set(drivers)):
+        if (master := settings.driver(name).master) is not None:
+            needed.setdefault(master, []).append(str(name))
+    for master, names in needed.items():
+        who = f"driver{'s' if len(names) > 1 else ''} {', '.join(names)}"
+        try:
+            spark_master.reach(master)
+        except DependencyDown as error:
+            yield master, who, error
+        else:
+            yield master, who, None

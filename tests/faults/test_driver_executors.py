@@ -1,0 +1,114 @@
+"""Executors on a real Spark standalone cluster: a master, a worker, and executors in JVMs of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from spark_cluster import SparkCluster
+
+from lakeward.control.resources import conf
+
+pytestmark = pytest.mark.timeout(1800)  # a bound for a hang; a busy machine may need minutes
+
+SECRET = "of-this-cluster-alone"
+SLOW = """\
+import os
+import time
+
+def mark(n):
+    if n == {last}:
+        open({entered!r} + str(os.getpid()), "w").close()
+        while os.path.exists({held!r}):
+            time.sleep(0.1)
+    return f"row {{n}}"
+"""
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[SparkCluster]:
+    folder = tmp_path / "cluster"
+    folder.mkdir()
+    made = SparkCluster(folder, SECRET)
+    yield made.start()
+    made.end()
+
+
+def test_a_stream_lands_once_through_executors_that_die_and_workers_and_a_driver_that_do(
+    world: Any, simple: Callable[..., Any], cluster: SparkCluster, tmp_path: Path
+) -> None:
+    topic, table, stream = world.kafka.create_topic(), f"{world.name}.landed", f"{world.name}_s"
+    held, entered = tmp_path / "held", tmp_path / "entered"
+    secrets = tmp_path / "spark"
+    secrets.mkdir(mode=0o700)
+    secret = secrets / f"{world.name}.secret"
+    secret.write_text(f"{SECRET}\n")
+    secret.chmod(0o600)
+    code = SLOW.format(last=799, entered=f"{entered}-", held=str(held))
+    document = simple(
+        stream, topic, table,
+        transform={
+            "sql": "SELECT n, s, mark(n) AS marked, _kafka_topic, _kafka_partition, _kafka_offset FROM source",
+            "udfs": {"mark": {"python": "slow:mark", "returns": "STRING"}},
+            "code": {"slow.py": code},
+        },
+    )  # fmt: skip
+    world.deploy(document)
+    # A folder that only the driver sees: executors work in other folders, below which there is no such place.
+    out, blind = f"/proc/self/cwd{tmp_path}/out", f"{world.name}_blind"
+    world.deploy(simple(blind, topic, table, sink={"files": {"path": out, "format": "json"}}))
+    world.numbers(topic, range(300))
+
+    settings = cluster.driver()
+    driver = world.launch(conf=conf([document], settings))
+    world.wait_landed(table, stream, 300)
+    [first] = cluster.executors()
+    blocked = world.wait_for("the block", lambda: world.stream(blind).blocked)
+    assert blocked["reason"] == "config"
+    assert f"The executors of stream {blind} do not share the sink's folder with its driver" in blocked["what"]
+    assert f"{out}: java.io.FileNotFoundException" in blocked["why"]
+    assert list((tmp_path / "out").iterdir()) == []
+    assert SECRET not in " ".join(first.cmdline())
+    for each in psutil.Process(driver.pid).children(recursive=True):
+        with suppress(psutil.Error):  # one that ended meanwhile
+            assert SECRET not in " ".join(each.cmdline())
+
+    # An executor is killed in the middle of a batch: its tasks are tried again on the next one.
+    held.touch()
+    world.numbers(topic, range(300, 800))
+    [entry, *_] = world.wait_for("the batch", lambda: list(tmp_path.glob("entered-*")))
+    above = psutil.Process(int(entry.name.removeprefix("entered-"))).parents()
+    assert first.pid in [each.pid for each in above], "the function of the project's own runs on the executor"
+    first.kill()
+    world.wait_for("another executor", lambda: [each for each in cluster.executors() if each.pid != first.pid])
+    held.unlink()
+    world.wait_landed(table, stream, 800)
+
+    # The worker is killed: its executor goes with it, and the next worker gets one.
+    second = cluster.executors()
+    cluster.kill_worker()
+    world.wait_for("the end of its executors", lambda: not any(each.is_running() for each in second))
+    world.numbers(topic, range(800, 900))
+    cluster.start_worker()
+    world.wait_landed(table, stream, 900)
+
+    # The driver is killed: nobody tells its executors, and they go. The next launch lands the rest.
+    driver.kill()
+    world.wait_for("the end of the executors", lambda: not cluster.executors())
+    world.numbers(topic, range(900, 1000))
+    world.forget_leases()
+    again = world.launch(conf=conf([document], settings))
+    world.wait_landed(table, stream, 1000)
+    assert again.terminate() == 0, again.said()
+    assert again.events("stream stopped")[0]["at_a_boundary"] is True
+    world.wait_for("the end of the last executor", lambda: not cluster.executors())
+    landed = world.rows(table)
+    assert sorted(row["n"] for row in landed) == list(range(1000))
+    assert {row["marked"] for row in landed} == {f"row {n}" for n in range(1000)}
+    for each in (driver, again):
+        for file in each.launch.folder.rglob("*"):
+            assert not file.is_file() or SECRET not in file.read_text(errors="replace"), f"the secret stands in {file}"

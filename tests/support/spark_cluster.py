@@ -1,0 +1,113 @@
+"""A Spark standalone cluster on loopback: a master and a worker from the jars of the installed pyspark."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from lakeward import jars
+from lakeward.spec.settings import Driver
+from lakeward.spec.stream import Executors
+from lakeward.spec.types import Memory, SparkMaster
+from lakeward.stack import ports
+
+_SMALL = ("-Xmx160m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
+
+
+@dataclass
+class SparkCluster:
+    """Processes of this test; whatever is left of them ends with `end`.
+
+    Attributes:
+        folder: for logs and the worker's own files.
+        secret: what its daemons and applications know of each other; empty: no authentication.
+    """
+
+    folder: Path
+    secret: str = ""
+    port: int = field(default_factory=ports.any_free)
+    worker: subprocess.Popen[bytes] | None = None
+    _started: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    @property
+    def master(self) -> SparkMaster:
+        return SparkMaster(f"spark://127.0.0.1:{self.port}")
+
+    def driver(self, executors: int = 1) -> Driver:
+        """An entry of `drivers:` that runs here."""
+        wanted = Executors(min=executors, max=executors, cores=1, memory=Memory("512m"))
+        authenticate = bool(self.secret)
+        return Driver(
+            backend="standalone", master=self.master, executors=wanted, compiler="quick", authenticate=authenticate
+        )
+
+    def start(self) -> SparkCluster:
+        self._run("master.Master", "--host", "127.0.0.1", "--port", str(self.port))
+        end = time.monotonic() + 120
+        while not ports.answers(self.port):
+            assert time.monotonic() < end, "the master did not come"
+            time.sleep(0.1)
+        self.start_worker()
+        return self
+
+    def start_worker(self) -> None:
+        work = ("--work-dir", str(self.folder / "work"))
+        size = ("--cores", "2", "--memory", "1200m")
+        self.worker = self._run("worker.Worker", "--host", "127.0.0.1", *size, *work, str(self.master))
+
+    def kill_worker(self) -> None:
+        """The worker alone: whether its executors go is what is looked at."""
+        assert self.worker is not None
+        self.worker.kill()
+        self.worker.wait()
+
+    def executors(self) -> list[psutil.Process]:
+        """The executors that this cluster has, living; also those of a worker that is gone."""
+        found = []
+        for process in psutil.process_iter(["cmdline"]):
+            line = process.info["cmdline"] or []
+            if _EXECUTOR in line and any(each.startswith(str(self.folder)) for each in _paths(process)):
+                found.append(process)
+        return found
+
+    def end(self) -> None:
+        for process in (*self._started, *self.executors()):
+            with suppress(ProcessLookupError, psutil.Error):
+                process.send_signal(signal.SIGKILL)
+        for started in self._started:
+            started.wait()
+
+    def _run(self, kind: str, *arguments: str) -> subprocess.Popen[bytes]:
+        home = jars.pyspark_jars().parent
+        environment = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "JAVA_HOME") if name in os.environ}
+        environment |= {
+            "SPARK_HOME": str(home), "SPARK_SCALA_VERSION": "2.13", "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_LOCAL_DIRS": str(self.folder / "local"), "SPARK_NO_DAEMONIZE": "1",
+        }  # fmt: skip
+        options = [*_SMALL, "-Dspark.master.rest.enabled=false", "-Dspark.ui.port=0"]
+        if self.secret:
+            options.append("-Dspark.authenticate=true")
+            environment["_SPARK_AUTH_SECRET"] = self.secret
+        command = ["java", "-cp", str(home / "jars" / "*"), *options, f"org.apache.spark.deploy.{kind}"]
+        with (self.folder / f"{kind.split('.')[0]}.log").open("ab") as log:
+            process = subprocess.Popen(
+                [*command, "--webui-port", "0", *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                env=environment, cwd=self.folder,
+            )  # fmt: skip
+        self._started.append(process)
+        return process
+
+
+def _paths(process: psutil.Process) -> list[str]:
+    """Where a process works: an executor does in a folder of its worker."""
+    with suppress(psutil.Error):
+        return [process.cwd()]
+    return []

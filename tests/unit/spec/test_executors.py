@@ -1,0 +1,96 @@
+"""Drivers with executors on a cluster: what an entry and a stream may say, and what is refused with the reason."""
+
+from __future__ import annotations
+
+import pytest
+
+HEAD = "owner: x\nsource: {kafka: {topics: [t], max_offsets_per_trigger: 5}}\n"
+STREAM = HEAD + "decode: {json: 'n INT'}\ntransform: {sql: SELECT * FROM source}\ntrigger: {every: 10s}\n"
+HOP = "owner: x\nsource: {kafka: {topics: [t]}}\ndecode: {json: 'n INT'}\nquarantine: {table: n.q}\n"
+SINK = "sink: {iceberg: {table: n.t}}\n"
+BIG = "backend: standalone, master: 'spark://h:7077'"
+
+
+def said(loaded):
+    return [(each.file.rpartition("/")[2], each.path, each.severity, each.message) for each in loaded.problems]
+
+
+def test_a_driver_on_a_cluster_is_understood(project):
+    text = "drivers: {big: {" + BIG + ", authenticate: true, executors: {min: 0, max: 4, cores: 2, memory: 2g}}}"
+    loaded = project({
+        "conf/lakeward.yaml": text, "conf/streams/s.yaml": STREAM + SINK + "resources: {driver: big}\n",
+    })  # fmt: skip
+    assert loaded.ok, loaded.problems
+    driver = loaded.settings.driver("big")
+    assert driver.master.places == [("h", 7077)]
+    assert (driver.executors.max, driver.executors.cores, driver.executors.memory) == (4, 2, "2g")
+
+
+def test_masters_that_stand_by_are_named_beside_the_first(project):
+    loaded = project({"conf/lakeward.yaml": "drivers: {d: {backend: standalone, master: 'spark://a:1,b:2'}}"})
+    assert loaded.settings.driver("d").master.places == [("a", 1), ("b", 2)]
+
+
+@pytest.mark.parametrize(
+    ("entry", "at", "words"),
+    [
+        ("backend: standalone", "drivers.d", "needs the address of its master: spark://HOST:PORT"),
+        ("backend: standalone, master: 'h:7077'", "drivers.d.master", "spark://HOST:PORT"),
+        ("executors: {max: 3}", "drivers.d.executors", "does all work in its own process"),
+        ("master: 'spark://h:7077'", "drivers.d.master", "needs backend: standalone"),
+        ("authenticate: true", "drivers.d.authenticate", "needs backend: standalone"),
+        (BIG + ", spark: {spark.cores.max: 4}", "drivers.d.spark[spark.cores.max]", "executors: {max: .., cores: ..}"),
+        (BIG + ", spark: {spark.authenticate: true}", "drivers.d.spark[spark.authenticate]", "authenticate: true"),
+        ("backend: kubernetes", "drivers.d.backend", "not yet: backend kubernetes: no driver ever ran there"),
+    ],
+)
+def test_an_entry_that_cannot_be_is_refused_where_it_stands(project, entry, at, words):
+    [(file, path, severity, message)] = said(project({"conf/lakeward.yaml": "drivers: {d: {" + entry + "}}"}))
+    assert (file, path, severity) == ("lakeward.yaml", at, "error")
+    assert words in message
+
+
+def test_settings_that_do_nothing_there_are_named_and_those_of_executors_are_not(project):
+    text = "drivers: {d: {cores: 4, " + BIG + ", spark: {spark.yarn.queue: q, spark.executor.memoryOverhead: 1g}}}"
+    found = {path: (severity, message) for _, path, severity, message in said(project({"conf/lakeward.yaml": text}))}
+    assert sorted(found) == ["drivers.d.cores", "drivers.d.spark[spark.yarn.queue]"]
+    assert {severity for severity, _ in found.values()} == {"warning"}
+
+
+@pytest.mark.parametrize(
+    ("driver", "stream", "at", "words"),
+    [
+        ("{}", "resources: {executors: {max: 3}}", "resources.executors", "with backend: standalone and its master"),
+        ("{big: {}}", "resources: {driver: big, executors: {max: 3}}", "resources.executors", "its own process"),
+        (
+            "{big: {" + BIG + ", executors: {max: 2}}}", "resources: {driver: big, executors: {max: 3}}",
+            "resources.executors", "its executors stand there",
+        ),
+        (
+            "{big: {" + BIG + "}}",
+            "resources: {driver: big}\nquarantine: {table: n.q}\nsink: {postgres: {connection: c, table: a.b}}",
+            "sink.postgres", "not yet: PostgreSQL as a sink with executors",
+        ),
+        (
+            "{big: {" + BIG + "}}",
+            "resources: {driver: big}\nsink: {kafka: {topic: o}}\ntrigger: {continuous: 1s}",
+            "trigger", "not yet: continuous with executors",
+        ),
+    ],
+)  # fmt: skip
+def test_a_stream_that_does_not_go_with_its_driver_is_refused(project, driver, stream, at, words):
+    base = STREAM if "trigger" not in stream else HOP
+    text = base + ("" if "sink" in stream else SINK) + stream + "\n"
+    found = said(project({"conf/lakeward.yaml": "drivers: " + driver, "conf/streams/s.yaml": text}))
+    assert [(path, words in message) for _, path, severity, message in found if severity == "error"] == [(at, True)]
+
+
+def test_streams_of_one_driver_ask_for_the_same_executors(project):
+    both = {
+        f"conf/streams/{name}.yaml": STREAM + f"sink: {{iceberg: {{table: n.{name}}}}}\n"
+        + f"resources: {{driver: big, executors: {{max: {most}}}}}\n"
+        for name, most in (("a", 2), ("b", 2), ("c", 3))
+    }  # fmt: skip
+    found = said(project({"conf/lakeward.yaml": "drivers: {big: {" + BIG + "}}", **both}))
+    assert [(file, path) for file, path, _, _ in found] == [("c.yaml", "resources.executors")]
+    assert "stream a shares driver big" in found[0][3]
