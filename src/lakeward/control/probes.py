@@ -20,11 +20,12 @@ import humanize
 from lakeward.connectors import spark_master
 from lakeward.connectors.aws import store
 from lakeward.connectors.kafka import broker, cluster
+from lakeward.connectors.kinesis.stream import Place
 from lakeward.connectors.postgres import link, table
 from lakeward.errors import LakewardError
 from lakeward.runtime import Runtime
 from lakeward.spec.types import SparkMaster
-from lakeward.streams.dependencies import Dependency, Kind
+from lakeward.streams.dependencies import MACHINE, Dependency, Kind
 
 ANSWER_S = 3.0
 PATIENCE_S = 8.0
@@ -125,6 +126,20 @@ def _master(name: str, runtime: Runtime) -> str | None:
     return None
 
 
+def _kinesis(name: str, runtime: Runtime) -> str | None:
+    """Whoever answers is there: a refusal is about a stream or a key, and the stream's own error says that better."""
+    from botocore.exceptions import ClientError
+
+    region, _, connection = name.partition(", ")
+    place = Place("", region, "" if connection == MACHINE else connection, str(runtime.connections or ""))
+    try:
+        place.connect(place.holder, patience_s=ANSWER_S).list_streams(Limit=1)
+    except ClientError as error:
+        status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 400))
+        return None if status < 500 else str(error.response["Error"].get("Code") or status)
+    return None
+
+
 def _port(address: str) -> str | None:
     """Whether something listens. An address we are not told cannot be blamed."""
     parts = urlsplit(address)
@@ -142,6 +157,7 @@ _PROBES: Mapping[Kind, Callable[[str, Runtime], str | None]] = {
     Kind.CONNECT: _connect,
     Kind.POSTGRES: _postgres,
     Kind.MASTER: _master,
+    Kind.KINESIS: _kinesis,
 }
 
 

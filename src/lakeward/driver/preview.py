@@ -58,10 +58,10 @@ def take(spec: StreamSpec, runtime: Runtime, most: int) -> Samples:
     """
     found = {}
     for name, source in spec.sources.items():
-        if source.iceberg is not None:
-            continue  # Spark reads its newest rows
+        if source.from_table is not None or source.kinesis is not None:
+            continue  # its inlet reads the newest by itself
         if source.kafka is None:
-            why = f"it is {source.connector}; Kafka's and Iceberg's can"
+            why = f"it is {source.connector}; Kafka's, Kinesis', Iceberg's and Delta's can"
             raise SpecError(f"Source {name} cannot be previewed yet", why=why)
         at = cluster.find(source.kafka.connection, runtime)
         topics = sorted(broker.topic_ids(at, source.kafka))

@@ -19,8 +19,11 @@ class Kind(StrEnum):
     CONNECT = "connect"
     POSTGRES = "postgres"
     MASTER = "master"
+    KINESIS = "kinesis"
 
 
+MACHINE = "the machine's identity"
+"""Stands for a connection where none is named."""
 _LABELS = {
     Kind.KAFKA: "Kafka ({})",
     Kind.CATALOG: "the catalog ({})",
@@ -28,6 +31,7 @@ _LABELS = {
     Kind.CONNECT: "the Spark Connect server {}",
     Kind.POSTGRES: "PostgreSQL ({})",
     Kind.MASTER: "the Spark master {}",
+    Kind.KINESIS: "Kinesis ({})",
 }
 
 
@@ -60,6 +64,9 @@ def _needs(spec: Mapping[str, Any], runtime: Runtime) -> Iterator[Dependency]:
         kafka = end.get("kafka")
         if kafka:
             yield Dependency(Kind.KAFKA, str(kafka.get("connection") or "lakeward_kafka"))
+        kinesis = end.get("kinesis")
+        if kinesis:  # the service of a region, by whom it is asked: it is what can be away
+            yield Dependency(Kind.KINESIS, f"{kinesis['region']}, {kinesis.get('connection') or MACHINE}")
     if served := sink.get("postgres"):
         yield Dependency(Kind.POSTGRES, str(served["connection"]))
     if any(name in sink for name in ("iceberg", "delta")) or spec.get("quarantine"):

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from moved_rig import Registry, accepted, deployed
 
 from lakeward.connectors.delta import place
+from lakeward.control.operations.operator import Operator
+from lakeward.control.operations.request import Operation, Request
+from lakeward.control.report.sources import measure
+from lakeward.driver import preview
 from lakeward.errors import Blocked, DependencyDown
+from lakeward.spec.stream import StreamSpec
 from lakeward.telemetry import failpoints
 
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
@@ -80,6 +87,49 @@ def test_a_table_lands_as_it_stands_and_then_its_appends_once(lab: Any) -> None:
     )  # fmt: skip
     run(lab, later)
     assert [row.asDict() for row in lab.spark.table(f"lake.{lab.namespace}.t2").collect()] == [{"s": "row 3", "n": 1}]
+
+
+def test_a_lost_checkpoint_goes_on_in_the_middle_of_the_table_and_what_waits_is_counted(
+    lab: Any, registry: Registry, operator: Operator
+) -> None:
+    rows = lab.spark.range(6).selectExpr("CAST(id AS INT) AS n", "'a' AS s").repartition(3)
+    rows.write.format("delta").save(str(folder(lab)))
+    document = spec(lab, feed={"max_files_per_trigger": 1})
+    of_table = StreamSpec.model_validate(document)
+    before = measure(lab.runtime, of_table, {})
+    running = lab.start(document | {"trigger": {"every": "1h"}})
+    lab.until("the first of three files", lambda: lab.rows())
+    assert running.stop(60)
+    first = len(lab.rows())
+    assert 0 < first < 6
+    behind = measure(lab.runtime, of_table, lab.done[-1].outcome.batch.end)
+    assert before is not None
+    assert behind is not None
+    assert (before.records, behind.records, behind.oldest_s is not None) == (6, 6 - first, True)
+
+    wanted = lab.wanted(document)
+    shutil.rmtree(wanted.checkpoint)
+    lab.started.clear()
+    assert "lakeward streams recover" in refused(lab, document).next
+    deployed(registry, document, wanted.checkpoint)
+    operator.run(Request(Operation.RECOVER, document["id"], wait=False))
+    again = replace(accepted(registry, document["id"], wanted), document=document)
+    running = lab.starter().start(again)
+    lab.started.append(running)
+    lab.until("the end", lambda: not running.active)
+    assert running.completed
+    assert landed(lab) == list(range(6)), "the rest of the table, each row once"
+    add(lab, 6)
+    running = lab.starter().start(again)
+    lab.started.append(running)
+    lab.until("the end", lambda: not running.active)
+    assert landed(lab) == list(range(7))
+    at_end = measure(lab.runtime, of_table, lab.done[-1].outcome.batch.end)
+    assert at_end is not None
+    assert (at_end.records, at_end.oldest_s) == (0, 0.0)
+
+    found = preview.of(lab.spark.newSession(), of_table, lab.runtime, preview.take(of_table, lab.runtime, 1), 1)
+    assert (found.read, [row["n"] for row in found.rows]) == (1, [6]), "the newest file"
 
 
 def test_what_a_stream_of_a_delta_table_cannot_see_blocks_it_by_name(lab: Any) -> None:

@@ -11,9 +11,14 @@ import kinesis_rig
 import pytest
 from kinesis_rig import CONNECTION, REGION, Rig
 
-from lakeward.connectors.kinesis import marks
+from lakeward.connectors.kinesis import marks, sample
+from lakeward.connectors.kinesis.stream import Stream
+from lakeward.control import probes
+from lakeward.driver import preview
 from lakeward.errors import Blocked, DependencyDown, SpecError
 from lakeward.spec.sql import quote_text
+from lakeward.spec.stream import StreamSpec
+from lakeward.streams.dependencies import Dependency, Kind, needs
 from lakeward.telemetry import failpoints
 
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
@@ -113,6 +118,24 @@ def test_what_is_wrong_with_kinesis_is_named_before_a_query_starts(shore: Any, k
         shore.start(shore.spec("none", source=source("nowhere", connection="away")))
     assert "EndpointConnectionError" in away.value.why
     assert "k1nesis-s3cret" not in str(away.value)
+
+    there, gone = (Dependency(Kind.KINESIS, f"{REGION}, {each}") for each in (CONNECTION, "away"))
+    assert there in needs(shore.spec("none", sources={"source": source("nowhere")}), shore.runtime)
+    answers = probes.ask(shore.runtime, [there, gone], patience_s=60)
+    assert answers[there] is None
+    assert "Could not connect" in str(answers[gone])
+
+
+def test_the_newest_records_are_previewed_and_nothing_is_written_down(shore: Any, kinesis: Rig) -> None:
+    name = kinesis.create(2)
+    kinesis.put(name, [{"n": n, "s": "a"} for n in range(6)])
+    kinesis.put(name, ["junk"])
+    spec = StreamSpec.model_validate(shore.spec("none", source=source(name)))
+    found = preview.of(shore.spark.newSession(), spec, shore.runtime, preview.take(spec, shore.runtime, 3), 3)
+    assert (found.read, sorted(row["n"] for row in found.rows)) == (3, [4, 5])
+    [aside] = found.quarantined
+    assert "not one JSON object" in aside["error"]
+    assert sample.newest(Stream(kinesis.place(kinesis.create())), 3, 0.0) == []
 
 
 def _position(shore: Any, document: dict[str, Any]) -> dict[str, Any]:

@@ -136,6 +136,8 @@ def test_a_topic_made_anew_under_a_running_stream_blocks_it(lab: Any, admin: Any
     produce(lab, topic, 0, range(100, 120))
     failed(running)
     lab.started.clear()
-    with pytest.raises(Blocked, match="topic"):
+    with pytest.raises(Blocked, match="was deleted and created again") as told:
         lab.starter().start(lab.wanted(document))
+    assert told.value.reason == "topic-replaced"
+    assert topic in told.value.what
     assert [n for _, n in landed(lab)] == list(range(5))

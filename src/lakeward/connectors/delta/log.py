@@ -113,7 +113,7 @@ def domains(folder: Path, version: int) -> dict[str, str] | None:
 
     The newest checkpoint up to there and the commits behind it, from the disk: no job, and no cache of anybody's.
     """
-    base, parts = _checkpoint([each.name for each in (folder / LOG).iterdir()], version)
+    base, parts = checkpoint([each.name for each in (folder / LOG).iterdir()], version)
     found: dict[str, str] = {}
     for name in parts:
         file = pq.ParquetFile(folder / LOG / name)
@@ -160,7 +160,7 @@ def read(folder: Path) -> TableLog | None:
         return None
     names = [each.name for each in (folder / LOG).iterdir()]
     commits = sorted(int(found[1]) for name in names if (found := _COMMIT.fullmatch(name)))
-    base, parts = _checkpoint(names)
+    base, parts = checkpoint(names)
     files: dict[str, Mapping[str, str | None]] = {}
     domains: dict[str, str] = {}
     metadata: Mapping[str, Any] = {}
@@ -208,7 +208,7 @@ _TYPES = dict(zip(IDENTITY_COLUMNS["kafka"], (pa.string(), pa.int32(), pa.int64(
 
 def _identity(folder: Path, path: str, values: Mapping[str, str | None]) -> pa.Table:
     """The identity columns of one file; those the table is partitioned by are the same in every row of it."""
-    file = pq.ParquetFile(_absolute(folder, path))
+    file = pq.ParquetFile(absolute(folder, path))
     inside = file.read([name for name in _TYPES if name not in values])
     columns = {
         name: pa.repeat(pa.scalar(values[name]).cast(kind), inside.num_rows) if name in values else inside.column(name)
@@ -217,13 +217,13 @@ def _identity(folder: Path, path: str, values: Mapping[str, str | None]) -> pa.T
     return pa.table(columns)
 
 
-def _absolute(folder: Path, path: str) -> Path:
+def absolute(folder: Path, path: str) -> Path:
     """The log has paths as URIs, relative to the table unless the file came from elsewhere."""
     parsed = urlparse(path)
     return folder / unquote(parsed.path if parsed.scheme else path)
 
 
-def _checkpoint(names: Sequence[str], most: int | None = None) -> tuple[int, list[str]]:
+def checkpoint(names: Sequence[str], most: int | None = None) -> tuple[int, list[str]]:
     """The newest whole checkpoint (up to version `most`): its version and files; -1 and none without one."""
     found: dict[int, list[str]] = {}
     wanted: dict[int, int] = {}

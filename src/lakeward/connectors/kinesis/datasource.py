@@ -19,7 +19,7 @@ from pyspark.sql.datasource import (  # noqa: TID253  # imported by the inlet wh
 from lakeward.connectors.kinesis import marks
 from lakeward.connectors.kinesis.ahead import ReadAhead
 from lakeward.connectors.kinesis.marks import Mark
-from lakeward.connectors.kinesis.stream import Place, Stream
+from lakeward.connectors.kinesis.stream import Place, Row, Stream, row
 
 NAME = "lakeward_kinesis"
 COLUMNS = (
@@ -28,8 +28,6 @@ COLUMNS = (
 )
 MOST, START, END = "max_records_per_trigger", "start", "end"
 """Further options: of a stream its cap and where it begins; of a range its two positions. Spark lowers their names."""
-
-Row = tuple[Any, ...]
 
 
 @dataclass
@@ -116,11 +114,4 @@ def _ranges(start: Mapping[str, str], end: Mapping[str, str]) -> list[ShardRange
 
 def _read(place: Place, part: ShardRange) -> Iterator[Row]:
     for each in Stream(place).between(part.shard, part.first, part.last):
-        yield (
-            bytes(each["Data"]),
-            each["PartitionKey"],
-            place.name,
-            part.shard,
-            each["SequenceNumber"],
-            each["ApproximateArrivalTimestamp"],
-        )
+        yield row(place, part.shard, each)

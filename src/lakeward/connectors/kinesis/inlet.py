@@ -92,6 +92,12 @@ class KinesisInlet(RecordInlet):
         options = self.place.options() | {datasource.START: start, datasource.END: end}
         return _shape(session.read.format(datasource.NAME).options(**options).load())
 
+    def newest(self, session: SparkSession, most: int) -> DataFrame:
+        from lakeward.connectors.kinesis import datasource, sample
+
+        rows = self._ask(lambda stream: sample.newest(stream, most, time.time()))
+        return _shape(session.createDataFrame(rows, datasource.COLUMNS))
+
     def _start(self) -> Mark:
         where = self.kinesis.starting_position
         if where == HORIZON:

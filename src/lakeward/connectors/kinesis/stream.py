@@ -62,23 +62,36 @@ class Place:
         """What `options` gave."""
         return cls(options["stream"], options["region"], options.get("connection", ""), options.get("connections", ""))
 
+    @property
+    def holder(self) -> account.Account:
+        """Whose keys it is reached with.
+
+        Raises:
+            SpecError: the connection is not in order.
+        """
+        return account.find(self.connection or None, Path(self.connections) if self.connections else None)
+
     def client(self) -> Any:
         """A client of boto3, with the keys as they are now: one a process until they change, for making one is dear.
 
         Raises:
             SpecError: the connection is not in order.
         """
-        found = account.find(self.connection or None, Path(self.connections) if self.connections else None)
+        found = self.holder
         return _client(self, found, 0 if found.file is None else found.file.stat().st_mtime_ns)
 
-    def connect(self, found: account.Account) -> Any:
-        """A client of an account."""
+    def connect(self, found: account.Account, patience_s: float | None = None) -> Any:
+        """A client of an account; with `patience_s` one that asks once and waits no longer than that."""
         import boto3
         from botocore.config import Config
 
         keys = found.keys()
         given = {name: keys[name] for name in (KEY, SECRET, TOKEN) if name in keys}
-        how = Config(connect_timeout=5, read_timeout=20, retries={"mode": "standard", "total_max_attempts": 5})
+        how = Config(
+            connect_timeout=patience_s or 5,
+            read_timeout=patience_s or 20,
+            retries={"mode": "standard", "total_max_attempts": 5 if patience_s is None else 1},
+        )
         return boto3.session.Session(**given).client(
             "kinesis", region_name=self.region, endpoint_url=found.endpoint, config=how
         )
@@ -87,6 +100,22 @@ class Place:
 @lru_cache(maxsize=8)
 def _client(place: Place, found: account.Account, version: int) -> Any:
     return place.connect(found)
+
+
+Row = tuple[Any, ...]
+"""Of `datasource.COLUMNS`, in order."""
+
+
+def row(place: Place, shard: str, record: Mapping[str, Any]) -> Row:
+    """A record as a raw row."""
+    return (
+        bytes(record["Data"]),
+        record["PartitionKey"],
+        place.name,
+        shard,
+        record["SequenceNumber"],
+        record["ApproximateArrivalTimestamp"],
+    )
 
 
 class Stream:

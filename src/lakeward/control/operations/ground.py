@@ -211,7 +211,7 @@ def _movable(site: Site, spec: StreamSpec, what: str) -> None:
     Raises:
         Refused: a source has no offsets, or the stream keeps state.
     """
-    recovered = {"kafka", "files", "iceberg", "kinesis"} if what == RECOVERED else {"kafka"}
+    recovered = {"kafka", "files", "iceberg", "delta", "kinesis"} if what == RECOVERED else {"kafka"}
     other = [str(name) for name, source in spec.sources.items() if source.connector not in recovered]
     if other:
         raise Refused(

@@ -18,7 +18,7 @@ from lakeward.connectors.kafka.position import Offsets, parse
 from lakeward.errors import DependencyDown
 from lakeward.runtime import Runtime
 from lakeward.spec.sources import KafkaSource
-from lakeward.spec.table_source import IcebergSource
+from lakeward.spec.table_source import DeltaSource, IcebergSource
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
@@ -159,6 +159,37 @@ def of_iceberg(stream: str, name: str, source: IcebergSource, position: str, run
     return Lag(
         (Partition(name, f"table {source.table}", 0, end - rows, end),),
         0.0 if since is None else max(0.0, (now - since).total_seconds()),
+        came / WINDOW_S,
+    )
+
+
+def of_delta(stream: str, name: str, source: DeltaSource, position: str, runtime: Runtime) -> Lag | None:
+    """The same behind a Delta table, out of its log; None where a writer of it does not say how many rows it added.
+
+    Raises:
+        DependencyDown: there is no such table.
+        Blocked: the table has no longer what comes after the position.
+    """
+    from lakeward.connectors.delta import place
+    from lakeward.connectors.delta.feed import history, waiting
+
+    folder = place.folder_of(runtime.lake, str(source.table))
+    if not place.exists(folder):
+        raise DependencyDown(f"Source {name} cannot be asked", why=f"{folder} holds no Delta table")
+    at = None if position == NO_DATA else history.parse(position)
+    if at is None and source.starting_version is not None:
+        at = history.Offset("", source.starting_version, whole=False)
+    if at is not None:
+        history.check(stream, name, str(source.table), folder, at, skip=source.skip_changes)
+    found, whole = waiting.behind(folder, at), waiting.behind(folder, None)
+    if found.rows is None:
+        return None
+    now = datetime.now(UTC).timestamp()
+    end = max(found.rows, whole.rows or 0)
+    came = sum(each.rows or 0 for each in waiting.since(folder, round((now - WINDOW_S) * 1000)))
+    return Lag(
+        (Partition(name, f"table {source.table}", 0, end - found.rows, end),),
+        0.0 if found.since_ms is None else max(0.0, now - found.since_ms / 1000),
         came / WINDOW_S,
     )
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors.exact.position import NO_DATA, Position, key, parse, streams_of
 from lakeward.connectors.folder import store
-from lakeward.control.report.lag import Lag, of_iceberg, of_kafka, together
+from lakeward.control.report.lag import Lag, of_delta, of_iceberg, of_kafka, together
 from lakeward.errors import LakewardError
 from lakeward.runtime import CATALOG, Runtime
 from lakeward.spec.stream import StreamSpec
@@ -110,6 +110,9 @@ def measure(runtime: Runtime, spec: StreamSpec, ends: Mapping[str, str]) -> Lag 
             found.append(of_kafka(str(name), source.kafka, at, runtime))
         elif source.iceberg is not None:
             found.append(of_iceberg(str(spec.id), str(name), source.iceberg, at, runtime))
+        elif source.delta is not None:
+            behind = of_delta(str(spec.id), str(name), source.delta, at, runtime)
+            found += [] if behind is None else [behind]
     return together(found)
 
 

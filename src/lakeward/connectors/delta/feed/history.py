@@ -27,26 +27,29 @@ class Offset:
         table_id: the table's own id.
         version: the commit that is under way; the one after the newest when all is read.
         whole: it is still reading the table as it stood at that version, from before the commits it follows.
+        index: the last file of it that is taken; negative where none is.
     """
 
     table_id: str
     version: int
     whole: bool
+    index: int = -1
 
 
 def parse(text: str) -> Offset | None:
     """Read a position; None if it is none of this form."""
     try:
         found = json.loads(text)
-        return Offset(str(found["reservoirId"]), int(found["reservoirVersion"]), bool(found["isStartingVersion"]))
+        return Offset(str(found["reservoirId"]), int(found["reservoirVersion"]), bool(found["isStartingVersion"]),
+                      int(found.get("index", -1)))  # fmt: skip
     except (ValueError, KeyError, TypeError):
         return None
 
 
 def table_id(folder: Path) -> str | None:
     """The table's own id: another one after it was removed and made again; None where only Spark can tell."""
-    for version in reversed(_versions(folder)):
-        for line in _lines(folder, version):
+    for version in reversed(versions(folder)):
+        for line in lines(folder, version):
             if line.startswith('{"metaData"'):
                 return str(json.loads(line)["metaData"]["id"])
     try:
@@ -62,9 +65,9 @@ def check(stream: str, source: str, table: str, folder: Path, at: Offset, *, ski
     Raises:
         Blocked: commits that were never read are gone, or one changes rows and is not to be skipped.
     """
-    versions = _versions(folder)
+    left = versions(folder)
     follows = at.version + 1 if at.whole else at.version
-    head = versions[-1] if versions else -1
+    head = left[-1] if left else -1
     if follows > head + 1:
         raise Blocked(
             f"Table {table} is shorter than what stream {stream} has read of it",
@@ -72,7 +75,7 @@ def check(stream: str, source: str, table: str, folder: Path, at: Offset, *, ski
             next=f"put the right folder back ({folder}), or give the stream a new id and a new table",
             reason="source-rolled-back",
         )
-    kept = [version for version in versions if version >= follows]
+    kept = [version for version in left if version >= follows]
     if kept != list(range(follows, head + 1)):
         first = kept[0] if kept else head + 1
         raise Blocked(
@@ -110,7 +113,7 @@ def _rewritten(stream: str, source: str, table: str, folder: Path, version: int)
 
 
 def _changes(folder: Path, version: int) -> bool:
-    for line in _lines(folder, version):
+    for line in lines(folder, version):
         if line.startswith('{"remove"'):
             action: dict[str, Any] = json.loads(line)["remove"]
             if action.get("dataChange", True):
@@ -118,14 +121,16 @@ def _changes(folder: Path, version: int) -> bool:
     return False
 
 
-def _lines(folder: Path, version: int) -> list[str]:
+def lines(folder: Path, version: int) -> list[str]:
+    """The actions of a commit, one a line; none where it is cleaned up."""
     try:
         return (folder / log.LOG / f"{version:020d}.json").read_text().splitlines()
     except FileNotFoundError:  # cleaned up meanwhile
         return []
 
 
-def _versions(folder: Path) -> list[int]:
+def versions(folder: Path) -> list[int]:
+    """The commits that are left in the log, oldest first."""
     place = folder / log.LOG
     names = [each.name for each in place.iterdir()] if place.is_dir() else []
     return sorted(int(found[1]) for name in names if (found := _COMMIT.fullmatch(name)))

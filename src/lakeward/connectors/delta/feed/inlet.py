@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors import table_rows
-from lakeward.connectors.delta import place
-from lakeward.connectors.delta.feed import history
+from lakeward.connectors.delta import log, place
+from lakeward.connectors.delta.feed import history, waiting
 from lakeward.connectors.source import Inlet
-from lakeward.errors import Blocked, DependencyDown
+from lakeward.errors import Blocked, DependencyDown, SpecError
 from lakeward.runtime import Runtime
 from lakeward.spec.table_source import DeltaSource
 
@@ -55,6 +56,11 @@ class DeltaInlet(Inlet):
     def begins(self) -> bool:
         return False
 
+    @property
+    def logged(self) -> bool:
+        """Delta's source takes no place to go on from but its checkpoint's."""
+        return True
+
     def ids(self) -> dict[str, str]:
         found = history.table_id(self.folder) if place.exists(self.folder) else None
         return {} if found is None else {f"table {self.table}": found}
@@ -82,7 +88,7 @@ class DeltaInlet(Inlet):
                 "delta: table: and deploy",
             )
         version = self.delta.starting_version
-        if fresh and version is not None:
+        if fresh and begin is None and version is not None:
             history.check_version(self.stream, self.name, self.table, self.folder, version)
         rows = session.readStream.format("delta").options(**self._options()).load(str(self.folder))
         self._schema = rows.schema
@@ -90,6 +96,20 @@ class DeltaInlet(Inlet):
 
     def again(self, session: SparkSession, start: str, end: str) -> DataFrame:
         raise NotImplementedError("`replays` is False: nobody asks for this")
+
+    def newest(self, session: SparkSession, most: int) -> DataFrame:
+        from pyspark.sql.types import StructType
+
+        table = log.read(self.folder)
+        if table is None:
+            raise SpecError(f"Source {self.name} cannot be previewed", why=f"there is no table {self.table} yet")
+        self._schema = StructType.fromJson(json.loads(table.metadata["schemaString"]))
+        files = [str(log.absolute(self.folder, path)) for path in waiting.newest(self.folder, most)]
+        if not files:
+            return table_rows.packed(session.createDataFrame([], self._schema), self.name)
+        # The files as they are: a session for previews has no catalogs, and reads no log.
+        rows = session.read.schema(self._schema).option("basePath", str(self.folder)).parquet(*files)
+        return table_rows.packed(rows.limit(most), self.name)
 
     def decode(self, raw: DataFrame) -> DataFrame:
         return table_rows.decoded(raw, self.name, self._schema)
