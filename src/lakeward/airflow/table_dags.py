@@ -114,6 +114,8 @@ def look_and_start(
             became = start(MAINTAIN, f"observe__{table}__{moment:%Y-%m-%dT%H-%M-%S}", {"table": table})
             level = log.warning if became in (Started.NO_DAG, Started.FAILED) else log.info
             level(f"Maintenance of {table}: {became}")
+    for each in seen["left"]:
+        log.info(f"{each['table']} is due and waits: {each['why']}", next_at=f"{each['next_at']:%Y-%m-%d %H:%M:%S}")
     unseen = _unseen(runtime, project)
     if unseen:
         log.info(f"Rows no check has seen: {', '.join(unseen)}")

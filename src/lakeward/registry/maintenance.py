@@ -73,6 +73,18 @@ def newest_plan(connection: Connection, table: str) -> dict[str, Any] | None:
     return None if row is None else {**row.plan, "id": row.id, "at": row.at}
 
 
+def due_since(connection: Connection) -> dict[str, datetime]:
+    """Table -> the first plan in which something was due and after which no action began; the registry's time."""
+    acted = select(actions.c.table, func.max(actions.c.started_at).label("at")).group_by(actions.c.table).subquery()
+    rows = connection.execute(
+        select(plans.c.table, func.min(plans.c.at))
+        .outerjoin(acted, acted.c.table == plans.c.table)
+        .where(acted.c.at.is_(None) | (plans.c.at > acted.c.at))
+        .group_by(plans.c.table)
+    )
+    return {row[0]: row[1] for row in rows}
+
+
 def begin_action(
     connection: Connection, *, plan: str, table: str, action: str, session_id: str | None, before: dict[str, Any]
 ) -> int:

@@ -11,7 +11,7 @@ from typing import Any, cast
 from lakeward.spec.document import Path_
 from lakeward.spec.model import SpecModel, Text, partial
 from lakeward.spec.policy import CLASS_DEFAULTS, FLOORS, REASONS, Policy, TableClass
-from lakeward.spec.types import Glob, Size
+from lakeward.spec.types import Duration, Glob, Size, Span
 
 _CLASS = re.compile(r"\[(!?)(.)[^\]]*\]")
 _NAMED_BY_NONE = "-.-"  # no table has this name; a glob that stands for all tables matches it too
@@ -37,6 +37,8 @@ class UnsafeRule(Rule):
 class Tables(SpecModel):
     """Policies of the lake's tables. Later entries win over earlier ones, `unsafe` over all."""
 
+    budget: Span = Duration("1h")
+    """Expected seconds of maintenance one look at all tables may start; the tables that gain most come first."""
     defaults: PolicyOverride = PolicyOverride()  # type: ignore[valid-type]  # made by partial() above
     policies: tuple[Rule, ...] = ()
     unsafe: tuple[UnsafeRule, ...] = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -13,6 +13,7 @@ from lakeward.registry import batches, generations, maintenance, streams, verifi
 from lakeward.tables.facts import TableFacts
 from lakeward.tables.guard import clamps, locations, readers
 from lakeward.tables.guard.positions import OffMain, off_main
+from lakeward.tables.plan.cost import PRIORS, learn
 from lakeward.tables.plan.model import Clamp, History, Needs
 
 LEDGER = 300  # actions of a table looked back at
@@ -123,10 +124,19 @@ def checked_positions(connection: Connection, table: str) -> dict[str, int]:
 
 def history_of(connection: Connection, table: str) -> History:
     """What was done to a table before, from the ledger."""
+    return history_from(maintenance.newest_actions(connection, table, LEDGER))
+
+
+def history_from(rows: Sequence[Mapping[str, Any]]) -> History:
+    """What the ledger's rows of one table say, newest first."""
     done: dict[str, datetime] = {}
     failures: dict[str, tuple[int, datetime]] = {}
     finished: dict[str, datetime] = {}
-    for row in maintenance.newest_actions(connection, table, LEDGER):
+    idle: dict[str, tuple[int, datetime]] = {}
+    moved: set[str] = set()
+    contested: dict[str, tuple[int, datetime]] = {}
+    landed: set[str] = set()
+    for row in rows:
         action, at = str(row["action"]), row["finished_at"] or row["started_at"]
         if row["result"] == "done":
             done.setdefault(action, at)
@@ -135,7 +145,44 @@ def history_of(connection: Connection, table: str) -> History:
         elif row["result"] in ("failed", "timed_out") and action not in done:
             count, last = failures.get(action, (0, at))
             failures[action] = (count + 1, last)
-    return History(done=done, failures=failures, finished=finished)
+        if row["result"] in ("done", "failed", "skipped") and action not in moved:
+            if _changed_nothing(row):
+                count, last = idle.get(action, (0, at))
+                idle[action] = (count + 1, last)
+            else:
+                moved.add(action)
+        if action == "compact":
+            _race(row, at, contested, landed)
+    paces = {action: learn(action, _amounts(action, rows)) for action in PRIORS}
+    return History(done, failures, finished, idle, contested, {name: each for name, each in paces.items() if each.runs})
+
+
+def _race(row: Mapping[str, Any], at: datetime, contested: dict[str, tuple[int, datetime]], landed: set[str]) -> None:
+    """Count a compaction for or against its partitions. One whose maker died says nothing about who writes there."""
+    lost = row["result"] == "timed_out" or (row["result"] == "failed" and row["after"] is not None)
+    for partition in (row["before"] or {}).get("partitions") or [""]:
+        if row["result"] == "done":
+            landed.add(partition)
+        elif lost and partition not in landed:
+            count, last = contested.get(partition, (0, at))
+            contested[partition] = (count + 1, last)
+
+
+def _changed_nothing(row: Mapping[str, Any]) -> bool:
+    before, after = row["before"] or {}, row["after"]
+    if after is None:
+        return False
+    if row["action"] == "manifests":
+        return bool(after.get("manifests", 0) >= before.get("manifests", 1))
+    return bool(after.get("files_taken" if row["action"] == "compact" else "snapshots_expired") == 0)
+
+
+def _amounts(action: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[float, float]]:
+    """Amount and seconds of every good run, newest first."""
+    promised = "promised_bytes" if action == "compact" else "promised_files"
+    for row in rows:
+        if row["action"] == action and row["result"] == "done":
+            yield float((row["before"] or {}).get(promised) or 0), float(row["duration_s"] or 0)
 
 
 def _final(row: Mapping[str, Any]) -> list[str]:

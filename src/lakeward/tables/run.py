@@ -6,6 +6,7 @@ Each function returns the JSON of the command line's contract.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
@@ -21,6 +22,8 @@ from lakeward.tables.look import Look, known_profiles, look, register, see
 from lakeward.tables.maintain import maintain_table
 from lakeward.tables.needs import surroundings
 from lakeward.tables.plan import ORDER
+from lakeward.tables.plan.pressure import pressure
+from lakeward.tables.plan.rank import Candidate, rank
 from lakeward.tables.plan.words import many
 from lakeward.tables.site import Site
 
@@ -34,12 +37,15 @@ def observe(runtime: Runtime, project: Project, tables: Sequence[str] | None = N
     cannot be read is reported with its error and does not stop the others.
 
     Returns:
-        `{"tables": [health of each, plus "plan"], "due": [tables with something to do], "errors": {table: text}}`
+        `{"tables": [health of each, plus "plan"], "due": [tables to maintain now, best first], "left": [{"table",
+        "why", "next_at"} for those the budget leaves out], "errors": {table: text}}`
     """
     site = Site.of(runtime, project)
     with site.registry() as connection:
         around, profiles = surroundings(connection), known_profiles(connection)
+        since = maintenance.due_since(connection)
     found: list[dict[str, Any]] = []
+    compete: list[Candidate] = []
     errors: dict[str, str] = {}
     for name in tables if tables is not None else site.names():
         try:
@@ -55,15 +61,22 @@ def observe(runtime: Runtime, project: Project, tables: Sequence[str] | None = N
                 if there.plan.actions:
                     maintenance.record_plan(connection, uuid4().hex, name, there.plan.stored())
             found.append(_health(there) | {"plan": there.plan.document()})
+            waiting = there.now - min(since.get(name, there.now), there.now)
+            compete.append(Candidate(there.plan, waiting, reads=1 + len(there.readers)))
         except LakewardError as error:
             errors[name] = str(error)
             log.warning("A table could not be observed", table=name, error=error.what)
         except OSError as error:
             errors[name] = f"{type(error).__name__}: {error}"
             log.warning("A table's metadata could not be read", table=name, error=str(error))
-    due = [each["table"] for each in found if each["plan"]["actions"]]
-    log.info("Observed tables", tables=len(found), due=len(due), errors=len(errors))
-    return {"tables": found, "due": due, "errors": errors}
+    chosen, left = rank(compete, site.policies.budget.seconds, datetime.now(UTC))
+    log.info("Observed tables", tables=len(found), due=len(chosen), left=len(left), errors=len(errors))
+    return {
+        "tables": found,
+        "due": [each.table for each in chosen],
+        "left": [asdict(each) for each in left],
+        "errors": errors,
+    }
 
 
 def health(runtime: Runtime, project: Project, table: str | None = None) -> dict[str, Any]:
@@ -167,6 +180,9 @@ def _advice(there: Look) -> str:
     refused = [each for each in there.plan.not_planned if each.refused]
     if refused:
         return refused[0].why
+    behind = pressure(there.facts, there.seen.policy.compact, there.history.done.get("compact"))
+    if behind.level != "ok":
+        return behind.why
     if there.plan.actions:
         return there.plan.actions[0].why
     facts = there.facts

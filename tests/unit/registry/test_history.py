@@ -67,6 +67,17 @@ def test_the_ledger_shows_what_was_begun_and_never_ended(registry):
     assert maintenance.unfinished_actions(registry, "nyc.flights") == []
 
 
+def test_a_table_is_due_since_its_first_plan_nothing_followed(registry):
+    maintenance.record_plan(registry, "p1", "nyc.flights", {})
+    maintenance.record_plan(registry, "p2", "nyc.done", {})
+    registry.execute(text("UPDATE plans SET at = now() - interval '3 hours'"))
+    maintenance.record_plan(registry, "p3", "nyc.flights", {})
+    maintenance.begin_action(registry, plan="p2", table="nyc.done", action="compact", session_id=None, before={})
+    found = maintenance.due_since(registry)
+    assert set(found) == {"nyc.flights"}
+    assert found["nyc.flights"] == maintenance.newest_plan(registry, "nyc.flights")["at"] - timedelta(hours=3)
+
+
 def _age(registry, table: str, column: str) -> None:
     registry.execute(text(f"UPDATE {table} SET {column} = now() - interval '10 years'"))
 

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from lakeward.spec.policy import Compact
 from lakeward.tables.facts import PartitionFacts, TableFacts, Thresholds
+from lakeward.tables.plan.cost import Pace, pace
 from lakeward.tables.plan.model import Action, History, NotPlanned, Rewrite
 from lakeward.tables.plan.words import many, size, span
 
+CONTESTED = 2  # failed rewrites of a partition in a row: its writers win every race, so it waits until they are done,
+CONTESTED_FOR = timedelta(hours=6)  # but no longer than this: some are never done
 AT_ONCE = 40  # partitions in one statement: its condition stays readable, its commit small
 
 
@@ -38,9 +41,22 @@ class Due:
 
 
 def judge(
-    part: PartitionFacts, policy: Compact, thresholds: Thresholds, finished: datetime | None, now: datetime
+    part: PartitionFacts,
+    policy: Compact,
+    thresholds: Thresholds,
+    finished: datetime | None,
+    now: datetime,
+    failed: tuple[int, datetime] | None = None,
 ) -> Due:
-    """Whether one partition is due, in which mode, and why."""
+    """Whether one partition is due, in which mode, and why.
+
+    Args:
+        part: its files.
+        policy, thresholds: what they are judged by.
+        finished: when it got its final layout; None: never.
+        now: the moment ages are measured from.
+        failed: how often its rewrite failed in a row, and when last; None: it did not.
+    """
     written, rewritten = part.last_written, _newest(part.last_rewritten, finished)
     idle = now - written if written else None
     if finished is not None and (written is None or written <= finished):
@@ -61,6 +77,9 @@ def judge(
         ready = min((each for each in (ready, late_at) if each is not None), default=None)
     if not fires:
         return Due(part, "", why, ready)
+    if failed is not None and failed[0] >= CONTESTED and failed[1] + CONTESTED_FOR > now:
+        next_at = min(each for each in (ready, failed[1] + CONTESTED_FOR) if each is not None)
+        return Due(part, "", f"{why}, but its rewrite failed {failed[0]} times: waits until no one writes it", next_at)
     cooled = rewritten + policy.cooldown.timedelta if rewritten else now
     if cooled > now and part.fragments < policy.waive_cooldown_at * policy.min_fragments:
         return Due(part, "", f"{why}, but it was rewritten {span(now - (rewritten or now))} ago", cooled)
@@ -95,11 +114,14 @@ def plan_compact(facts: TableFacts, policy: Compact, history: History, now: date
         return NotPlanned("compact", "switched off by policy")
     thresholds = facts.profile.thresholds
     parts = facts.profile.partitions
-    verdicts = [judge(part, policy, thresholds, history.finished.get(part.key), now) for part in parts]
+    verdicts = [
+        judge(part, policy, thresholds, history.finished.get(part.key), now, history.contested.get(part.key))
+        for part in parts
+    ]
     due = sorted((each for each in verdicts if each.mode), key=lambda each: -each.files)
     if not due:
         return _why_not(verdicts)
-    chosen = _within(due, policy)
+    chosen = _within(due, policy, pace("compact", history.paces))
     rewrites = tuple(
         rewrite for mode in ("fragments", "final") for rewrite in _rewrites(mode, chosen, thresholds, len(parts))
     )
@@ -115,11 +137,13 @@ def plan_compact(facts: TableFacts, policy: Compact, history: History, now: date
     )
 
 
-def _within(due: list[Due], policy: Compact) -> list[Due]:
+def _within(due: list[Due], policy: Compact, known: Pace) -> list[Due]:
+    """As many as the run's caps allow: files, bytes, and what this table manages in the run's time."""
+    most = min(policy.max_size.bytes, known.amount(policy.max_duration.seconds))
     chosen: list[Due] = []
     files = bytes_ = 0
     for each in due:
-        if chosen and (files + each.files > policy.max_files or bytes_ + each.bytes > policy.max_size.bytes):
+        if chosen and (files + each.files > policy.max_files or bytes_ + each.bytes > most):
             continue
         chosen.append(each)
         files, bytes_ = files + each.files, bytes_ + each.bytes

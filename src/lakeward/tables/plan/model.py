@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from lakeward.tables.plan.cost import Pace
+
 
 @dataclass(frozen=True)
 class Clamp:
@@ -47,11 +49,17 @@ class History:
         done: action -> when it last ended well.
         failures: action -> failures in a row since then, and when the last was.
         finished: partition -> when it got its final layout.
+        idle: action -> runs in a row that changed nothing, and when the last was.
+        contested: partition -> rewrites of it in a row that failed since the last good one, and when the last did.
+        paces: action -> how long it takes here, as far as it was ever done.
     """
 
     done: Mapping[str, datetime] = field(default_factory=dict)
     failures: Mapping[str, tuple[int, datetime]] = field(default_factory=dict)
     finished: Mapping[str, datetime] = field(default_factory=dict)
+    idle: Mapping[str, tuple[int, datetime]] = field(default_factory=dict)
+    contested: Mapping[str, tuple[int, datetime]] = field(default_factory=dict)
+    paces: Mapping[str, Pace] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -87,6 +95,7 @@ class Action:
         files: files (compact), manifests (manifests) or snapshots (expire) it takes.
         rewrites: of a compaction.
         older_than, retain_last: of an expiry.
+        expected_s: seconds it should take, by this table's own runs.
     """
 
     action: str
@@ -97,6 +106,7 @@ class Action:
     rewrites: tuple[Rewrite, ...] = ()
     older_than: datetime | None = None
     retain_last: int = 0
+    expected_s: float = 0.0
 
     def document(self) -> dict[str, Any]:
         """The command line's JSON."""
@@ -105,6 +115,7 @@ class Action:
             "partitions": [each for each in self.partitions if each],
             "files": self.files,
             "size_bytes": self.size_bytes,
+            "expected_s": round(self.expected_s, 1),
             "why": self.why,
         }
 

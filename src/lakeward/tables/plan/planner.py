@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from lakeward.spec.policy import Policy
 from lakeward.tables.facts import TableFacts
 from lakeward.tables.plan.compact import plan_compact
+from lakeward.tables.plan.cost import pace
 from lakeward.tables.plan.expire import plan_expire
 from lakeward.tables.plan.manifests import plan_manifests
 from lakeward.tables.plan.model import Action, History, Needs, NotPlanned, Plan
@@ -15,6 +17,7 @@ from lakeward.tables.plan.model import Action, History, Needs, NotPlanned, Plan
 ORDER = ("compact", "manifests", "expire")
 FAILURES = 3
 BACK_OFF = timedelta(hours=6)
+IDLE = 5  # runs in a row that changed nothing: from then on half as often
 
 
 def plan(
@@ -37,7 +40,7 @@ def plan(
     """
     found: list[Action | NotPlanned] = []
     for name in (each for each in ORDER if each in wanted):
-        stop = _stopped(name, needs, history, now)
+        stop = _stopped(name, policy, needs, history, now)
         if stop is not None:
             found.append(stop)
         elif name == "compact":
@@ -49,17 +52,35 @@ def plan(
     return Plan(
         table=facts.table,
         snapshot_id=facts.snapshot_id,
-        actions=tuple(each for each in found if isinstance(each, Action)),
+        actions=tuple(_timed(each, history) for each in found if isinstance(each, Action)),
         not_planned=tuple(each for each in found if isinstance(each, NotPlanned)),
     )
 
 
-def _stopped(name: str, needs: Needs, history: History, now: datetime) -> NotPlanned | None:
+def _timed(action: Action, history: History) -> Action:
+    amount = action.size_bytes if action.action == "compact" else action.files
+    return replace(action, expected_s=pace(action.action, history.paces).seconds(amount))
+
+
+def _stopped(name: str, policy: Policy, needs: Needs, history: History, now: datetime) -> NotPlanned | None:
     if needs.forbidden:
         return NotPlanned(name, needs.forbidden, refused=True)
     if needs.hold_until is not None and needs.hold_until > now:
         return NotPlanned(name, f"held by a person until {needs.hold_until:%Y-%m-%d %H:%M}", needs.hold_until)
     count, last = history.failures.get(name, (0, now))
-    if count >= FAILURES and last + BACK_OFF > now:
-        return NotPlanned(name, f"failed {count} times in a row; waits before the next try", last + BACK_OFF)
-    return None
+    wait = BACK_OFF if count >= FAILURES else timedelta()
+    idle, seen = history.idle.get(name, (0, now))
+    if idle >= IDLE:
+        last, wait = max(last, seen) if wait else seen, 2 * max(wait, _interval(name, policy))
+    if last + wait <= now:
+        return None
+    if idle >= IDLE:
+        return NotPlanned(name, f"changed nothing {idle} times in a row; looked at half as often", last + wait)
+    return NotPlanned(name, f"failed {count} times in a row; waits before the next try", last + wait)
+
+
+def _interval(name: str, policy: Policy) -> timedelta:
+    """The least time between two runs of an action."""
+    if name == "compact":
+        return policy.compact.cooldown.timedelta
+    return (policy.manifests if name == "manifests" else policy.expire).every.timedelta

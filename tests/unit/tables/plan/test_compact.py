@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from lakeward.spec.policy import Compact
 from lakeward.tables.facts import File, PartitionFacts, Thresholds, summarise
 from lakeward.tables.plan.compact import AT_ONCE, judge, plan_compact
+from lakeward.tables.plan.cost import Pace
 from lakeward.tables.plan.model import Action, History, NotPlanned
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -132,6 +133,26 @@ def test_switched_off_and_empty_tables_say_so(facts):
     off = POLICY.model_copy(update={"enabled": False})
     assert plan_compact(facts(), off, History(), NOW).why == "switched off by policy"
     assert plan_compact(facts(), POLICY, History(), NOW).why == "the table holds no files"
+
+
+def test_a_run_takes_no_more_than_this_table_manages_in_its_time(facts):
+    parts = tuple(part(raw(50, 10 * MB), f"p={n}", f"`p` = {n}") for n in range(3))
+    slow = History(paces={"compact": Pace(2.0, 0.3 * MB, 9)})  # 2,700 s make 810 MB, one partition has 500
+    action = plan_compact(facts(partitions=parts), POLICY, slow, NOW)
+    assert isinstance(action, Action)
+    assert len(action.partitions) == 1
+    assert len(plan_compact(facts(partitions=parts), POLICY, History(), NOW).partitions) == 3
+
+
+def test_a_partition_that_lost_two_races_waits_until_no_one_writes_it_but_not_for_ever():
+    hot = part(raw(300))
+    lost = NOW - timedelta(hours=1)
+    assert judge(hot, POLICY, SIZES, None, NOW, (1, lost)).mode == "fragments"
+    waiting = judge(hot, POLICY, SIZES, None, NOW, (2, lost))
+    assert (waiting.mode, waiting.next_at) == ("", NOW + timedelta(minutes=55))
+    assert "its rewrite failed 2 times" in waiting.why
+    assert judge(hot, POLICY, SIZES, None, NOW + timedelta(minutes=55), (2, lost)).mode == "final"
+    assert judge(hot, POLICY, SIZES, None, NOW, (2, NOW - timedelta(hours=6))).mode == "fragments"
 
 
 class Simulated:

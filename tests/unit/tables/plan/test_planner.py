@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from lakeward.spec.policy import Policy
-from lakeward.tables.plan import ORDER, History, Needs, plan
+from lakeward.tables.plan import ORDER, History, Needs, Pace, plan
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def test_actions_come_in_the_order_they_are_done(busy, now):
     assert [each.action for each in made.actions] == ["manifests", "expire"]
     assert [each.action for each in made.not_planned] == ["compact"]
     assert set(made.document()) == {"table", "actions", "not_planned"}
-    assert set(made.document()["actions"][0]) == {"action", "partitions", "files", "size_bytes", "why"}
+    assert set(made.document()["actions"][0]) == {"action", "partitions", "files", "size_bytes", "expected_s", "why"}
     assert set(made.document()["not_planned"][0]) == {"action", "why", "next_at"}
 
 
@@ -70,3 +70,25 @@ def test_manifests_are_rewritten_when_planning_feels_them(facts, chain, now, cou
 
 def test_the_order_is_compact_then_manifests_then_expire():
     assert ORDER == ("compact", "manifests", "expire")
+
+
+@pytest.mark.parametrize(("count", "due"), [(4, True), (5, False)])
+def test_five_runs_that_changed_nothing_halve_the_frequency(busy, now, count, due):
+    seen = now - timedelta(hours=7)  # manifests may be rewritten every 6 hours
+    idle = History(idle={"manifests": (count, seen)})
+    made = plan(busy, Policy(), Needs(), idle, now, ["manifests"])
+    assert bool(made.actions) is due
+    if not due:
+        assert made.not_planned[0].next_at == seen + timedelta(hours=12)
+        assert plan(busy, Policy(), Needs(), idle, now + timedelta(hours=5, seconds=1), ["manifests"]).actions
+        both = History(idle=idle.idle, failures={"manifests": (5, seen)})
+        assert plan(busy, Policy(), Needs(), both, now, ["manifests"]).not_planned[0].next_at == seen + timedelta(
+            hours=12
+        )
+
+
+def test_an_action_says_how_long_it_should_take_on_this_table(busy, now):
+    first = plan(busy, Policy(), Needs(), History(), now).action("manifests")
+    slow = plan(busy, Policy(), Needs(), History(paces={"manifests": Pace(1.0, 10.0, 3)}), now).action("manifests")
+    assert (first.expected_s, slow.expected_s) == (4.0, 31.0)
+    assert slow.document()["expected_s"] == 31.0

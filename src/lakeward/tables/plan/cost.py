@@ -1,0 +1,63 @@
+"""How long an action will take on this table: learned from its own runs, from a sane prior until there are any.
+
+Seconds are a start (session, plan, commit) and a rate. The prior counts as one run of its own, so that the first few
+measured runs move the estimate and do not overturn it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+RUNS: Final = 20  # newest runs of an action that are learned from: older ones met another table or another machine
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How long an action takes.
+
+    Attributes:
+        start_s: seconds whatever its size.
+        per_second: bytes (compact), manifests (manifests) or snapshots (expire) a second beyond that.
+        runs: how many runs this was learned from; 0: it is the prior.
+    """
+
+    start_s: float
+    per_second: float
+    runs: int = 0
+
+    def seconds(self, amount: float) -> float:
+        """Expected seconds for so many bytes, manifests or snapshots."""
+        return self.start_s + amount / self.per_second
+
+    def amount(self, seconds: float) -> float:
+        """What is expected to be done in so many seconds."""
+        return max(seconds - self.start_s, 0.0) * self.per_second
+
+
+PRIORS: Final[Mapping[str, Pace]] = {
+    "compact": Pace(2.0, 8 * 1024**2),  # Spark's published rate on one core
+    "manifests": Pace(1.0, 100.0),
+    "expire": Pace(1.0, 50.0),
+}
+_PRIOR_RUN: Final[Mapping[str, float]] = {"compact": 256 * 1024**2, "manifests": 200.0, "expire": 100.0}
+
+
+def learn(action: str, runs: Iterable[tuple[float, float]]) -> Pace:
+    """The pace of an action from its runs, newest first, each (amount, seconds); runs without an amount tell nothing.
+
+    The rate is all amounts over all seconds, not a mean of rates: a tiny run tells little about a large one.
+    """
+    prior, weight = PRIORS[action], _PRIOR_RUN[action]
+    seen = [(amount, seconds) for amount, seconds in runs if amount > 0 and seconds > 0][:RUNS]
+    if not seen:
+        return prior
+    amount = weight + sum(each for each, _ in seen)
+    seconds = weight / prior.per_second + sum(max(each - prior.start_s, 0.0) for _, each in seen)
+    return Pace(prior.start_s, amount / seconds, len(seen))
+
+
+def pace(action: str, known: Mapping[str, Pace]) -> Pace:
+    """The pace learned for an action, or its prior."""
+    return known.get(action) or PRIORS[action]
