@@ -261,6 +261,34 @@ def test_a_reset_shows_its_range_waits_for_a_yes_and_keeps_who_gave_it(airflow: 
     assert (newest["result"], newest["approved_by"], newest["comment"]) == ("done", "admin", "old news")
 
 
+def test_a_backfill_works_in_a_process_of_its_own_and_goes_on_when_cleared(airflow: AirflowService, moved: Any) -> None:
+    from pyiceberg.catalog import load_catalog
+
+    from lakeward.connectors.iceberg.catalog import pyiceberg_properties
+    from lakeward.registry import changes
+
+    catalog = load_catalog("lake", **pyiceberg_properties(airflow.runtime.lake, airflow.site.catalog_pgpass))
+    asked = {"op": "backfill", "from": "earliest", "into": "nyc.moved_again"}
+    silent = airflow.trigger("stream__moved", **asked)
+    assert airflow.finished("stream__moved", silent, 400) == "failed"
+    assert "needs a comment" in airflow.log("stream__moved", silent, "operate")
+    run = airflow.trigger("stream__moved", **asked, comment="once more")
+    try:
+        assert airflow.finished("stream__moved", run, 600) == "success", airflow.log("stream__moved", run, "operate")
+        assert "3 rows of 3 records landed in nyc.moved_again" in airflow.log("stream__moved", run, "operate")
+        again = {"dry_run": False, "dag_run_id": run, "only_failed": False, "reset_dag_runs": True}
+        assert airflow.call("POST", "/dags/stream__moved/clearTaskInstances", json=again).status_code == 200
+        assert airflow.finished("stream__moved", run, 600) == "success"
+        assert "nyc.moved_again has the range already" in airflow.log("stream__moved", run, "operate", attempt=2)
+        assert catalog.load_table("nyc.moved_again").scan().count() == 3
+    finally:
+        catalog.drop_table("nyc.moved_again")
+    assert moved().seq == 1, "the stream's own position stays"
+    with airflow.registry() as connection:
+        newest = changes.newest(connection, "stream", "moved")[0]
+    assert (newest["change"], newest["author"], newest["comment"]) == ("backfill", "admin", "once more")
+
+
 def test_reports_of_a_paused_dag_are_not_queued_for_ever(airflow: AirflowService) -> None:
     with airflow.registry() as connection:
         airflow_service.deploy(connection, "muted", desired="stopped")

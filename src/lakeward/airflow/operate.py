@@ -9,6 +9,7 @@ import structlog
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk.exceptions import AirflowFailException
 
+from lakeward.airflow import backfilling
 from lakeward.errors import LakewardError
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ class Operate(ApprovalOperator):
         params: dict[str, Any] = dict(context["params"])
         if params["op"] == "report":
             return told(lambda: report(self.stream, params.get("found")))
+        if params["op"] == backfilling.OPERATION:
+            return told(lambda: backfill(self.stream, context, params))
         return told(lambda: self._do_or_ask(context, params))
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
@@ -122,11 +125,23 @@ def operator_of(stream: str, context: Context) -> Operator:
     return Operator(
         registry_of(addresses),
         addresses,
-        author=str(getattr(run, "triggering_user_name", None) or "Airflow"),
+        author=_author(context),
         holder=f"run {run.run_id} of stream__{stream}",
         settings=settings,
         timeout_s=None if minutes is None else float(minutes) * 60,
     )
+
+
+def backfill(stream: str, context: Context, params: dict[str, Any]) -> None:
+    """Land a range again, in a process of its own."""
+    from lakeward.airflow.connections import home, runtime
+    from lakeward.runtime import Project
+
+    backfilling.run(stream, params, runtime(), home(), Project.locate(), _author(context))
+
+
+def _author(context: Context) -> str:
+    return str(getattr(context["dag_run"], "triggering_user_name", None) or "Airflow")
 
 
 def run(operator: Operator, request: Request) -> None:

@@ -28,6 +28,7 @@ OPERATIONS = {
     "recover": "recover: a new checkpoint where the table's position ends",
     "reset": "reset: go on from another place of the source (waits for approval)",
     "skip_batch": "skip_batch: give up the batch that failed (waits for approval)",
+    "backfill": "backfill: land a range of the source again, beside the stream",
 }
 RUNS = 4
 """Reports do not queue behind an operation that takes its time or waits for approval; the registry lets one at a time
@@ -94,11 +95,13 @@ def _params() -> dict[str, Param]:
         "to": Param(
             None,
             type=["null", "string"],
-            title="Reset to",
+            title="To",
             examples=["earliest", "latest", "2026-11-21T03:00:00Z"],
-            description_md="`reset`: `earliest`, `latest`, a time, or a JSON file of offsets the worker can read.",
+            description_md="`reset`, `backfill`: `earliest`, `latest`, a time, or a JSON file of offsets the worker "
+            "can read. Of a backfill the first record after the range; empty: `latest`.",
             section="Moving the position",
         ),
+        **_of_backfills(),
         "accept_duplicates": Param(
             0,
             type="integer",
@@ -159,6 +162,28 @@ def _params() -> dict[str, Param]:
     }
 
 
+def _of_backfills() -> dict[str, Param]:
+    def text(title: str, about: str, *examples: str) -> Param:
+        return Param(
+            None, type=["null", "string"], title=title, examples=list(examples), description_md=about,
+            section="Landing again",
+        )  # fmt: skip
+
+    return {
+        "from": text("From", "`backfill`: the first record of the range, as **To**.", "2026-11-21T03:00:00Z"),
+        "into": text("Into", "`backfill`: another table, `namespace.table`. Empty: the stream's own."),
+        "overwrite": Param(
+            False, type="boolean", title="Overwrite", section="Landing again",
+            description_md="`backfill`: into the stream's own append table, in the place of the rows of these records.",
+        ),
+        "windows": text(
+            "Windows", "`backfill`: instead of a range, event times: their windows are computed again, with late rows.",
+            "2026-11-21T00:00:00Z..2026-11-22T00:00:00Z",
+        ),
+        "from_files": text("Files", "`backfill`: instead of a topic, a folder or pattern that the worker can read."),
+    }  # fmt: skip
+
+
 def _one_line(spec: Glance | None) -> str:
     if spec is None:
         return "See the Dag's docs."
@@ -213,6 +238,9 @@ any outage of Airflow.
 * **recover** gives a stream whose checkpoint is lost or damaged a new one where its table's position ends.
 * **reset** and **skip_batch** move the position. The run first prints exactly what is skipped or read again, then
   **waits for approval** (*Required Actions*, 30 min), without a worker. They need a comment. Who approved is kept.
+* **backfill** lands a range of the source, or files, again: into another table, by key, or in the place of what is
+  there (docs/how-to/backfill.md). It works beside the stream, in a process of its own, for at most 35 min a run; what
+  has landed stays, and the run, *cleared*, goes on where it came to. It needs a comment.
 
 One operation at a time has a stream: a second one is refused with the name of the first. Reports never wait for that.
 A run that is triggered while this Dag is **paused** stays queued; `lakeward streams` works all the same.

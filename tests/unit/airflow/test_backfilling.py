@@ -1,0 +1,56 @@
+"""A backfill as an operation of a stream's Dag: the command it becomes, and how it ends."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeward.airflow import backfilling
+from lakeward.airflow.stream_dags import _params
+from lakeward.errors import LakewardError, SpecError, TimedOut
+from lakeward.runtime import Home, Project, Runtime
+
+_ASKED = {"comment": "-o json", "from": "earliest", "to": None, "into": "nyc.again", "overwrite": False}
+
+
+def test_the_form_becomes_the_command() -> None:
+    assert backfilling.words("s", _ASKED) == [
+        "streams", "backfill", "s", "--from=earliest", "--into=nyc.again", "--comment=-o json",
+    ]  # fmt: skip
+    assert backfilling.words("s", {"windows": "a..b", "dry_run": True}) == [
+        "streams", "backfill", "s", "--windows=a..b", "--dry-run",
+    ]  # fmt: skip
+    assert "--overwrite" in backfilling.words("s", {**_ASKED, "overwrite": True})
+    with pytest.raises(SpecError, match="needs a comment"):
+        backfilling.words("s", {"from": "earliest", "comment": " "})
+    assert set(backfilling._OPTIONS) | {"overwrite", "dry_run", "comment"} <= set(_params())
+
+
+def _run(tmp_path: Path, params: dict[str, Any], **more: Any) -> None:
+    (tmp_path / "conf" / "streams").mkdir(parents=True, exist_ok=True)
+    url = tmp_path / "registry.url"
+    url.write_text("postgresql://nobody@127.0.0.1:1/none")
+    runtime = Runtime.model_construct(registry_url_file=url, pgpass=None)
+    backfilling.run("s", params, runtime, Home(tmp_path / "home"), Project(tmp_path), "ann", **more)
+
+
+def test_what_the_command_says_is_in_the_log_and_its_failure_ends_the_run_red(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AIRFLOW__CORE__FERNET_KEY", "secret")
+    assert "secret" not in str(backfilling.environment(Runtime.model_construct(registry_url_file=tmp_path), "ann"))
+    with pytest.raises(LakewardError, match="did not succeed") as failed:
+        _run(tmp_path, _ASKED)
+    assert "ended with" in failed.value.why
+    assert "The registry" in capsys.readouterr().out
+
+
+def test_a_command_that_takes_too_long_is_ended(tmp_path: Path) -> None:
+    began = time.monotonic()
+    with pytest.raises(TimedOut, match="not done yet") as over:
+        _run(tmp_path, _ASKED, within_s=0.05)
+    assert "clear this run" in (over.value.next or "")
+    assert time.monotonic() - began < 600
