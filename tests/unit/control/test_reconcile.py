@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 
 import pytest
 from sqlalchemy import text, update
@@ -13,7 +14,10 @@ from lakeward.control.reconcile import reconcile_once
 from lakeward.errors import DependencyDown
 from lakeward.registry import drivers, events, leases, restarts, streams
 from lakeward.registry.schema import generations
+from lakeward.runtime import Launch
+from lakeward.spec.settings import Driver, Settings
 from lakeward.spec.stream import Limits
+from lakeward.spec.types import DriverName, SparkMaster
 from lakeward.streams.health import State
 
 
@@ -48,6 +52,16 @@ def test_a_wanted_stream_is_launched_once_and_becomes_healthy(once, deployed, co
     assert len(alive(backend)) == 1
     with connected() as connection:
         assert streams.get(connection, "flights").state == "healthy"
+
+
+def test_a_driver_with_executors_is_the_same_process_and_is_shown_with_its_cluster(once, deployed, connected, backend):
+    deployed("flights")
+    big = Driver(backend="standalone", master=SparkMaster("spark://h:7077"))
+    assert once(settings=Settings(drivers={DriverName("nyc"): big})).launched == ["nyc"]
+    [job] = alive(backend)
+    row = driver(connected)
+    assert (row.backend, row.handle) == ("standalone", job.handle)
+    assert Launch.read(Path(job.log) / "launch.json").conf["spark.master"] == "spark://h:7077"
 
 
 def test_a_killed_driver_is_buried_and_launched_with_a_new_token(
