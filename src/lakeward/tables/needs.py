@@ -134,6 +134,7 @@ def history_from(rows: Sequence[Mapping[str, Any]]) -> History:
     finished: dict[str, datetime] = {}
     idle: dict[str, tuple[int, datetime]] = {}
     moved: set[str] = set()
+    tried: dict[str, datetime] = {}
     contested: dict[str, tuple[int, datetime]] = {}
     landed: set[str] = set()
     for row in rows:
@@ -145,6 +146,9 @@ def history_from(rows: Sequence[Mapping[str, Any]]) -> History:
         elif row["result"] in ("failed", "timed_out") and action not in done:
             count, last = failures.get(action, (0, at))
             failures[action] = (count + 1, last)
+        if row["result"] in ("failed", "timed_out") and (row["after"] or {}).get("files_taken"):
+            for partition in _final(row):
+                tried.setdefault(partition, row["started_at"])
         if row["result"] in ("done", "failed", "skipped") and action not in moved:
             if _changed_nothing(row):
                 count, last = idle.get(action, (0, at))
@@ -154,7 +158,8 @@ def history_from(rows: Sequence[Mapping[str, Any]]) -> History:
         if action == "compact":
             _race(row, at, contested, landed)
     paces = {action: learn(action, _amounts(action, rows)) for action in PRIORS}
-    return History(done, failures, finished, idle, contested, {name: each for name, each in paces.items() if each.runs})
+    learned = {name: each for name, each in paces.items() if each.runs}
+    return History(done, failures, finished, idle, contested, tried, learned)
 
 
 def _race(row: Mapping[str, Any], at: datetime, contested: dict[str, tuple[int, datetime]], landed: set[str]) -> None:

@@ -55,3 +55,11 @@ def test_the_pace_is_learned_from_good_runs_alone():
     assert slow.paces["compact"].per_second < 2 * MB
     assert "manifests" not in slow.paces
     assert history_from([row(1, "failed")]).paces == {}
+
+
+def test_a_final_pass_that_left_more_than_promised_is_remembered_whatever_came_after():
+    short = {"before": {"partitions": ["p=1"], "final": ["p=1"]}, "after": {"files_taken": 50}}
+    known = history_from([row(1, before={"partitions": ["p=2"]}), row(2, "failed", **short)])
+    assert (known.tried, known.finished) == ({"p=1": NOW - timedelta(hours=2)}, {})
+    none = {**short, "after": {"files_taken": 0}}
+    assert history_from([row(2, "failed", **none)]).tried == {}

@@ -115,7 +115,7 @@ def plan_compact(facts: TableFacts, policy: Compact, history: History, now: date
     thresholds = facts.profile.thresholds
     parts = facts.profile.partitions
     verdicts = [
-        judge(part, policy, thresholds, history.finished.get(part.key), now, history.contested.get(part.key))
+        judge(part, policy, thresholds, _finished(part, history), now, history.contested.get(part.key))
         for part in parts
     ]
     due = sorted((each for each in verdicts if each.mode), key=lambda each: -each.files)
@@ -135,6 +135,17 @@ def plan_compact(facts: TableFacts, policy: Compact, history: History, now: date
         size_bytes=sum(each.bytes for each in chosen),
         rewrites=rewrites,
     )
+
+
+def _finished(part: PartitionFacts, history: History) -> datetime | None:
+    """When the partition got its final layout, as good as the engine makes it.
+
+    A final pass whose output stands is not done again for having left more files than promised: the next would too.
+    """
+    done, tried = history.finished.get(part.key), history.tried.get(part.key)
+    if tried is None or part.last_rewritten is None or part.last_rewritten < tried:
+        return done
+    return _newest(done, tried)
 
 
 def _within(due: list[Due], policy: Compact, known: Pace) -> list[Due]:

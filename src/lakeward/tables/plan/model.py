@@ -51,6 +51,7 @@ class History:
         finished: partition -> when it got its final layout.
         idle: action -> runs in a row that changed nothing, and when the last was.
         contested: partition -> rewrites of it in a row that failed since the last good one, and when the last did.
+        tried: partition -> when its newest final pass began that left more files than promised.
         paces: action -> how long it takes here, as far as it was ever done.
     """
 
@@ -59,6 +60,7 @@ class History:
     finished: Mapping[str, datetime] = field(default_factory=dict)
     idle: Mapping[str, tuple[int, datetime]] = field(default_factory=dict)
     contested: Mapping[str, tuple[int, datetime]] = field(default_factory=dict)
+    tried: Mapping[str, datetime] = field(default_factory=dict)
     paces: Mapping[str, Pace] = field(default_factory=dict)
 
 
