@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -66,6 +67,79 @@ def policy(table: Table) -> None:
     document = found.policy.model_dump(mode="json", by_alias=True)
     data = {"table": name, "streams": landing, "policy": document, "origins": found.origins}
     state().output.either(data, with_origins(document, found.origins))
+
+
+@app.command("import-policy")
+def import_policy(
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Policies as Apache Polaris returns them.")],
+    match: Annotated[str, typer.Option(help="Tables it is for, as a glob over namespace.table.")],
+) -> None:
+    """Policies of Apache Polaris as an entry of conf/tables.yaml, printed; what has no counterpart is named."""
+    from lakeward.spec import polaris
+
+    found = polaris.imported(file.read_text(encoding="utf-8"), match)
+    data = {"match": match, "settings": found.settings, "unmapped": found.unmapped}
+    state().output.either(data, polaris.entry(found, match).rstrip())
+
+
+@app.command()
+def history(
+    table: Table, limit: Annotated[int, typer.Option(min=1, max=10_000, help="Newest actions shown.")] = 20
+) -> None:
+    """What was done to a table: each action, before and after, how long it took, and whether it was verified."""
+    from lakeward.tables import ledger
+
+    with state().registry() as connection:
+        data = ledger.history(connection, table, limit)
+    columns = ["started_at", "action", "result", "verified", "change", "duration_s", "cpu_s", "why"]
+    state().output.show(data, rows="actions", columns=columns)
+
+
+@app.command()
+def savings(
+    table: Table,
+    price: Annotated[
+        float, typer.Option("--request-price", min=0, help="US dollars for a million reads of an object.")
+    ] = 0.40,
+) -> None:
+    """What maintenance of a table saved and what it cost, with the formula."""
+    from lakeward.tables import ledger
+
+    with state().registry() as connection:
+        data = ledger.savings(connection, table, price)
+    state().output.either(data, "\n".join(ledger.sentences(data)))
+
+
+@app.command()
+def readers(table: Table) -> None:
+    """Who needs a table's history: streams that read it, writers, checks, holds; the oldest keeps the most."""
+    from lakeward.tables import run
+
+    here = state()
+    data = run.pins(here.runtime, here.project, table)
+    here.output.show(data, rows="pins", columns=["who", "why", "since"])
+    for each in data["refusals"]:
+        here.output.note(f"Expiry does not run: {each}")
+
+
+@app.command()
+def why(table: Table) -> None:
+    """Why a table is, or is not, maintained now: the decision with its reasons, and the last action."""
+    from lakeward.tables import run
+
+    here = state()
+    data = run.why(here.runtime, here.project, table)
+    if not isinstance(here.output, ConsoleOutput):
+        here.output.show(data)
+        return
+    _show_plan(data["plan"])
+    last = data["last"]
+    if last is not None:
+        change = f" {last['change']}." if last["change"] else ""
+        here.output.text(
+            f"  last     {last['action']:<10} {last['started_at']:%Y-%m-%d %H:%M:%S} UTC, "
+            f"{last['result'] or 'under way'}.{change} {last['why']}"
+        )
 
 
 @app.command()

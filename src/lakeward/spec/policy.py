@@ -27,7 +27,6 @@ class Compact(SpecModel):
     """Size of a rewritten file; without it the table's own property, else by the table's size (`target_for`)."""
     small_file_ratio: Share = 0.75
     fragment_ratio: Share = 0.125
-    hot_for: Span = Duration("30m")
     min_fragments: PositiveInt = 50
     fragment_bytes_ratio: Ratio = 1.3
     late_min_fragments: PositiveInt = 5
@@ -126,7 +125,6 @@ REASONS: Final[dict[str, str]] = {
     "compact.target_size": "the table's property, else 128MB below 64GB, 256MB below 1TB, 512MB above",
     "compact.small_file_ratio": "below three quarters of the target a file is worth rewriting once (Iceberg's ratio)",
     "compact.fragment_ratio": "below an eighth of the target; an output is never selected again",
-    "compact.hot_for": "a partition written this recently still grows: only its fragments are rewritten",
     "compact.min_fragments": "12 would fire every 3 minutes at 4 files a commit; 50 keeps write amplification near 2",
     "compact.fragment_bytes_ratio": "enough bytes to make more than one good file",
     "compact.late_min_fragments": "with late_after: a quiet table converges too",
@@ -165,7 +163,6 @@ FLOORS: Final[dict[str, tuple[Any, str]]] = {
     "compact.late_min_fragments": (2, "one file cannot be compacted"),
     "compact.late_after": (Duration("10m"), "shorter fires on every quiet minute"),
     "compact.cold_after": (Duration("10m"), "shorter calls a pausing stream finished"),
-    "compact.hot_for": (Duration("5m"), "shorter rewrites what the stream is still writing"),
     "compact.cooldown": (Duration("5m"), "shorter rewrites the same bytes again and again"),
     "compact.max_group_size": (Size("1GB"), "a group has to make several files of the target size"),
     "compact.max_size": (Size("1GB"), "a run has to hold one group at least"),

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from lakeward.spec import lints
+from lakeward.spec import lints, policy_page
 from lakeward.spec.decode import Decode
 from lakeward.spec.policy import FLOORS, REASONS, TABLE_CLASSES
 from lakeward.spec.provenance import reason
@@ -150,6 +150,8 @@ def write(folder: Path) -> list[Path]:
     files[-1].write_text(page(schema, list(FILES)))
     files.append(folder / "lints.md")
     files[-1].write_text(lints.page())
+    files.append(folder / policy_page.PAGE)
+    files[-1].write_text(policy_page.page())
     return files
 
 

@@ -19,7 +19,7 @@ def hold(connection: Connection, table: str, until: datetime | Duration, *, auth
     Raises:
         SpecError: there is no such table, or the time is over.
     """
-    row = _get(connection, table)
+    row = registered(connection, table)
     now = connection.execute(select(func.now())).scalar_one()
     end = until if isinstance(until, datetime) else now + until.timedelta
     if end <= now:
@@ -37,7 +37,7 @@ def lift(connection: Connection, table: str, *, author: str, comment: str) -> st
         SpecError: there is no such table, or expiry is held and nobody says why it may go on.
         Refused: nothing holds it.
     """
-    row = _get(connection, table)
+    row = registered(connection, table)
     held = []
     if row.hold_until is not None:
         held.append(f"the hold until {row.hold_until:%Y-%m-%d %H:%M} UTC")
@@ -58,7 +58,12 @@ def lift(connection: Connection, table: str, *, author: str, comment: str) -> st
     return text
 
 
-def _get(connection: Connection, table: str) -> Table:
+def registered(connection: Connection, table: str) -> Table:
+    """The registry's row of a table.
+
+    Raises:
+        SpecError: there is no such table; names the nearest, or all.
+    """
     known = maintenance.all_tables(connection)
     if table in known:
         return known[table]

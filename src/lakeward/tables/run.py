@@ -18,6 +18,7 @@ from lakeward.registry import maintenance
 from lakeward.runtime import Project, Runtime
 from lakeward.tables.guard import readers
 from lakeward.tables.guard.positions import block_streams
+from lakeward.tables.ledger import entry
 from lakeward.tables.look import Look, known_profiles, look, register, see
 from lakeward.tables.maintain import maintain_table
 from lakeward.tables.needs import surroundings
@@ -87,6 +88,35 @@ def health(runtime: Runtime, project: Project, table: str | None = None) -> dict
 def plans(runtime: Runtime, project: Project, table: str | None = None) -> dict[str, Any]:
     """What is due, and why the rest is not; records nothing."""
     return {"plans": [each.plan.document() for each in _looks(runtime, project, table)]}
+
+
+def pins(runtime: Runtime, project: Project, table: str) -> dict[str, Any]:
+    """Who needs a table's history, and what keeps its expiry from running at all; records nothing.
+
+    Returns:
+        `{"table", "readers": [as in health], "pins": [{"who", "why", "since"}], "refusals": [text]}`, oldest pin first.
+    """
+    there = _look_at(Site.of(runtime, project), table, ORDER)
+    held = sorted(there.needs.clamps, key=lambda each: each.at)
+    return {
+        "table": table,
+        "readers": readers.documents(there.facts, there.readers),
+        "pins": [{"who": each.who, "why": each.why, "since": each.at} for each in held],
+        "refusals": [each for each in (there.needs.forbidden, *there.needs.refusals) if each],
+    }
+
+
+def why(runtime: Runtime, project: Project, table: str) -> dict[str, Any]:
+    """The decision about a table now, with the last action done to it; records nothing.
+
+    Returns:
+        `{"table", "plan", "last": entry of the ledger or null}`
+    """
+    site = Site.of(runtime, project)
+    there = _look_at(site, table, ORDER)
+    with site.registry() as connection:
+        done = maintenance.newest_actions(connection, table, 1)
+    return {"table": table, "plan": there.plan.document(), "last": entry(done[0]) if done else None}
 
 
 def maintain(

@@ -1,0 +1,98 @@
+"""The maintenance ledger as people and scripts read it: what was done to a table, and what that saved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from sqlalchemy import Connection
+
+from lakeward.registry import maintenance
+from lakeward.tables.holding import registered
+from lakeward.tables.plan.words import many, size, span
+
+ROWS: Final = 1000  # of the ledger that savings are counted over
+MILLION_REQUESTS: Final = 0.40  # US dollars for a million reads of an object: the list price of the large stores
+FORMULA: Final = (
+    "files_removed = sum over good compactions of files_taken - files_given; "
+    "a full scan then sends that many requests fewer, request_saving_usd_per_scan = files_removed x "
+    "price_per_million_requests_usd / 1,000,000; "
+    "rewritten_bytes = sum over good compactions of the bytes they took; cpu_s = sum over all actions, failed ones too"
+)
+
+
+def history(connection: Connection, table: str, limit: int = 50) -> dict[str, Any]:
+    """`tables history -o json`: the newest actions of a table, newest first.
+
+    Raises:
+        SpecError: there is no such table.
+    """
+    registered(connection, table)
+    return {"table": table, "actions": [entry(row) for row in maintenance.newest_actions(connection, table, limit)]}
+
+
+def savings(connection: Connection, table: str, price: float = MILLION_REQUESTS) -> dict[str, Any]:
+    """`tables savings -o json`: what the actions still in the ledger saved and cost, with the formula.
+
+    Raises:
+        SpecError: there is no such table.
+    """
+    registered(connection, table)
+    return saved(table, maintenance.newest_actions(connection, table, ROWS), price)
+
+
+def entry(row: Mapping[str, Any]) -> dict[str, Any]:
+    """One row of the ledger. `change` says before → after in words; `result` is null while the action runs."""
+    return {
+        **{key: row[key] for key in ("action", "result", "verified", "started_at", "finished_at")},
+        **{key: row[key] for key in ("duration_s", "cpu_s", "why")},
+        "change": _change(row["before"] or {}, row["after"] or {}),
+        "before": row["before"] or {},
+        "after": row["after"] or {},
+    }
+
+
+def saved(table: str, rows: Sequence[Mapping[str, Any]], price: float) -> dict[str, Any]:
+    """Savings over rows of one table; `price` in US dollars for a million requests."""
+    good = [row for row in rows if row["result"] == "done"]
+    compactions = [(row["before"] or {}, row["after"] or {}) for row in good if row["action"] == "compact"]
+    removed = sum(int(a.get("files_taken") or 0) - int(a.get("files_given") or 0) for _, a in compactions)
+    expired = [row["after"] or {} for row in good if row["action"] == "expire"]
+    begun = min((row["started_at"] for row in rows), default=None)
+    return {
+        "table": table,
+        "since": begun,
+        "actions": len(rows),
+        "failed": sum(row["result"] in ("failed", "timed_out") for row in rows),
+        "files_removed": removed,
+        "rewritten_bytes": sum(int(b.get("promised_bytes") or 0) for b, _ in compactions),
+        "snapshots_expired": sum(int(each.get("snapshots_expired") or 0) for each in expired),
+        "duration_s": round(sum(float(row["duration_s"] or 0) for row in rows), 3),
+        "cpu_s": round(sum(float(row["cpu_s"] or 0) for row in rows), 3),
+        "price_per_million_requests_usd": price,
+        "request_saving_usd_per_scan": removed * price / 1_000_000,
+        "formula": FORMULA,
+    }
+
+
+def sentences(data: Mapping[str, Any]) -> list[str]:
+    """Savings as lines for a person."""
+    since = f" since {data['since']:%Y-%m-%d %H:%M} UTC" if data["since"] else ""
+    return [
+        f"{data['table']}: {many(data['actions'], 'action')}{since}, {data['failed']} of them failed",
+        f"  a full scan opens {many(data['files_removed'], 'file')} fewer, "
+        f"{data['request_saving_usd_per_scan']:.6f} USD a scan at {data['price_per_million_requests_usd']:.2f} USD a "
+        "million requests",
+        f"  {many(data['snapshots_expired'], 'snapshot')} expired",
+        f"  for {size(data['rewritten_bytes'])} rewritten, {span(data['duration_s'])}, {data['cpu_s']:.1f} CPU-seconds",
+        f"  {data['formula']}",
+    ]
+
+
+def _change(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    words = []
+    for key in ("files", "manifests", "snapshots"):
+        was, became = before.get(key), after.get(key)
+        if was is not None and became is not None and was != became:
+            words.append(f"{was} → {became} {key}")
+    return ", ".join(words)

@@ -1,0 +1,38 @@
+"""`lakeward tables why|readers|history|savings`: what is decided, who holds history, what was done."""
+
+from __future__ import annotations
+
+from lakeward.registry import maintenance
+
+
+def test_the_decision_who_holds_history_and_the_ledger(site, landed):
+    landed({0: 2, 1: 0}, rows=[(0, 0), (0, 1)])
+    said = site.lakeward("-o", "json", "tables", "why", "nyc.flights")
+    assert said.code == 0, said.err
+    assert set(said.json) == {"table", "plan", "last"}
+    assert said.json["last"] is None
+    reasons = {each["action"]: each["why"] for each in said.json["plan"]["not_planned"]}
+    assert set(reasons) == {"compact", "manifests", "expire"}
+
+    pins = site.lakeward("-o", "json", "tables", "readers", "nyc.flights").json
+    assert set(pins) == {"table", "readers", "pins", "refusals"}
+    assert "staged batches" in [each["who"] for each in pins["pins"]]
+    assert [each["since"] for each in pins["pins"]] == sorted(each["since"] for each in pins["pins"])
+
+    unknown = site.lakeward("tables", "history", "nyc.flights")
+    assert unknown.code == 2
+    assert "There is no table" in unknown.err
+
+    with site.registry() as connection:
+        maintenance.register(connection, "nyc.flights", format="iceberg", location="x", table_class="append-stream")
+        number = maintenance.begin_action(
+            connection, plan="p", table="nyc.flights", action="compact", session_id=None, before={"files": 9}
+        )
+        after = {"files": 1, "files_taken": 9, "files_given": 1}
+        maintenance.finish_action(
+            connection, number, result="done", verified=True, why="9 files became 1", after=after, duration_s=2.0
+        )
+    assert "9 → 1 files. 9 files became 1" in site.lakeward("tables", "why", "nyc.flights").out
+    assert "9 → 1 files" in site.lakeward("tables", "history", "nyc.flights").out
+    assert site.lakeward("-o", "json", "tables", "savings", "nyc.flights").json["files_removed"] == 8
+    assert "files_taken - files_given" in site.lakeward("tables", "savings", "nyc.flights").out
