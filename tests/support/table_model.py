@@ -255,8 +255,9 @@ class TableModel:
         after = self._figures()
         assert after["records"] == before["records"], "the model lost rows"
         seconds = 2 + size / (20 * MB)  # what the machine really does; the planner has to learn it
+        why = action.why if ok or figures.get("files_taken") else "ValidationException: found new delete"
         row = {
-            "action": action.action, "result": "done" if ok else "failed", "verified": ok, "why": action.why,
+            "action": action.action, "result": "done" if ok else "failed", "verified": ok, "why": why,
             "started_at": self.now, "finished_at": self.now, "duration_s": seconds, "cpu_s": seconds,
             "before": before, "after": after | figures, "expected_s": action.expected_s,
         }  # fmt: skip

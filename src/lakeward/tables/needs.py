@@ -17,6 +17,14 @@ from lakeward.tables.plan.cost import PRIORS, learn
 from lakeward.tables.plan.model import Clamp, History, Needs
 
 LEDGER = 300  # actions of a table looked back at
+_LOST = (  # what Iceberg says when somebody else committed first, and what a partly failed rewrite ends with
+    "validationexception",
+    "commitfailedexception",
+    "found new",
+    "missing required files",
+    "conflict",
+    "could not be rewritten",
+)
 BATCHES = 200  # of a stream, for its longest batch
 
 
@@ -163,8 +171,8 @@ def history_from(rows: Sequence[Mapping[str, Any]]) -> History:
 
 
 def _race(row: Mapping[str, Any], at: datetime, contested: dict[str, tuple[int, datetime]], landed: set[str]) -> None:
-    """Count a compaction for or against its partitions. One whose maker died says nothing about who writes there."""
-    lost = row["result"] == "timed_out" or (row["result"] == "failed" and row["after"] is not None)
+    """Count a compaction for or against its partitions. A full disk or a dead maker is no race against a writer."""
+    lost = row["result"] == "failed" and any(each in str(row["why"]).lower() for each in _LOST)
     for partition in (row["before"] or {}).get("partitions") or [""]:
         if row["result"] == "done":
             landed.add(partition)

@@ -16,12 +16,15 @@ def row(age_h: float, result: str = "done", action: str = "compact", **values: A
     at = NOW - timedelta(hours=age_h)
     before = {"partitions": ["p=1"], "promised_bytes": 800 * MB, "promised_files": 50, "manifests": 9}
     after = {"files_taken": 50 if result == "done" else 0, "snapshots_expired": 1, "manifests": 3}
-    known = {"action": action, "result": result, "started_at": at, "finished_at": at, "duration_s": 10.0}
+    why = "ValidationException: Cannot commit, found new delete for replaced data file" if result == "failed" else ""
+    known = {"why": why, "action": action, "result": result, "started_at": at, "finished_at": at, "duration_s": 10.0}
     return {**known, "before": before, "after": after, **values}
 
 
 def test_lost_races_are_counted_since_the_last_good_rewrite():
-    lost = history_from([row(1, "failed"), row(2, "timed_out"), row(3), row(4, "failed")])
+    lost = history_from(
+        [row(1, "failed"), row(2, "failed", why="3 files could not be rewritten"), row(3), row(4, "failed")]
+    )
     assert lost.contested == {"p=1": (2, NOW - timedelta(hours=1))}
     assert history_from([row(1), row(2, "failed")]).contested == {}
 
@@ -31,8 +34,12 @@ def test_a_table_without_partitions_loses_races_too():
     assert history_from([row(1, "failed", **whole)]).contested == {"": (1, NOW - timedelta(hours=1))}
 
 
+def test_a_full_disk_lost_no_race():
+    assert history_from([row(1, "failed", why="nothing was rewritten: No space left on device")]).contested == {}
+
+
 def test_a_maker_that_died_lost_no_race_and_was_no_run_that_changed_nothing():
-    died = history_from([row(1, "failed", after=None)])
+    died = history_from([row(1, "failed", after=None, why="its maker died")])
     assert (died.contested, died.idle) == ({}, {})
     assert died.failures["compact"][0] == 1
 
