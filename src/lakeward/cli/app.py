@@ -17,7 +17,7 @@ from lakeward.cli import (
     deploy,
     doctor,
     init,
-    quality_replay,
+    quality_suites,
     sql,
     stack,
     stream_rebuild,
@@ -49,7 +49,7 @@ app.command()(deploy.deploy)
 app.command()(demo.demo)
 app.add_typer(stream_rebuild.app, name="streams")
 app.add_typer(tables.app, name="tables")
-app.add_typer(quality_replay.app, name="quality")
+app.add_typer(quality_suites.app, name="quality")
 app.command()(sql.sql)
 
 

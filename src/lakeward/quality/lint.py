@@ -32,6 +32,7 @@ _NOT_KWARGS = frozenset(
         "result_format",
         "catch_exceptions",
         "rendered_content",
+        "library_metadata",
         "windows",
         "batch_id",
     )

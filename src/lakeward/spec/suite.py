@@ -8,7 +8,7 @@ import re
 from datetime import date
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from lakeward.spec.model import SpecModel, Text
 from lakeward.spec.types import ExpectationType, TableName
@@ -21,6 +21,16 @@ def _day(value: Any) -> Any:
     if isinstance(value, date) or (isinstance(value, str) and _DAY.fullmatch(value)):
         return value
     raise ValueError("this must be a day: 2026-12-31")
+
+
+def _not_ours(value: dict[str, Any]) -> dict[str, Any]:
+    """An export keeps Lakeward's own keys below this one."""
+    if "lakeward" in value:
+        raise ValueError("this key of meta belongs to Lakeward: give yours another name")
+    return value
+
+
+Meta = Annotated[dict[str, Any], Field(min_length=1), AfterValidator(_not_ours)]
 
 
 class Expectation(SpecModel):
@@ -38,6 +48,8 @@ class Expectation(SpecModel):
     """What breaks downstream when this does not hold; shown to whoever is on call."""
     waive_until: Annotated[date, BeforeValidator(_day)] | None = None
     """Until this day a failure is recorded and nothing else."""
+    meta: Meta | None = None
+    """Whatever else people or tools keep with it; carried from and to Great Expectations, read by nobody here."""
 
     @property
     def id(self) -> str:
@@ -51,6 +63,8 @@ class Suite(SpecModel):
 
     table: TableName
     owner: Text
+    meta: Meta | None = None
+    """As with each expectation."""
     expectations: Annotated[tuple[Expectation, ...], Field(min_length=1)]
 
     @property
