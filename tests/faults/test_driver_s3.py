@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import gzip
+import io
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import object_store
 import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from object_store import KEY, SECRET, Weed
 
 from lakeward import jars
+from lakeward.backends.local import LocalBackend
 from lakeward.connectors.aws import store
+from lakeward.connectors.file_access import FileAccess
+from lakeward.connectors.files import headers
 from lakeward.control import probes
+from lakeward.control.operations.operator import Operator
+from lakeward.control.operations.request import Operation, Request
 from lakeward.errors import DependencyDown, SpecError
+from lakeward.spec.sources import FilesSource
 from lakeward.streams.dependencies import Dependency, Kind
 
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
@@ -83,6 +94,81 @@ def test_rows_and_state_on_s3_land_once_though_the_driver_is_killed(
     for where, text in [*((each, each.read_bytes()) for each in files), ("argv", said.encode()),
                         ("environment", "\n".join(inherited).encode())]:  # fmt: skip
         assert SECRET.encode() not in text and KEY.encode() not in text, where
+
+
+def test_files_on_s3_land_once_are_archived_and_a_lost_checkpoint_is_made_anew(
+    on_s3: Any, weed: Weed, simple: Callable[..., Any]
+) -> None:
+    world, name = on_s3, on_s3.name
+    stream, table = f"{name}_files", f"{name}.files"
+
+    def put(file: str, *numbers: int) -> None:
+        weed.put(f"lake/in/{file}", "".join(json.dumps({"n": n, "s": f"row {n}"}) + "\n" for n in numbers))
+
+    files = {"path": "s3://lake/in", "format": "json", "max_files_per_trigger": 1, "after": "archive"}
+    world.deploy(simple(stream, "none", table, source={"files": files}, resources={"driver": name}))
+    for number in range(3):
+        put(f"below/{number} a.json", number * 2, number * 2 + 1)
+    dying = world.launch(env=DIES)
+    assert dying.exit() == -9, dying.said()
+    world.forget_leases()
+    driver = world.launch()
+    world.wait_landed(table, stream, 6)
+    put("late.json", 6, 7)
+    world.wait_landed(table, stream, 8)
+    world.wait_for("an archive", lambda: len(weed.names("lake/in.archived")) >= 2)
+    assert driver.terminate() == 0, driver.said()
+    rows = world.rows(table)
+    assert sorted(row["n"] for row in rows) == list(range(8))
+    assert {row["_file_path"] for row in rows if row["n"] < 2} == {"s3a://lake/in/below/0%20a.json"}
+    assert "lake/in.archived/in/below/0 a.json" in weed.names("lake/in.archived")
+
+    world.forget_leases()
+    world.desire(stream, "stopped")
+    weed.system().delete_dir(f"lake/checkpoints/{stream}")
+    nothing = LocalBackend(world.runtime.drivers, wrapper=("/bin/true",))
+    operator = Operator(world.connect, world.runtime, author="ann", holder="a test", backend=nothing)
+    operator.run(Request(Operation.RECOVER, stream, wait=False))
+    put("more.json", 8)
+    again = world.launch()
+    world.wait_landed(table, stream, 9)
+    assert again.terminate() == 0, again.said()
+    assert sorted(row["n"] for row in world.rows(table)) == list(range(9))
+    for file in (each for each in world.folder.rglob("*") if each.is_file()):
+        assert SECRET.encode() not in file.read_bytes(), file
+
+
+def test_files_of_both_places_are_reached_by_one_name(on_s3: Any, weed: Weed, tmp_path: Path) -> None:
+    from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+    access = FileAccess(on_s3.runtime.lake)
+    for folder in (str(tmp_path / "new"), "s3://lake/new"):
+        assert (access.names(folder), access.text(f"{folder}/a")) == ([], None)
+        access.write(f"{folder}/a b", b"one")
+        access.write(f"{folder}/a b", b"two")
+        assert (access.names(folder), access.text(f"{folder}/a b")) == (["a b"], "two")
+        access.remove(f"{folder}/a b")
+        access.remove(f"{folder}/a b")
+        assert access.names(folder) == []
+    packed = io.BytesIO()
+    pq.write_table(pa.table({"n": pa.array([1], pa.int32())}), packed)
+    access.write("s3://lake/new/x y.parquet", packed.getvalue())
+    access.write("s3://lake/new/x.csv.gz", gzip.compress(b"s,n\nx,1\n"))
+    declared = StructType([StructField("n", LongType()), StructField("s", StringType())])
+    source = {"path": "s3://lake/new", "columns": "n BIGINT, s STRING", "max_files_per_trigger": 1}
+
+    def differs(url: str, kind: str) -> list[str]:
+        return headers.differences(access, url, FilesSource.model_validate({**source, "format": kind}), declared)
+
+    assert differs("s3a://lake/new/x%20y.parquet", "parquet") == ["it has no column s"]
+    assert differs("s3a://lake/new/x.csv.gz", "csv") == ["it begins with s, n; declared are n, s"]
+    assert differs("s3a://lake/new/gone.parquet", "parquet") == []
+    stale = on_s3.runtime.lake.model_copy(update={"store": weed.connect("stale", aws_secret_access_key="wr0ng")})
+    with pytest.raises(SpecError, match="does not let Lakeward into s3://lake/new") as refused:
+        FileAccess(stale).names("s3://lake/new")
+    assert "wr0ng" not in str(refused.value)
+    with pytest.raises(SpecError, match="There is no object store for s3://lake/x"):
+        FileAccess().names("s3://lake/x")
 
 
 def test_what_is_wrong_with_a_store_is_named(on_s3: Any, weed: Weed, simple: Callable[..., Any]) -> None:

@@ -52,6 +52,11 @@ class Weed:
             allow_bucket_creation=True,
         )  # fmt: skip
 
+    def put(self, path: str, text: str) -> None:
+        """Write an object."""
+        with self.system().open_output_stream(path) as file:
+            file.write(text.encode())
+
     def names(self, prefix: str) -> list[str]:
         """Every object below a prefix."""
         from pyarrow.fs import FileSelector

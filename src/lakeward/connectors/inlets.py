@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lakeward.connectors.delta.feed.inlet import DeltaInlet
+from lakeward.connectors.file_access import FileAccess
 from lakeward.connectors.files.inlet import FilesInlet
 from lakeward.connectors.format_source import FormatInlet
 from lakeward.connectors.iceberg.feed.inlet import IcebergInlet
@@ -34,7 +35,7 @@ def _one(spec: StreamSpec, name: str, source: Source, runtime: Runtime) -> Inlet
     if source.kafka is not None:
         return KafkaInlet(name, source, cluster.find(source.kafka.connection, runtime), spec.trigger.unbatched)
     if source.files is not None:
-        return FilesInlet(name, source, stream=str(spec.id))
+        return FilesInlet(name, source, stream=str(spec.id), access=FileAccess(runtime.lake))
     if source.kinesis is not None:
         return KinesisInlet(name, source, place_of(source.kinesis, runtime))
     if source.iceberg is not None:

@@ -15,6 +15,7 @@ from lakeward.connectors import inlets, packages
 from lakeward.connectors.aws import store
 from lakeward.connectors.exact import offsets
 from lakeward.connectors.exact.position import NO_DATA, Position
+from lakeward.connectors.file_access import FileAccess
 from lakeward.connectors.iceberg import quarantine
 from lakeward.connectors.kafka.beginning import partitions
 from lakeward.connectors.kafka.inlet import KafkaInlet
@@ -183,7 +184,7 @@ class Starter:
             files = checkpoint.files_of(own, wanted.checkpoint)
             inlet.opened(files, f"{wanted.checkpoint}/sources/{index}", beside)
         if begin.fresh and not built.stateful:  # state would begin at nothing; so no batch follows the position
-            rebuild(wanted.checkpoint, order, begin.begin)
+            rebuild(wanted.checkpoint, order, begin.begin, FileAccess(self.runtime.lake))
 
     def _kept(self, own: SparkSession, wanted: Wanted) -> Checkpoint:
         """The checkpoint; refused if another stream has it."""

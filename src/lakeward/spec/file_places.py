@@ -10,9 +10,19 @@ def local(path: str) -> str:
     return path.removeprefix("file://")
 
 
+def on_s3(path: str) -> bool:
+    """Whether a path is one of an object store."""
+    return path.startswith(("s3://", "s3a://"))
+
+
 def elsewhere(path: str) -> bool:
-    """Whether a path is on another machine's file system or an object store."""
-    return "://" in local(path)
+    """Whether a path is neither of the driver's machine nor of an object store."""
+    return "://" in local(path) and not on_s3(path)
+
+
+def hadoop(path: str) -> str:
+    """A path as Spark's own readers name it."""
+    return path.replace("s3://", "s3a://", 1) if path.startswith("s3://") else path
 
 
 def folder_of(path: str) -> str:

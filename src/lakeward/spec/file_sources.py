@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from lakeward.spec.document import Path_
-from lakeward.spec.file_places import elsewhere, folder_of
+from lakeward.spec.file_places import elsewhere, folder_of, hadoop, on_s3
 from lakeward.spec.messages import Finding
 from lakeward.spec.sources import FilesSource
 from lakeward.spec.stream import StreamSpec
+
+_BUCKET = re.compile(r"s3a?://[a-z0-9][a-z0-9.\-]{1,61}[a-z0-9](/.*)?")
 
 
 def file_source_findings(spec: StreamSpec) -> Iterator[Finding]:
@@ -32,11 +35,22 @@ def _folder(at: Path_, files: FilesSource) -> Iterator[Finding]:
     if elsewhere(files.path):
         return  # told by `not_yet`
     folder = folder_of(files.path)
-    if not folder:
+    if on_s3(files.path):
+        yield from _on_s3(at, files, folder)
+    elif not folder:
         yield Finding((*at, "path"), "this reads the whole machine; name a folder", files.path)
     elif not Path(folder).is_dir():
         message = f"there is no folder {folder} on this machine; the stream waits for it"
         yield Finding((*at, "path"), message, files.path, warning=True)
+
+
+def _on_s3(at: Path_, files: FilesSource, folder: str) -> Iterator[Finding]:
+    if _BUCKET.fullmatch(folder) is None:
+        message = "a place on S3 is s3://BUCKET/PREFIX; a bucket is 3 to 63 of a-z, 0-9, . and -"
+        yield Finding((*at, "path"), message, files.path)
+    elif files.after == "archive" and folder.count("/") < 3:
+        message = "what is archived goes beside the folder that is read, and beside a bucket is another one: read a "
+        yield Finding((*at, "after"), f"{message}prefix of it (s3://BUCKET/PREFIX), or keep or delete", files.after)
 
 
 Taking = tuple[StreamSpec, str, FilesSource]
@@ -54,10 +68,14 @@ def takers(streams: Sequence[StreamSpec]) -> Iterator[tuple[Taking, Taking]]:
     for one in every:
         if one[2].after == "keep":
             continue
-        mine = folder_of(one[2].path)
-        other = next((each for each in every if each is not one and _overlap(mine, folder_of(each[2].path))), None)
+        mine = _place(one[2])
+        other = next((each for each in every if each is not one and _overlap(mine, _place(each[2]))), None)
         if other is not None:
             yield one, other
+
+
+def _place(files: FilesSource) -> str:
+    return hadoop(folder_of(files.path))
 
 
 def _overlap(one: str, other: str) -> bool:

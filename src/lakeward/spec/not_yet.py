@@ -58,7 +58,7 @@ def _of_files(at: Path_, files: FilesSource) -> Found:
     if files.format in FILE_FORMATS:
         yield (*at, "format"), f"files of format {files.format}; done are json, csv, parquet, orc and text"
     if elsewhere(files.path):
-        yield (*at, "path"), "files that are not on the file system of the driver's machine"
+        yield (*at, "path"), "files that are neither on the file system of the driver's machine nor on S3"
 
 
 def of_settings(settings: Settings) -> Found:

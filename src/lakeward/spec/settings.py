@@ -31,7 +31,7 @@ class Catalog(SpecModel):
     """Place on an object store for new tables, e.g. `s3://lake/warehouse`; those that are there stay where they are."""
     connection: Name | None = None
     """Id of the AWS connection with key, region and endpoint: of Airflow, or of a file of the home. Without one the
-    machine's own identity counts (instance role, `~/.aws`)."""
+    machine's own identity counts (instance role, `~/.aws`). It alone is enough for streams that read files on S3."""
     properties: dict[str, str] = Field(default_factory=dict)
     """Properties of the Iceberg catalog that win over the derived ones, e.g. those of a REST catalog; never a file of
     SQLite, which lets one process write at a time."""

@@ -127,7 +127,8 @@ class FilesSource(SpecModel):
     """Files that arrive in a folder, each read once: move them in whole, what is added to one later is not seen."""
 
     path: Text
-    """Folder (with the folders below it), or a pattern such as `in/*/*.csv`; relative to the project, or absolute."""
+    """Folder (with the folders below it), or a pattern such as `in/*/*.csv`; relative to the project, absolute, or on
+    S3: `s3://bucket/prefix`."""
     format: Literal["json", "csv", "parquet", "orc", "avro", "text"]
     """`json`: one object a line, by `decode:`; `csv`, `parquet`, `orc`: by `columns:`; `text`: a line is one column
     `value`."""

@@ -85,7 +85,7 @@ class Site:
     def runtime(self) -> Runtime:
         """The addresses for every other process."""
         catalog, checkpoints = self.settings.catalog, self.settings.checkpoints
-        apart = catalog.warehouse or checkpoints
+        apart = catalog.warehouse or checkpoints or catalog.connection
         return Runtime(
             registry_url_file=self.home.registry_url_file,
             pgpass=self.home.pgpass,

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from lakeward.runtime import Runtime
+from lakeward.spec.file_places import folder_of, on_s3
 
 
 class Kind(StrEnum):
@@ -67,6 +68,10 @@ def _needs(spec: Mapping[str, Any], runtime: Runtime) -> Iterator[Dependency]:
         kinesis = end.get("kinesis")
         if kinesis:  # the service of a region, by whom it is asked: it is what can be away
             yield Dependency(Kind.KINESIS, f"{kinesis['region']}, {kinesis.get('connection') or MACHINE}")
+    for source in (spec.get("sources") or {}).values():
+        path = str((source.get("files") or {}).get("path") or "")
+        if on_s3(path):
+            yield Dependency(Kind.STORE, folder_of(path))
     if served := sink.get("postgres"):
         yield Dependency(Kind.POSTGRES, str(served["connection"]))
     if any(name in sink for name in ("iceberg", "delta")) or spec.get("quarantine"):

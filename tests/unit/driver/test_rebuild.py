@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from lakeward.connectors.exact.position import Position
+from lakeward.connectors.file_access import FileAccess
 from lakeward.connectors.files.inlet import FilesInlet
 from lakeward.connectors.files.log import SourceLog, offset_text
 from lakeward.driver.checkpoint import LocalFiles, read
 from lakeward.driver.preflight import Finding, classify
 from lakeward.driver.rebuild import rebuild
-from lakeward.errors import Blocked
+from lakeward.errors import Blocked, SpecError
 from lakeward.spec.sources import Source
 
 
@@ -34,7 +35,7 @@ def test_its_newest_finished_batch_is_at_the_position_and_has_no_file(tmp_path: 
     source, copy = inlet(tmp_path)
     end = SourceLog(LocalFiles(), str(copy)).canonical(offset_text(1))
     folder = f"{tmp_path}/checkpoints/s.2"
-    assert rebuild(folder, [source], {"in": end})
+    assert rebuild(folder, [source], {"in": end}, FileAccess())
     made = read(LocalFiles(), folder)
     before, newest = (made.offsets[number].ends for number in sorted(made.offsets))
     assert before == newest == (end,), "else Spark lists every file that ever landed before it goes on"
@@ -48,17 +49,16 @@ def test_nothing_is_made_where_the_copy_does_not_hold_the_position(tmp_path: Pat
     end = SourceLog(LocalFiles(), str(copy)).canonical(offset_text(1))
     (copy / "0").write_text((copy / "0").read_text().replace("/in/0", "/in/9"))
     with pytest.raises(Blocked, match="cannot go on where its table ends"):
-        rebuild(f"{tmp_path}/checkpoints/s.2", [source], {"in": end})
+        rebuild(f"{tmp_path}/checkpoints/s.2", [source], {"in": end}, FileAccess())
     assert not (tmp_path / "checkpoints" / "s.2").exists()
 
 
-def test_a_checkpoint_on_an_object_store_is_refused_and_no_folder_of_its_name_appears(
+def test_on_an_object_store_nobody_names_nothing_is_made_and_no_folder_of_its_name_appears(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, copy = inlet(tmp_path)
     end = SourceLog(LocalFiles(), str(copy)).canonical(offset_text(1))
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(Blocked, match="on an object store cannot be made anew for files") as refused:
-        rebuild("s3a://lake/checkpoints/s.2", [source], {"in": end})
-    assert refused.value.reason == "log-missing"
+    with pytest.raises(SpecError, match="There is no object store for s3a://lake/checkpoints"):
+        rebuild("s3a://lake/checkpoints/s.2", [source], {"in": end}, FileAccess())
     assert not list(tmp_path.glob("s3a*"))

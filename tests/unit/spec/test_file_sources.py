@@ -56,9 +56,31 @@ def test_what_does_not_go_together(stream, keys, more, words):
     assert any(words in message for message in errors(stream(text(keys, more)))), errors(stream(text(keys, more)))
 
 
-def test_files_of_another_machine_are_not_done_yet(stream):
-    loaded = stream(text("format: text").replace("path: in", "path: 's3a://b/in'"))
-    assert errors(loaded) == ["not yet: files that are not on the file system of the driver's machine"]
+def on(path: str, more: str = "format: text") -> str:
+    return text(more).replace("path: in", f"path: '{path}'")
+
+
+def test_files_on_s3(stream):
+    loaded = stream(on("s3://lake/in/*/x.json", "format: text, after: archive"))
+    assert not loaded.problems
+    assert loaded.specs[0].sources["source"].files.path == "s3://lake/in/*/x.json"
+    assert archive_of("s3://lake/in/*/x.json") == "s3://lake/in.archived"
+    assert not stream(on("s3a://lake")).problems
+
+
+@pytest.mark.parametrize(
+    ("path", "more", "words"),
+    [
+        ("hdfs://b/in", "format: text", "not yet: files that are neither on the file system of the driver's machine"),
+        ("s3://*/in", "format: text", "a place on S3 is s3://BUCKET/PREFIX"),
+        ("s3://La_ke/in", "format: text", "a place on S3 is s3://BUCKET/PREFIX"),
+        ("s3://lake", "format: text, after: archive", "beside a bucket is another one: read a prefix of it"),
+        ("s3://lake/*.json", "format: text, after: archive", "beside a bucket is another one: read a prefix of it"),
+    ],
+)
+def test_places_that_are_refused(stream, path, more, words):
+    [message] = errors(stream(on(path, more)))
+    assert words in message
 
 
 def test_a_folder_that_is_not_there_yet_is_a_warning(stream):
@@ -82,6 +104,9 @@ def test_nobody_takes_files_another_stream_has_not_landed(project, tmp_path):
     loaded = project({"conf/streams/a.yaml": taking, "conf/streams/b.yaml": other})
     [problem] = loaded.problems
     assert (problem.file, problem.path) == ("conf/streams/a.yaml", "source.files.after")
+    assert "stream b reads there too" in problem.message
+    taking, deep = on("s3://lake/in", "format: text, after: delete"), on("s3a://lake/in/deep").replace("n.t", "n.u")
+    [problem] = project({"conf/streams/a.yaml": taking, "conf/streams/b.yaml": deep}).problems
     assert "stream b reads there too" in problem.message
     kept = project({"conf/streams/a.yaml": text("format: text"), "conf/streams/b.yaml": other})
     assert not kept.problems, "files that stay may be read by anybody"

@@ -63,6 +63,10 @@ def test_a_warehouse_and_checkpoints_of_the_settings_are_everybodys(site: Site, 
     runtime = site.runtime()
     assert (runtime.lake.warehouse, runtime.checkpoints) == ("s3://lake/w", "s3a://lake/c")
     assert runtime.lake.store == ObjectStore(connection="lakeward_s3", connections=site.home.secrets)
+    file.write_text("catalog: {connection: lakeward_s3}\n")
+    alone = replace(site).runtime().lake
+    assert alone.warehouse == str(site.home.warehouse), "the connection alone is for streams that read files there"
+    assert alone.store == ObjectStore(connection="lakeward_s3", connections=site.home.secrets)
     file.write_text("catalog: {warehouse: /lake}\n")
     with pytest.raises(SpecError):
         replace(site).runtime()

@@ -37,3 +37,10 @@ def test_a_stream_into_kafka_needs_no_catalog_unless_it_has_quarantine(runtime) 
 def test_nobody_needs_the_connect_server_to_land(runtime) -> None:
     assert of_the_platform(runtime) == {Dependency(Kind.CONNECT, "127.0.0.1:15002")}
     assert of_the_platform(runtime.model_copy(update={"connect": None})) == frozenset()
+
+
+def test_files_on_s3_are_a_store_of_their_own(runtime) -> None:
+    files = {"path": "s3://in/new/*.json", "format": "text"}
+    spec = {"sources": {"a": {"files": files}, "b": {"files": {"path": "/in"}}}, "sink": {"console": {}}}
+    assert Dependency(Kind.STORE, "s3://in/new") in needs(spec, runtime)
+    assert Dependency(Kind.STORE, "/in") not in needs(spec, runtime), "a folder of this machine is not asked"

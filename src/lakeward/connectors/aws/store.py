@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ CHECKPOINT_FILES = {
 }
 """Conf of a stream whose checkpoint stands on S3."""
 _SCHEMES = ("s3://", "s3a://")
+_NAMED = "create it, or correct catalog: warehouse: and checkpoints: in conf/lakeward.yaml, or files: path: of a stream"
 _IO = "org.apache.iceberg.io.ResolvingFileIO"
 """By the scheme of each path: tables made before the warehouse moved to S3 stay readable where they are."""
 _PROVIDER = "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
@@ -123,19 +125,49 @@ def check(lake: Lake, *places: str) -> None:
             raise SpecError(
                 f"There is no bucket {bucket}",
                 why=f"{place} at {found.endpoint or 'AWS'}, as {found.where}",
-                next="create it, or correct catalog: warehouse: and checkpoints: in conf/lakeward.yaml",
+                next=_NAMED,
             )
 
 
+def system(lake: Lake | None, place: str) -> Any:
+    """The object store as a file system of pyarrow, by the keys of this moment.
+
+    Args:
+        place: what is wanted of it, for the error.
+
+    Raises:
+        SpecError: this deployment has none.
+    """
+    found = account_of(lake) if lake is not None else None
+    if found is None:
+        raise SpecError(
+            f"There is no object store for {place}",
+            why="conf/lakeward.yaml names none: no warehouse, no checkpoints and no connection",
+            next="catalog: {connection: ..} in conf/lakeward.yaml (docs/how-to/land-on-s3.md), then: lakeward stack up",
+        )
+    return _system(found)
+
+
+def told(lake: Lake, place: str, said: str) -> LakewardError:
+    """What the store said of a place, as an error of ours."""
+    return _error(account_of(lake) or Account(), place, said)
+
+
 def _system(found: Account) -> Any:
+    keys = found.keys()
+    return _made(found.region, found.endpoint, *(keys.get(name) for name in (KEY, SECRET, TOKEN)))
+
+
+@lru_cache(maxsize=4)
+def _made(region: str | None, endpoint: str | None, *keys: str | None) -> Any:
+    """A client; its connections are worth keeping from one batch to the next."""
     from pyarrow.fs import S3FileSystem
 
-    keys = found.keys()
-    given = {"access_key": keys.get(KEY), "secret_key": keys.get(SECRET), "session_token": keys.get(TOKEN)}
+    given = zip(("access_key", "secret_key", "session_token"), keys, strict=True)
     return S3FileSystem(
-        **{name: value for name, value in given.items() if value},
-        region=found.region,
-        endpoint_override=found.endpoint,
+        **{name: value for name, value in given if value},
+        region=region,
+        endpoint_override=endpoint,
         connect_timeout=CONNECT_S,
         request_timeout=ANSWER_S,
     )
@@ -156,7 +188,7 @@ def _error(found: Account, place: str, said: str) -> LakewardError:
     if code == "NO_SUCH_BUCKET":
         return SpecError(
             f"There is no bucket for {place}", why=f"{at}, as {found.where}",
-            next="create it, or correct catalog: warehouse: and checkpoints: in conf/lakeward.yaml",
+            next=_NAMED,
         )  # fmt: skip
     if code in _REFUSED:
         return SpecError(

@@ -9,10 +9,10 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
+from lakeward.connectors.file_access import FileAccess
 from lakeward.spec.sources import FilesSource
 
 if TYPE_CHECKING:
@@ -30,23 +30,26 @@ _PACKED = (".bz2", ".zst", ".snappy", ".lz4", ".deflate")
 """Of a CSV packed so, Spark's own comparison of the header is left."""
 
 
-def differences(url: str, source: FilesSource, declared: StructType) -> list[str]:
+def differences(files: FileAccess, url: str, source: FilesSource, declared: StructType) -> list[str]:
     """What of the declared columns the file does not have so, in words; a file that is gone says nothing."""
-    file = Path(unquote(urlsplit(url).path))
+    name = unquote(url)
+    if source.format == "csv" and (not source.header or name.endswith(_PACKED)):
+        return []
     try:
-        if source.format in ("parquet", "orc"):
-            return _typed(file, source.format, declared)
-        return _csv(file, declared) if source.header and file.suffix not in _PACKED else []
+        with files.open(name) as file:
+            if source.format in ("parquet", "orc"):
+                return _typed(file, source.format, declared)
+            return _csv(file, declared, packed=name.endswith(".gz"))
     except FileNotFoundError:
         return []
 
 
-def _csv(file: Path, declared: StructType) -> list[str]:
+def _csv(file: IO[bytes], declared: StructType, *, packed: bool) -> list[str]:
     try:
         # Whatever is wrong in a row further on is that row's, so what is not UTF-8 is passed over here.
         with (
-            gzip.open(file) if file.suffix == ".gz" else file.open("rb") as packed,
-            io.TextIOWrapper(cast(IO[bytes], packed), "utf-8-sig", "replace", newline="") as text,
+            gzip.open(file) if packed else file as plain,
+            io.TextIOWrapper(cast(IO[bytes], plain), "utf-8-sig", "replace", newline="") as text,
         ):
             header = next(csv.reader(text), None)
     except (gzip.BadGzipFile, csv.Error) as error:
@@ -57,7 +60,7 @@ def _csv(file: Path, declared: StructType) -> list[str]:
     return [f"it begins with {', '.join(header)}; declared are {', '.join(wanted)}"]
 
 
-def _typed(file: Path, kind: str, declared: StructType) -> list[str]:
+def _typed(file: Any, kind: str, declared: StructType) -> list[str]:
     """Of a file that knows its columns and their types."""
     from pyarrow import ArrowInvalid
 
@@ -79,7 +82,7 @@ def _typed(file: Path, kind: str, declared: StructType) -> list[str]:
     return found
 
 
-def columns_of(file: Path, kind: str) -> dict[str, str]:
+def columns_of(file: Any, kind: str) -> dict[str, str]:
     """The columns of a Parquet or ORC file -> their types as Spark calls them.
 
     Raises:
@@ -88,7 +91,7 @@ def columns_of(file: Path, kind: str) -> dict[str, str]:
     return {field.name: _spark_type(field.type) for field in _schema_of(file, kind)}
 
 
-def _schema_of(file: Path, kind: str) -> Any:
+def _schema_of(file: Any, kind: str) -> Any:
     if kind == "parquet":
         import pyarrow.parquet as pq
 

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lakeward.connectors.aws import store
 from lakeward.connectors.decode import text
 from lakeward.connectors.decode.columns import ColumnsDecoder
 from lakeward.connectors.decode.json import JsonDecoder
 from lakeward.connectors.exact.position import NO_DATA
+from lakeward.connectors.file_access import FileAccess
 from lakeward.connectors.files import headers, mirror, source
 from lakeward.connectors.files.listing import Listing
 from lakeward.connectors.files.log import SourceLog, log_offset
 from lakeward.connectors.files.mirror import Mirror
 from lakeward.connectors.source import Inlet, Reader
 from lakeward.errors import Blocked, DependencyDown, SpecError
-from lakeward.spec.file_places import elsewhere, folder_of, local
+from lakeward.spec.file_places import folder_of, local, on_s3
 from lakeward.spec.sources import FilesSource
 
 if TYPE_CHECKING:
@@ -38,8 +40,9 @@ class FilesInlet(Inlet):
 
     log: SourceLog | Listing | None = None
     stream: str = ""
+    access: FileAccess = field(default_factory=FileAccess)
     _mirror: Mirror | None = None
-    _copy: Path | None = None
+    _copy: str | None = None
 
     @property
     def files(self) -> FilesSource:
@@ -65,7 +68,11 @@ class FilesInlet(Inlet):
 
     def ids(self) -> dict[str, str]:
         folder = folder_of(self.files.path)
-        if not Path(folder).is_dir():
+        if on_s3(folder):
+            store.system(self.access.lake, folder)
+            assert self.access.lake is not None
+            store.check(self.access.lake, folder)
+        elif not Path(folder).is_dir():
             raise DependencyDown(
                 f"The folder of source {self.name} is not there",
                 why=f"{folder} is no folder of this machine now",
@@ -79,11 +86,11 @@ class FilesInlet(Inlet):
 
     def opened(self, files: Reader, folder: str, beside: str | None) -> None:
         self.log = SourceLog(files, folder)
-        self._copy = None if beside is None or elsewhere(folder) else mirror.place(beside, self.stream, self.name)
-        self._mirror = None if self._copy is None else Mirror(Path(local(folder)), self._copy)
+        self._copy = None if beside is None else mirror.place(beside, self.stream, self.name)
+        self._mirror = None if self._copy is None else Mirror(self.access, folder, self._copy)
 
     def restored(self, position: str, folder: str) -> str:
-        number = None if self._copy is None else mirror.find(self._copy, position)
+        number = None if self._copy is None else mirror.find(self.access, self._copy, position)
         if number is None or self._copy is None:
             raise Blocked(
                 f"Source {self.name} of stream {self.stream} cannot go on where its table ends",
@@ -91,7 +98,7 @@ class FilesInlet(Inlet):
                 next="put the checkpoint back from a copy, or land into a new table under a new id",
                 reason="log-missing",
             )
-        return mirror.restore(self._copy, number, Path(folder))
+        return mirror.restore(self.access, self._copy, number, folder)
 
     def canonical(self, offset: str) -> str:
         if log_offset(offset) is None:
@@ -119,7 +126,7 @@ class FilesInlet(Inlet):
         if schema is None or end in (start, NO_DATA):
             return
         for each in self._opened().between(start, end):
-            found = headers.differences(each.path, self.files, schema)
+            found = headers.differences(self.access, each.path, self.files, schema)
             if found:
                 raise Blocked(
                     f"A file of stream {stream} is not what source {self.name} declares",

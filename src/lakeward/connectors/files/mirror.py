@@ -7,22 +7,22 @@ right one, and up to where, the hash in the position tells: a copy that was cut,
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass, field
-from pathlib import Path
 
+from lakeward.connectors.aws.store import on_s3
+from lakeward.connectors.file_access import FileAccess
 from lakeward.connectors.files.log import LogBroken, SourceLog, number_of, offset_text
 
 _LOOKED_AT = 20
 """The copy is ahead of the position by an entry or two; further back than this nobody looks."""
 
 
-def place(location: str, stream: str, source: str) -> Path | None:
-    """The copy's folder, beside the folder of the table; None for a table that is not on this machine."""
+def place(location: str, stream: str, source: str) -> str | None:
+    """The copy's folder, beside the folder of the table, on this machine or on S3; None for a table elsewhere."""
     plain = location.removeprefix("file:").rstrip("/")
-    if "://" in plain:
-        return None
-    return Path(f"/{plain.lstrip('/')}.sources") / stream / source
+    if on_s3(plain):
+        return f"{plain}.sources/{stream}/{source}"
+    return None if "://" in plain else f"/{plain.lstrip('/')}.sources/{stream}/{source}"
 
 
 @dataclass
@@ -30,58 +30,51 @@ class Mirror:
     """Keeps the copy of one source's log.
 
     Args:
+        files: reads and writes both.
         log: the log's folder in the checkpoint.
         folder: the copy's.
     """
 
-    log: Path
-    folder: Path
+    files: FileAccess
+    log: str
+    folder: str
     _copied: set[str] = field(default_factory=set)
 
     def copy(self, last: int) -> None:
         """Bring the copy up to entry `last`; what somebody removed is there again, and nothing of another log."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        names = [each.name for each in self.log.iterdir()]
+        names = self.files.names(self.log)
         wanted = {name for name in names if (number := number_of(name)) is not None and number <= last}
-        there = {each.name for each in self.folder.iterdir()}
+        there = set(self.files.names(self.folder))
         for name in sorted(wanted - (self._copied & there)):
-            staged = self.folder / f".{name}"
-            shutil.copyfile(self.log / name, staged)
-            staged.replace(self.folder / name)
+            _copy(self.files, f"{self.log}/{name}", f"{self.folder}/{name}")
         for name in there - wanted:
-            (self.folder / name).unlink(missing_ok=True)
+            self.files.remove(f"{self.folder}/{name}")
         self._copied = wanted
 
 
-def find(folder: Path, position: str) -> int | None:
+def find(files: FileAccess, folder: str, position: str) -> int | None:
     """The entry of the copied log at which a position ends; None if the copy does not hold it."""
-    numbers = [number for name in _Local().names(str(folder)) if (number := number_of(name)) is not None]
+    numbers = [number for name in files.names(folder) if (number := number_of(name)) is not None]
     for number in range(max(numbers, default=-1), -1, -1)[:_LOOKED_AT]:
         try:
-            if SourceLog(_Local(), str(folder)).canonical(offset_text(number)) == position:
+            if SourceLog(files, folder).canonical(offset_text(number)) == position:
                 return number
         except LogBroken:
             continue
     return None
 
 
-def restore(folder: Path, last: int, into: Path) -> str:
+def restore(files: FileAccess, folder: str, last: int, into: str) -> str:
     """Copy the log up to entry `last` into a checkpoint; Spark's offset of it."""
-    into.mkdir(parents=True)
-    for name in _Local().names(str(folder)):
+    for name in files.names(folder):
         number = number_of(name)
         if number is not None and number <= last:
-            shutil.copyfile(folder / name, into / name)
+            _copy(files, f"{folder}/{name}", f"{into}/{name}")
     return offset_text(last)
 
 
-class _Local:
-    """Reads files of this machine."""
-
-    def names(self, folder: str) -> list[str]:
-        path = Path(folder)
-        return [each.name for each in path.iterdir()] if path.is_dir() else []
-
-    def text(self, file: str) -> str | None:
-        path = Path(file)
-        return path.read_text(errors="replace") if path.is_file() else None
+def _copy(files: FileAccess, one: str, other: str) -> None:
+    content = files.content(one)
+    if content is None:
+        raise FileNotFoundError(one)
+    files.write(other, content)

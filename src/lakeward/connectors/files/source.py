@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from lakeward.connectors.source import VALUE
-from lakeward.spec.file_places import archive_of
+from lakeward.spec.file_places import archive_of, hadoop
 from lakeward.spec.positions import INGESTED_AT
 from lakeward.spec.sources import FilesSource
 
@@ -46,14 +46,14 @@ def stream_options(source: FilesSource) -> dict[str, str]:
         "cleanSource": "off" if source.after == "keep" else source.after,
     }
     if source.after == "archive":
-        chosen["sourceArchiveDir"] = archive_of(source.path)
+        chosen["sourceArchiveDir"] = hadoop(archive_of(source.path))
     return chosen
 
 
 def read(session: SparkSession, name: str, source: FilesSource, schema: StructType | None) -> DataFrame:
     """The files as a stream of raw records with their position columns."""
     reader = session.readStream.format(_format(source)).options(**stream_options(source))
-    return _shape(_with_schema(reader, source, schema).load(source.path), name, source, schema)
+    return _shape(_with_schema(reader, source, schema).load(hadoop(source.path)), name, source, schema)
 
 
 def read_files(
@@ -88,7 +88,7 @@ def _format_options(source: FilesSource) -> Mapping[str, str]:
 
 def _with_schema(reader: Any, source: FilesSource, schema: StructType | None) -> Any:
     if schema is None:
-        return reader
+        return reader.schema("value STRING")  # else a place without files, as S3 has none, has no columns
     if source.format in ("parquet", "orc"):
         return reader.schema(schema)
     from pyspark.sql.types import StringType, StructField, StructType

@@ -17,6 +17,7 @@ from lakeward.connectors.exact import position
 from lakeward.connectors.exact.audit import Scan
 from lakeward.connectors.exact.offsets import canonical_json
 from lakeward.connectors.exact.position import NO_DATA, Position, Skip
+from lakeward.connectors.file_access import FileAccess
 from lakeward.connectors.files import mirror
 from lakeward.connectors.iceberg import catalog, pytable
 from lakeward.connectors.iceberg.audit import scan
@@ -30,7 +31,7 @@ from lakeward.connectors.postgres.check import TableState, check_table
 from lakeward.connectors.postgres.keeper import Keeper
 from lakeward.control.operations.site import Site
 from lakeward.errors import DependencyDown, Refused, SpecError
-from lakeward.runtime import CATALOG, Runtime
+from lakeward.runtime import CATALOG, Lake, Runtime
 from lakeward.spec.plan import keeps_state
 from lakeward.spec.sources import KafkaSource
 from lakeward.spec.stream import StreamSpec
@@ -291,7 +292,7 @@ def with_new_partitions(site: Site, spec: StreamSpec, ends: Mapping[str, str]) -
     return whole
 
 
-def check_logs(found: Ground) -> None:
+def check_logs(found: Ground, lake: Lake) -> None:
     """The names of the files that have landed must be known, of every file source.
 
     Raises:
@@ -303,10 +304,10 @@ def check_logs(found: Ground) -> None:
         if source.files is None or end == NO_DATA:
             continue
         folder = found.location and mirror.place(found.location, str(found.spec.id), str(name))
-        if not folder or mirror.find(folder, end) is None:
+        if not folder or mirror.find(FileAccess(lake), folder, end) is None:
             raise Refused(
                 f"Stream {found.spec.id} cannot be {RECOVERED}",
-                why=f"which files of source {name} have landed is not in {folder or 'a copy on this machine'}: {end}",
+                why=f"which files of source {name} have landed is not in {folder or 'any copy of its log'}: {end}",
                 next="put the checkpoint back from a copy, or land into a new table under a new id",
             )
 

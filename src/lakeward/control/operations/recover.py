@@ -48,7 +48,7 @@ class Recover(Act[RecoverPlan]):
                 why=f"{found.name} has no position of it: nothing was landed",
                 next=f"lakeward streams start {row.id}",
             )
-        ground.check_logs(found)
+        ground.check_logs(found, self.site.runtime.lake)
         end = ground.with_new_partitions(self.site, found.spec, found.position.end)
         checkpoint = next_checkpoint(kept.checkpoint, row.id)
         where = ", ".join(f"{source} {at}" for source, at in sorted(end.items()))
