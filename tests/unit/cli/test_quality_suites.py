@@ -12,7 +12,7 @@ import pytest
 
 from lakeward.cli.app import main
 
-FOUND = {
+FOUND: dict[str, Any] = {
     "name": "mine",
     "id": "0d1e6f3e-8f3f-4b64-9b53-6c4fbd0a3f6e",
     "expectations": [
@@ -60,7 +60,7 @@ def test_an_import_is_written_linted_and_never_over_another(project: Path, capsy
     assert answer == 0
     back = json.loads(out)
     assert back["meta"] == {"lakeward": {"table": "n.t", "owner": "me"}}
-    assert [each["type"] for each in back["expectations"]] == [each["type"] for each in FOUND["expectations"]]  # type: ignore[index]
+    assert [each["type"] for each in back["expectations"]] == [each["type"] for each in FOUND["expectations"]]
 
 
 @pytest.mark.parametrize(

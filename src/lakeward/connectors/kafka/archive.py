@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, cast, get_args
 
+from lakeward.connectors.file_access import FileAccess
 from lakeward.connectors.files import headers
 from lakeward.connectors.files import source as files_source
 from lakeward.connectors.files.listing import Listing
@@ -75,7 +76,7 @@ class ArchiveInlet(KafkaInlet):
         if self.format not in _TYPED:
             return
         for each in self.listing.files:
-            wrong = headers.differences(each.url, self._files, self._schema)
+            wrong = headers.differences(FileAccess(), each.url, self._files, self._schema)
             if wrong:
                 raise SpecError(
                     f"A file has other columns than the first one: {each.path}",
