@@ -24,7 +24,7 @@ from lakeward.connectors.kafka import cluster as kafka
 from lakeward.connectors.kafka import java
 from lakeward.errors import DependencyDown, SpecError
 from lakeward.runtime import Runtime
-from lakeward.spec.file_places import elsewhere, folder_of, local
+from lakeward.spec.file_places import folder_of, here, local
 from lakeward.spec.stream import StreamSpec
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def needs(spec: StreamSpec, runtime: Runtime, checkpoint: str, *, stateful: bool
 
 
 def _folder(place: str, what: str, *, written: bool = True) -> Iterator[Need]:
-    if not elsewhere(place):
+    if here(place):
         yield Need(Path(local(place)), what, written)
 
 

@@ -10,6 +10,11 @@ def local(path: str) -> str:
     return path.removeprefix("file://")
 
 
+def here(path: str) -> bool:
+    """Whether a path is one of the driver's machine."""
+    return "://" not in local(path)
+
+
 def on_s3(path: str) -> bool:
     """Whether a path is one of an object store."""
     return path.startswith(("s3://", "s3a://"))
@@ -17,7 +22,7 @@ def on_s3(path: str) -> bool:
 
 def elsewhere(path: str) -> bool:
     """Whether a path is neither of the driver's machine nor of an object store."""
-    return "://" in local(path) and not on_s3(path)
+    return not here(path) and not on_s3(path)
 
 
 def hadoop(path: str) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from lakeward.airflow import backfilling
 from lakeward.airflow.stream_dags import _params
@@ -38,14 +39,14 @@ def _run(tmp_path: Path, params: dict[str, Any], **more: Any) -> None:
 
 
 def test_what_the_command_says_is_in_the_log_and_its_failure_ends_the_run_red(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIRFLOW__CORE__FERNET_KEY", "secret")
     assert "secret" not in str(backfilling.environment(Runtime.model_construct(registry_url_file=tmp_path), "ann"))
-    with pytest.raises(LakewardError, match="did not succeed") as failed:
+    with capture_logs() as said, pytest.raises(LakewardError, match="did not succeed") as failed:
         _run(tmp_path, _ASKED)
     assert "ended with" in failed.value.why
-    assert "The registry" in capsys.readouterr().out
+    assert any("The registry" in line["event"] for line in said)
 
 
 def test_a_command_that_takes_too_long_is_ended(tmp_path: Path) -> None:

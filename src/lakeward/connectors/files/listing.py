@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 
 from lakeward.connectors.files.log import Taken
 from lakeward.errors import Refused, SpecError
-from lakeward.spec.file_places import elsewhere, folder_of, local
+from lakeward.spec.file_places import folder_of, here, local
 
 _DIGITS, _SHOWN = 32, 5
 
@@ -144,7 +144,7 @@ def look(pattern: str, since: datetime | None = None, until: datetime | None = N
     Raises:
         SpecError: it is on another machine, or there are none.
     """
-    if elsewhere(pattern):
+    if not here(pattern):
         raise SpecError(
             f"Files at {pattern} cannot be landed from here yet",
             why="files are listed with their sizes and times on this machine only",
