@@ -54,3 +54,4 @@ faults: install jars ## the long campaigns, half a day: each goes on where it wa
 	$(RUN) python tests/faults/kills.py
 	$(RUN) python tests/faults/kills_light.py
 	$(RUN) python tests/faults/parts.py
+	$(RUN) python tests/faults/soak.py

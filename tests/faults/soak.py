@@ -197,6 +197,13 @@ def soak(world: World, runtime: Runtime, asked: argparse.Namespace) -> dict[str,
     }
 
 
+def _lines(found: dict[str, Any]) -> str:
+    """JSON with a sample a line."""
+    rest = json.dumps({name: value for name, value in found.items() if name != "samples"}, indent=1)
+    samples = ",\n".join(f"  {json.dumps(each)}" for each in found["samples"])
+    return rest[:-2] + f',\n "samples": [\n{samples}\n ]\n}}\n'
+
+
 def main() -> int:
     """Exit code 0 only if every claim held."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -214,7 +221,7 @@ def main() -> int:
             found = soak(world, Runtime.load(home.runtime_file), asked)
         finally:
             world.end()
-    asked.results.write_text(json.dumps(found, indent=1) + "\n")
+    asked.results.write_text(_lines(found))
     print(json.dumps({name: value for name, value in found.items() if name != "samples"}, indent=1))
     growing = [name for name, slope in found["slopes"].items() if slope["low"] > 0]
     return 1 if growing or found["missing"] or found["duplicates"] else 0

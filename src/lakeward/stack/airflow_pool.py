@@ -33,14 +33,20 @@ def ensure(site: Site, patience_s: float = PATIENCE_S) -> None:
             with httpx.Client(base_url=site.airflow, timeout=_ANSWER_S, trust_env=False) as client:
                 return _ensure(client, json.loads(passwords_file_of(site).read_text())[ADMIN])
         except httpx.HTTPError as error:
-            refused = isinstance(error, httpx.HTTPStatusError) and error.response.is_client_error
-            if refused or time.monotonic() > end:
+            if _refused(error) or time.monotonic() > end:
                 raise DependencyDown(
                     "Airflow's pools could not be set",
                     why=f"{site.airflow}: {error}",
                     next="lakeward stack up   tries again",
                 ) from None
         time.sleep(1.0)
+
+
+def _refused(error: httpx.HTTPError) -> bool:
+    """A conflict is none: a request whose answer came too late may have made the pool meanwhile."""
+    if not isinstance(error, httpx.HTTPStatusError):
+        return False
+    return error.response.is_client_error and error.response.status_code != httpx.codes.CONFLICT
 
 
 def _ensure(client: httpx.Client, password: str) -> None:

@@ -43,7 +43,7 @@ def site(tmp_path: Path, answers: list[int]) -> Iterator[Site]:
 
 
 def test_what_does_not_answer_yet_is_asked_again_and_a_refusal_is_told(site: Site, answers: list[int]) -> None:
-    answers += [503, 500, 403]
+    answers += [503, 500, 409, 403]
     with pytest.raises(DependencyDown, match="403") as told:
         airflow_pool.ensure(site)
     assert answers == [403]
