@@ -165,7 +165,7 @@ class AirflowService:
             method,
             f"{self.url}/api/v2{path}",
             headers={"Authorization": f"Bearer {self.token}"},
-            timeout=30,
+            timeout=120,  # a busy machine may keep its API server from answering for a while
             trust_env=False,
             **options,
         )
