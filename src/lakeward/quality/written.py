@@ -8,6 +8,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
 SCHEMA = "# yaml-language-server: $schema=../docs/reference/suite.schema.json"
 _WIDTH = 110
@@ -49,11 +50,18 @@ def _yaml(value: Any) -> str:
 def _styled(value: Any, depth: int) -> Any:
     """Short mappings and lists below an expectation stand on one line."""
     if isinstance(value, Mapping):
-        made: Any = CommentedMap((key, _styled(item, depth + 1)) for key, item in value.items())
+        made: Any = CommentedMap((_quoted(key), _styled(item, depth + 1)) for key, item in value.items())
     elif isinstance(value, list | tuple):
         made = CommentedSeq(_styled(item, depth + 1) for item in value)
     else:
-        return value
+        return _quoted(value)
     if (depth >= (2 if isinstance(value, Mapping) else 1) and len(str(value)) <= _LINE) or not value:
         made.fa.set_flow_style()
     return made
+
+
+def _quoted(value: Any) -> Any:
+    """Text in quotes that ruamel would write bare and read back as something else: within braces a leading `?` or `:`
+    is taken for a sign of YAML's, and NEL for the end of a line."""
+    odd = isinstance(value, str) and (value.startswith(("?", ":")) or "\x85" in value)
+    return DoubleQuotedScalarString(value) if odd else value

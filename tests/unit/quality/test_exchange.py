@@ -136,6 +136,12 @@ print(json.dumps({"types": types, "suite": suite.to_json_dict()}))
 """
 
 
+def test_text_that_looks_like_a_sign_of_yaml_is_read_back_whole() -> None:
+    kwargs = {"?0": ":0", "value_set": ["?", "?a", ":-", {"?b": "\x85", "\x850": ":#"}]}
+    document = {"table": "n.t", "owner": "me", "expectations": [{"type": "expect_a", "kwargs": kwargs}]}
+    assert read_document(suite_text(document)).data == document
+
+
 def test_great_expectations_reads_every_type_and_what_it_writes_is_the_same_suite() -> None:
     listed = [
         {"type": name, "kwargs": kwargs, "severity": "info", "on_fail": "hold", "why": "w", "meta": {"k": [1]}}
