@@ -16,7 +16,8 @@ from lakeward.backends.base import Life
 from lakeward.control.calm import Calm
 from lakeward.control.operations.operator import Operator
 from lakeward.control.operations.request import Operation, Request
-from lakeward.errors import Refused, SpecError, TimedOut
+from lakeward.control.operations.waiting import Waiting
+from lakeward.errors import DependencyDown, Refused, SpecError, TimedOut
 from lakeward.registry import changes, drivers, events, leases, operations, restarts, streams
 from lakeward.streams.health import State
 
@@ -161,6 +162,27 @@ def running(operator, deployed, connected):
     operator().run(Request(Operation.START, "flights"))
     with connected() as connection:
         return drivers.find(connection, "nyc")
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _no_answer(*_: object) -> None:
+    raise DependencyDown("the registry does not answer", why="gone for a moment", next="again")
+
+
+@pytest.mark.parametrize(("broken", "raised"), [(_interrupt, KeyboardInterrupt), (_no_answer, DependencyDown)])
+def test_a_stream_that_is_set_aside_runs_again_when_the_wait_is_broken_off(
+    operator, running, connected, monkeypatch, broken, raised
+) -> None:
+    one = operator()
+    ticket = one._begin(Request(Operation.RESET, "flights", comment="once more"))
+    monkeypatch.setattr(Operator, "see", broken)
+    with pytest.raises(raised):
+        Waiting(one, ticket).aside()
+    with connected() as connection:
+        assert streams.get(connection, "flights").desired == "running"
 
 
 def failures(connected):

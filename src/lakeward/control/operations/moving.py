@@ -28,7 +28,7 @@ class Moving(Act[P]):
         again = waiting.aside(kill=self.request.kill)
         try:
             detail = self.move(plan, waiting)
-        except LakewardError:
+        except (LakewardError, KeyboardInterrupt):
             if again:
                 waiting.as_before()
             raise

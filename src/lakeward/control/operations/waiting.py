@@ -10,7 +10,7 @@ import structlog
 
 from lakeward.control.operations.abandoned import RESUME
 from lakeward.control.operations.site import TIMEOUT_S, Seen, Site
-from lakeward.errors import Refused, TimedOut
+from lakeward.errors import LakewardError, Refused, TimedOut
 from lakeward.registry import operations, streams
 from lakeward.registry.operations import Ticket
 from lakeward.streams.health import State
@@ -132,7 +132,7 @@ class Waiting:
                 streams.set_desired(connection, [self.stream], "stopped")
         try:
             log.info(f"Stream {self.stream}: {self.stopped(kill=kill)}")
-        except TimedOut:
+        except (LakewardError, KeyboardInterrupt):  # the operation ends with it: nobody else would start the stream
             if again:
                 self.as_before()
             raise
