@@ -13,6 +13,8 @@ import os
 import platform
 import random
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -41,8 +43,16 @@ def main() -> None:
     arguments.add_argument("--tables", type=int, default=50)
     arguments.add_argument("--megabytes", type=int, default=200)
     given = arguments.parse_args()
+    with scratch(given.home) as site:
+        figures = {"due_check": due_check(site, given.tables), "compaction": compaction(site, given.megabytes)}
+    print(json.dumps({**figures, "machine": machine()}, indent=2))
+
+
+@contextmanager
+def scratch(home: Path | None) -> Iterator[Site]:
+    """The stack's lake with a namespace of this run's own, dropped at the end."""
     logs.to_stderr()
-    runtime = Runtime.load(Home.locate(given.home).runtime_file)
+    runtime = Runtime.load(Home.locate(home).runtime_file)
     with tempfile.TemporaryDirectory() as folder:
         project = Project(Path(folder))
         project.tables_file.parent.mkdir()
@@ -50,13 +60,16 @@ def main() -> None:
         site = Site.of(runtime, project)
         site.catalog.create_namespace_if_not_exists(NAMESPACE)
         try:
-            figures = {"due_check": due_check(site, given.tables), "compaction": compaction(site, given.megabytes)}
+            yield site
         finally:
             for name in site.catalog.list_tables(NAMESPACE):
                 site.catalog.purge_table(name)
             site.catalog.drop_namespace(NAMESPACE)
-    machine = {"cores": os.cpu_count(), "platform": platform.platform(), "load": os.getloadavg()[0]}
-    print(json.dumps({**figures, "machine": machine}, indent=2))
+
+
+def machine() -> dict[str, object]:
+    """What the figures depend on."""
+    return {"cores": os.cpu_count(), "platform": platform.platform(), "load": os.getloadavg()[0]}
 
 
 def due_check(site: Site, tables: int) -> dict[str, float]:

@@ -15,6 +15,7 @@ from uuid import uuid4
 from zlib import crc32
 
 import pytest
+import structlog
 from airflow_service import airflow  # noqa: F401  # a fixture
 from secure_kafka import Guard, SecureKafka
 
@@ -190,6 +191,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return layer(nodeid)
 
     return ByLayer(config, log)
+
+
+@pytest.fixture(autouse=True)
+def logging_as_it_was() -> Iterator[None]:
+    """A command that a test runs in this process says where logs go from then on; the next test has its own."""
+    before = structlog.get_config()
+    yield
+    structlog.configure(**before)
 
 
 @pytest.fixture(scope="session")

@@ -100,12 +100,15 @@ def test_every_dag_is_there_and_arrives_unpaused(parsed: dict) -> None:
         "streams_reconcile",
         "tables_maintain",
         "tables_observe",
+        "tables_orphans",
+        "tables_restore",
     ]
     assert {dag["paused"] for dag in parsed["dags"].values()} == {False}
     streams = {name: dag["runs"] for name, dag in parsed["dags"].items() if name.startswith("stream__")}
     assert set(streams.values()) == {4}, "a report does not wait behind an operation"
     others = {name: dag["runs"] for name, dag in parsed["dags"].items() if name not in streams}
     assert others.pop("streams_reconcile") == 2
+    assert others.pop("tables_restore") == 4, "one that waits for a yes holds up no other"
     assert set(others.values()) == {1}
 
 
@@ -134,7 +137,9 @@ def test_parameters_are_typed(parsed: dict) -> None:
     op = parsed["dags"]["stream__flights"]["params"]["op"]
     assert op["enum"][:4] == ["report", "start", "stop", "restart"]
     assert set(parsed["dags"]["stream__flights"]["params"]) >= {"op", "comment"}
-    assert set(parsed["dags"]["tables_maintain"]["params"]) == {"table", "actions", "dry_run"}
+    assert set(parsed["dags"]["tables_maintain"]["params"]) == {"table", "actions", "partitions", "dry_run"}
+    assert set(parsed["dags"]["tables_orphans"]["params"]) == {"table", "dry_run"}
+    assert set(parsed["dags"]["tables_restore"]["params"]) == {"table", "to", "comment", "kill", "dry_run"}
     assert set(parsed["dags"]["quality_check"]["params"]) == {"table", "scope"}
 
 

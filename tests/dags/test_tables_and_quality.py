@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 from airflow_service import AirflowService
 
 from lakeward.connectors.iceberg.catalog import pyiceberg_properties
+
+SUITE = """\
+table: nyc.small
+owner: data-platform
+expectations:
+  - type: expect_table_row_count_to_be_between
+    kwargs: {min_value: 1}
+    severity: critical
+    on_fail: hold
+    why: an empty table helps nobody
+"""
 
 pytestmark = pytest.mark.timeout(900)  # the first test boots Airflow
 
@@ -25,6 +40,18 @@ def table(airflow: AirflowService) -> str:
     return "nyc.small"
 
 
+@pytest.fixture
+def unreadable(airflow: AirflowService) -> Iterator[str]:
+    """A table whose metadata file is gone, for one test."""
+    from pyiceberg.catalog import load_catalog
+
+    catalog = load_catalog("lake", **pyiceberg_properties(airflow.runtime.lake, airflow.site.catalog_pgpass))
+    made = catalog.create_table("nyc.gone", schema=pa.schema([("carrier", pa.string())]))
+    Path(made.metadata_location.removeprefix("file://")).unlink()
+    yield "nyc.gone"
+    catalog.drop_table("nyc.gone")
+
+
 def test_observe_reads_every_table_and_is_green(airflow: AirflowService, table: str) -> None:
     run = airflow.trigger("tables_observe")
     assert airflow.finished("tables_observe", run, 400) == "success"
@@ -39,13 +66,60 @@ def test_observe_reads_every_table_and_is_green(airflow: AirflowService, table: 
 def test_a_dry_run_of_maintenance_shows_the_plan_and_changes_nothing(airflow: AirflowService, table: str) -> None:
     run = airflow.trigger("tables_maintain", table=table, actions=["compact"], dry_run=True)
     assert airflow.finished("tables_maintain", run, 400) == "success"
-    assert "compact" in airflow.log("tables_maintain", run, "maintain")
+    told = airflow.log("tables_maintain", run, "maintain", mapped=0)
+    assert "nyc.small: 3 files, 3 small" in told
+    assert "Not compact: " in told
+
+
+def test_a_pattern_takes_what_is_due_and_names_the_rest(airflow: AirflowService, table: str) -> None:
+    run = airflow.trigger("tables_maintain", table="nyc.*", dry_run=True)
+    assert airflow.finished("tables_maintain", run, 400) == "success"
+    told = airflow.log("tables_maintain", run, "choose")
+    assert "Nothing is due for nyc.small: " in told
+    assert "nyc.*: nothing is due" in told
+    assert airflow.mapped("tables_maintain", run, "maintain") == {}, "no process was started for it"
+
+
+def test_an_unknown_partition_is_named_with_the_known_ones(airflow: AirflowService, table: str) -> None:
+    run = airflow.trigger("tables_maintain", table=table, partitions=["day=2013-01-01"])
+    assert airflow.finished("tables_maintain", run, 400) == "failed"
+    assert "nyc.small has no partition 'day=2013-01-01'" in airflow.log("tables_maintain", run, "maintain", mapped=0)
+
+
+def test_a_table_that_cannot_be_read_is_red_alone(airflow: AirflowService, table: str, unreadable: str) -> None:
+    landed = len(airflow.runs("quality_check"))
+    suite = airflow.site.project.expectations / f"{table}.yaml"
+    suite.parent.mkdir(exist_ok=True)
+    suite.write_text(SUITE)
+    try:
+        run = airflow.trigger("tables_observe")
+        assert airflow.finished("tables_observe", run, 400) == "failed"
+        assert airflow.mapped("tables_observe", run, "unreadable") == {unreadable: "failed"}
+        # What stands in the other tables is checked all the same.
+        airflow.eventually(lambda: len(airflow.runs("quality_check")) > landed, 120, "the check of the readable table")
+    finally:
+        suite.unlink()
 
 
 def test_maintenance_names_what_is_missing(airflow: AirflowService) -> None:
     run = airflow.trigger("tables_maintain", table="")
     assert airflow.finished("tables_maintain", run, 400) == "failed"
-    assert "Name a table" in airflow.log("tables_maintain", run, "maintain")
+    assert "Name a table" in airflow.log("tables_maintain", run, "choose")
+
+
+def test_orphans_of_each_table_have_a_task_with_its_name(airflow: AirflowService, table: str) -> None:
+    run = airflow.trigger("tables_orphans", table="nyc.*", dry_run=True)
+    assert airflow.finished("tables_orphans", run, 400) == "success"
+    states = airflow.mapped("tables_orphans", run, "orphans")
+    assert states[table] == "success"
+    told = airflow.log("tables_orphans", run, "orphans", mapped=sorted(states).index(table))
+    assert "Not orphans: no orphans among" in told
+
+
+def test_orphans_of_no_table_are_red(airflow: AirflowService, table: str) -> None:
+    run = airflow.trigger("tables_orphans", table="nyc.nowhere*")
+    assert airflow.finished("tables_orphans", run, 400) == "failed"
+    assert table in airflow.log("tables_orphans", run, "tables")
 
 
 def test_an_unknown_action_is_refused_before_the_run(airflow: AirflowService) -> None:
@@ -55,6 +129,41 @@ def test_an_unknown_action_is_refused_before_the_run(airflow: AirflowService) ->
         json={"logical_date": None, "conf": {"table": "nyc.small", "actions": ["burn"]}},
     )
     assert answer.status_code == 400
+
+
+def test_a_restore_shows_what_goes_waits_for_a_yes_and_takes_the_table_back(
+    airflow: AirflowService, table: str
+) -> None:
+    from pyiceberg.catalog import load_catalog
+
+    from lakeward.registry import changes
+
+    catalog = load_catalog("lake", **pyiceberg_properties(airflow.runtime.lake, airflow.site.catalog_pgpass))
+    first = catalog.load_table(table).metadata.snapshots[0].snapshot_id
+    run = airflow.trigger("tables_restore", table=table, to=str(first), comment="bad rows")
+
+    def asked() -> list[dict]:
+        return airflow.call("GET", f"/dags/tables_restore/dagRuns/{run}/hitlDetails").json()["hitl_details"]
+
+    airflow.eventually(asked, 400, "the question")
+    # Airflow fails a task whose answer comes before its scheduler has seen the question's process end.
+    ended = re.compile(f"Received executor event .*run_id='{re.escape(run)}'")
+    scheduler = airflow.home.root / "logs" / "airflow-scheduler.log"
+    airflow.eventually(lambda: ended.search(scheduler.read_text()), 400, "the question's process to be seen ended")
+    assert "2 commits, 6 to 2 rows" in asked()[0]["body"]
+    assert catalog.load_table(table).metadata.current_snapshot_id != first
+    path = f"/dags/tables_restore/dagRuns/{run}/taskInstances/restore/-1/hitlDetails"
+    said = airflow.call("PATCH", path, json={"chosen_options": ["Approve"], "params_input": {}})
+    assert said.status_code == 200, said.text
+    assert airflow.finished("tables_restore", run, 400) == "success"
+    assert "stands at snapshot" in airflow.log("tables_restore", run, "restore")
+    back = catalog.load_table(table)
+    assert back.metadata.current_snapshot_id == first
+    with airflow.registry() as connection:
+        newest = changes.newest(connection, "table", table)[0]
+    assert (newest["change"], newest["comment"], newest["detail"]["approved_by"]) == ("restore", "bad rows", "admin")
+    for _ in range(2):
+        back.append(back.scan().to_arrow().slice(0, 2))  # as it was, for the other tests
 
 
 def test_a_check_with_nothing_due_is_green_and_says_so(airflow: AirflowService) -> None:

@@ -14,6 +14,8 @@ from exactly_once_sinks import Sinks
 from exactly_once_streams import Kind
 from world import World
 
+from lakeward.connectors.file_access import FileAccess
+
 LANDED = ("after-publish", "before-commit-log", "after-record")
 SENT = LANDED[1:]
 """Of a sink without a position only the step that was reached tells that the batch is out."""
@@ -49,25 +51,28 @@ class Inquest:
 
     def __init__(self, world: World, sinks: Sinks, topic: str) -> None:
         self._world, self._sinks, self._topic = world, sinks, topic
+        self._files = FileAccess(world.runtime.lake)
 
     def folder_of(self, stream: Stream) -> Path:
-        """Its checkpoint."""
-        return Path(self._world.runtime.checkpoints) / stream.name / "1"
+        """Its checkpoint on this machine."""
+        return Path(self._checkpoint(stream))
+
+    def _checkpoint(self, stream: Stream) -> str:
+        return f"{self._world.runtime.checkpoints}/{stream.name}/1"
 
     def batches(self, stream: Stream) -> tuple[list[int], list[int]]:
         """The batches in its offset log and in its commit log."""
-        folder = self.folder_of(stream)
-        return (
-            [int(each.name) for each in folder.glob("offsets/*") if each.name.isdigit()],
-            [int(each.name) for each in folder.glob("commits/*") if each.name.isdigit()],
+        folder = self._checkpoint(stream)
+        offsets, commits = (
+            [int(name) for name in self._files.names(f"{folder}/{log}") if name.isdigit()]
+            for log in ("offsets", "commits")
         )
+        return offsets, commits
 
     def ends(self, stream: Stream, batch: int) -> dict[str, int]:
         """Partition -> offset at the end of a batch, as the offset log has it."""
-        file = self.folder_of(stream) / "offsets" / str(batch)
-        if batch < 0 or not file.exists():
-            return {}
-        return dict(json.loads(file.read_text().splitlines()[2]).get(self._topic, {}))
+        text = self._files.text(f"{self._checkpoint(stream)}/offsets/{batch}")
+        return {} if text is None else dict(json.loads(text.splitlines()[2]).get(self._topic, {}))
 
     def post_mortem(self, stream: Stream, armed: Armed, reached: bool) -> Found:
         """Where the kill really was, from what it left."""

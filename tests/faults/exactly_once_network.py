@@ -30,7 +30,7 @@ KINDS = tuple(
     for name in ("iceberg-append", "iceberg-upsert", "iceberg-complete", "delta-append", "postgres-append",
                  "postgres-upsert")
 )  # fmt: skip
-LOST = {"answer of a catalog commit lost": b".metadata.json", "answer of a database commit lost": b"WITH moved AS"}
+LOST = {"answer of a catalog commit lost": rb"\.metadata\.json", "answer of a database commit lost": b"WITH moved AS"}
 LINKS = ("PostgreSQL hangs", "PostgreSQL resets", "the broker hangs", "the broker resets")
 EVENTS = (*LOST, *LINKS)
 
@@ -59,43 +59,55 @@ class Network:
             world.runtime = whole
             rounds.land()
             reader.start()
-            lines = []
-            for number, event in enumerate(dice.sample(events, len(events))):
-                lost = database.lost
-                problems = self._disturb(event, database, broker, rounds, dice)
-                if event in LOST and database.lost == lost:
-                    problems.append("no answer was lost")
-                for each in rounds.streams:
-                    found = judge(each.kind, rounds.records, rounds.rows(each))
-                    problems += [f"{each.kind.name} {what}" for what in found.problems]
-                problems += reader.torn()
-                lines.append({
-                    "seed": f"network {seed}/{number}", "ok": not problems, "kind": "network", "what": event,
-                    "at": datetime.now(UTC).isoformat(timespec="seconds"), "records": len(rounds.records),
-                    "looked": reader.looked, "problems": problems,
-                })  # fmt: skip
-            return lines
+            ways = {event: broker if "broker" in event else database for event in dice.sample(events, len(events))}
+            return [
+                tried("network", f"{seed}/{number}", event, ways[event], LOST.get(event), rounds, reader, dice)
+                for number, event in enumerate(ways)
+            ]
         finally:
             world.runtime = whole
             reader.stop()
             rounds.remove()
             database.close()
 
-    @staticmethod
-    def _disturb(event: str, database: Proxy, broker: Proxy, rounds: Rounds, dice: random.Random) -> list[str]:
-        pause = dice.uniform(0.5, 8.0)
-        if event in LOST:
-            database.lose_answer(LOST[event])
-        rounds.produce(dice, dice.randint(20, 60))
-        if event in LINKS:
-            way = broker if "broker" in event else database
-            time.sleep(dice.uniform(0.0, 2.0))  # somewhere in a batch
-            way.set("hole" if event.endswith("hangs") else "reset")
-            time.sleep(pause)
-            way.set("pass")
-        rounds.land()
-        blocked = {each.kind.name: each_blocked for each in rounds.streams if (each_blocked := rounds.blocked(each))}
-        return [f"{name} is blocked: {why}" for name, why in blocked.items()]
+
+def tried(
+    kind: str,
+    name: str,
+    event: str,
+    way: Proxy,
+    lost: bytes | None,
+    rounds: Rounds,
+    reader: Reader,
+    dice: random.Random,
+) -> dict[str, Any]:
+    """Records, an event on the way to where they go, and what stands there in the end: a line of the results.
+
+    Args:
+        lost: the pattern of the request whose answer gets lost; None: the link hangs or resets.
+    """
+    before, pause = way.lost, dice.uniform(0.5, 8.0)
+    if lost is not None:
+        way.lose_answer(lost)
+    rounds.produce(dice, dice.randint(20, 60))
+    if lost is None:
+        time.sleep(dice.uniform(0.0, 2.0))  # somewhere in a batch
+        way.set("hole" if event.endswith("hangs") else "reset")
+        time.sleep(pause)
+        way.set("pass")
+    rounds.land()
+    problems = ["no answer was lost"] if lost is not None and way.lost == before else []
+    for each in rounds.streams:
+        if blocked := rounds.blocked(each):
+            problems.append(f"{each.kind.name} is blocked: {blocked}")
+        found = judge(each.kind, rounds.records, rounds.rows(each))
+        problems += [f"{each.kind.name} {what}" for what in found.problems]
+    problems += reader.torn()
+    return {
+        "seed": f"{kind} {name}", "ok": not problems, "kind": kind, "what": event,
+        "at": datetime.now(UTC).isoformat(timespec="seconds"), "records": len(rounds.records),
+        "looked": reader.looked, "problems": problems,
+    }  # fmt: skip
 
 
 class Reader(threading.Thread):

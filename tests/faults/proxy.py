@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import struct
 import threading
@@ -28,14 +29,15 @@ class Proxy:
         self.port = int(self._server.getsockname()[1])
         self.mode: Mode = "pass"
         self.lost = 0
-        self._lose: bytes | None = None
+        self._lose: re.Pattern[bytes] | None = None
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
         threading.Thread(target=self._accept, daemon=True).start()
 
     def lose_answer(self, to: bytes) -> None:
-        """Let the next request that contains `to` reach the server, and reset its connection instead of answering."""
-        self._lose = to
+        """Let the next request in which the pattern `to` is found reach the server, and reset its connection instead of
+        answering. That the server waits for the rest of it (HTTP 100) is no answer yet."""
+        self._lose = re.compile(to)
 
     def set(self, mode: Mode) -> None:
         """From now on."""
@@ -78,10 +80,10 @@ class Proxy:
             while piece := source.recv(1 << 16):
                 while self.mode == "hole":
                     time.sleep(0.05)
-                if asks and self._lose is not None and self._lose in piece:
+                if asks and self._lose is not None and self._lose.search(piece):
                     self._lose = None
                     deaf.set()
-                if not asks and deaf.is_set():
+                if not asks and deaf.is_set() and not piece.startswith(b"HTTP/1.1 100 "):
                     self.lost += 1
                     _reset(sink)
                     return

@@ -25,8 +25,12 @@ from lakeward.control import probes
 from lakeward.control.operations.operator import Operator
 from lakeward.control.operations.request import Operation, Request
 from lakeward.errors import DependencyDown, SpecError
+from lakeward.runtime import Project
 from lakeward.spec.sources import FilesSource
 from lakeward.streams.dependencies import Dependency, Kind
+from lakeward.tables.observe.listing import ASIDE
+from lakeward.tables.orphans import sweep
+from lakeward.tables.site import Site
 
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
 
@@ -190,3 +194,43 @@ def test_what_is_wrong_with_a_store_is_named(on_s3: Any, weed: Weed, simple: Cal
     with pytest.raises(DependencyDown, match="The object store does not answer") as away:
         store.check(as_("away", endpoint_url="http://127.0.0.1:9"), WAREHOUSE)
     assert "http://127.0.0.1:9: NETWORK_CONNECTION" in away.value.why
+
+
+def test_orphans_on_s3_are_put_aside_and_deleted_and_nothing_else(on_s3: Any, weed: Weed, tmp_path: Path) -> None:
+    """No engine: what lists, reads and moves is PyIceberg and pyarrow."""
+    import pyarrow as pa
+
+    project = Project(tmp_path / "project")
+    project.tables_file.parent.mkdir(parents=True)
+    thresholds = "{older_than: 1ms, max_share: 0.9, keep: 1ms, every: 1ms}"
+    project.tables_file.write_text(f"unsafe:\n  - {{match: '*.*', why: files of a minute, orphans: {thresholds}}}\n")
+    site = Site.of(on_s3.runtime, project)
+    rows = pa.table({"n": [1, 2, 3]})
+    site.catalog.create_namespace_if_not_exists(on_s3.name)
+    name = f"{on_s3.name}.lying"
+    table = site.catalog.create_table(name, schema=rows.schema)
+    table.append(rows)
+    below = site.load(name).metadata.location.removeprefix("s3://")
+    needed = set(weed.names(below))
+    weed.put(f"{below}/data/crashed run/a=1/é+b.parquet", "left by a writer that died")
+    weed.put(f"{below}.sources/stream/source/0", "beside the table, not below it")
+
+    def swept() -> dict[str, Any]:
+        [entry] = sweep(site, name)["actions"]
+        return entry
+
+    assert swept()["result"] == "skipped"
+    second = swept()
+    assert (second["result"], second["after"]["taken_files"]) == ("done", 1), second
+    left = set(weed.names(below)) - needed
+    assert [each.split("/", 6)[-1] for each in left if ASIDE in each] == ["data/crashed run/a=1/é+b.parquet"], left
+    assert len(left) == 1
+    third = swept()
+    assert (third["result"], third["after"]["deleted_files"]) == ("done", 1), third
+    assert set(weed.names(below)) == needed
+    assert weed.names(f"{below}.sources") == [f"{below}.sources/stream/source/0"]
+    assert len(site.load(name).scan().to_arrow()) == 3
+    other = on_s3.runtime.model_copy(update={"checkpoints": f"s3a://{below}/checkpoints"})
+    [refused] = sweep(Site.of(other, project), name)["actions"]
+    assert (refused["result"], "a checkpoint lies under its location" in refused["why"]) == ("refused", True)
+    site.catalog.engine.dispose()

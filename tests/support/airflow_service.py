@@ -212,11 +212,17 @@ class AirflowService:
         answer = self.call("GET", f"/dags/{dag}/dagRuns", params={"order_by": "-id", "limit": 50})
         return list(answer.json()["dag_runs"])
 
-    def log(self, dag: str, run: str, task: str, attempt: int = 1) -> str:
-        """The task's log as people read it: one event a line."""
-        answer = self.call("GET", f"/dags/{dag}/dagRuns/{run}/taskInstances/{task}/logs/{attempt}")
+    def log(self, dag: str, run: str, task: str, attempt: int = 1, *, mapped: int = -1) -> str:
+        """The task's log as people read it: one event a line; `mapped`: the index of a mapped one."""
+        params = {} if mapped < 0 else {"map_index": mapped}
+        answer = self.call("GET", f"/dags/{dag}/dagRuns/{run}/taskInstances/{task}/logs/{attempt}", params=params)
         lines = answer.json().get("content", [])
         return "\n".join(str(line.get("event", line)) for line in lines)
+
+    def mapped(self, dag: str, run: str, task: str) -> dict[str, str]:
+        """The instances of a mapped task: name as the UI shows it -> state."""
+        answer = self.call("GET", f"/dags/{dag}/dagRuns/{run}/taskInstances/{task}/listMapped")
+        return {each["rendered_map_index"]: each["state"] for each in answer.json()["task_instances"]}
 
     def eventually(self, so: Callable[[], object], within_s: float = 60, what: str = "it") -> None:
         """Wait until something is so."""

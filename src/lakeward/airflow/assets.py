@@ -22,6 +22,11 @@ def streams_to_look_at() -> Asset:
     )
 
 
+def tables_due() -> Asset:
+    """Fired by `tables_observe` when maintenance of tables is due; `extra.tables` names them, the most urgent first."""
+    return Asset(name="lakeward_tables_due", uri="lakeward://tables/due", group="lakeward")
+
+
 def tables_landed() -> Asset:
     """Fired by `tables_observe` when tables have rows no check has seen."""
     return Asset(name="lakeward_tables_landed", uri="lakeward://tables/landed", group="lakeward")

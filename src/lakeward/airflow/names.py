@@ -7,6 +7,8 @@ STREAM_PREFIX = "stream__"
 SCHEDULE_PREFIX = "schedule__"
 OBSERVE = "tables_observe"
 MAINTAIN = "tables_maintain"
+ORPHANS = "tables_orphans"
+RESTORE = "tables_restore"
 QUALITY = "quality_check"
 
 

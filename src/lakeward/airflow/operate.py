@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import structlog
-from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk.exceptions import AirflowFailException
 
 from lakeward.airflow import backfilling
+from lakeward.airflow.asking import Asking, author, told
 from lakeward.errors import LakewardError
 
 if TYPE_CHECKING:
@@ -20,12 +19,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-ANSWER_WITHIN = timedelta(minutes=30)
-WORK_WITHIN = timedelta(minutes=40)
-_PLAN = "plan"
 
-
-class Operate(ApprovalOperator):
+class Operate(Asking):
     """Carries out one operation.
 
     Most are done at once. One that needs a yes (`reset`, `skip_batch`) first shows exactly what it would do and then
@@ -33,11 +28,8 @@ class Operate(ApprovalOperator):
     time is over. It is one task, so that the others pay nothing for it.
     """
 
-    template_fields = ()
-
     def __init__(self, *, stream: str, **kwargs: Any) -> None:
-        super().__init__(subject=f"Stream {stream}", response_timeout=ANSWER_WITHIN, **kwargs)
-        self.execution_timeout = WORK_WITHIN  # of the work; given above it would be taken for the answer's
+        super().__init__(subject=f"Stream {stream}", **kwargs)
         self.stream = stream
 
     def execute(self, context: Context) -> None:
@@ -53,18 +45,6 @@ class Operate(ApprovalOperator):
             return told(lambda: backfill(self.stream, context, params))
         return told(lambda: self._do_or_ask(context, params))
 
-    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
-        """Somebody answered."""
-        if "error" in event:
-            why = f"nobody answered within {ANSWER_WITHIN.total_seconds() / 60:.0f} min; nothing was changed"
-            raise AirflowFailException(f"The operation was not approved: {why}")
-        answer = super().execute_complete(context, event)
-        who = str((answer.get("responded_by_user") or {}).get("name") or "somebody")
-        if answer["chosen_options"] != [self.APPROVE]:
-            raise AirflowFailException(f"{who} rejected the operation; nothing was changed")
-        key = str(context["ti"].xcom_pull(task_ids=self.task_id, key=_PLAN))
-        return told(lambda: self._do_approved(context, who, key))
-
     def _do_or_ask(self, context: Context, params: dict[str, Any]) -> None:
         operator, request = operator_of(self.stream, context), request_of(self.stream, params)
         if params.get("dry_run"):
@@ -79,16 +59,11 @@ class Operate(ApprovalOperator):
         if not request.comment.strip():
             operator.run(request)  # refused: a comment is missing; better said before anybody is asked
         plan = operator.plan(request)
-        for line in plan.lines:
-            log.info(line)
-        log.info(f"Stream {self.stream}: waiting for approval; it would {plan.text}")
-        self.subject = f"{request.operation} stream {self.stream}?"
-        listed = "\n".join(f"* {_plain(line)}" for line in plan.lines)
-        self.body = f"It would {_plain(plan.text)}.\n\n{listed}\n\n**Why:** {_plain(request.comment)}"
-        context["ti"].xcom_push(key=_PLAN, value=plan.key)
-        super().execute(context)
+        log.info(f"Stream {self.stream}: waiting for approval")
+        self.ask(context, f"{request.operation} stream {self.stream}?", plan, request.comment)
 
-    def _do_approved(self, context: Context, who: str, key: str) -> None:
+    def approved(self, context: Context, who: str, key: str) -> None:
+        """Do just what was approved."""
         from dataclasses import replace
 
         from lakeward.control.operations.request import Approval
@@ -125,7 +100,7 @@ def operator_of(stream: str, context: Context) -> Operator:
     return Operator(
         registry_of(addresses),
         addresses,
-        author=_author(context),
+        author=author(context),
         holder=f"run {run.run_id} of stream__{stream}",
         settings=settings,
         timeout_s=None if minutes is None else float(minutes) * 60,
@@ -137,11 +112,7 @@ def backfill(stream: str, context: Context, params: dict[str, Any]) -> None:
     from lakeward.airflow.connections import home, runtime
     from lakeward.runtime import Project
 
-    backfilling.run(stream, params, runtime(), home(), Project.locate(), _author(context))
-
-
-def _author(context: Context) -> str:
-    return str(getattr(context["dag_run"], "triggering_user_name", None) or "Airflow")
+    backfilling.run(stream, params, runtime(), home(), Project.locate(), author(context))
 
 
 def run(operator: Operator, request: Request) -> None:
@@ -188,18 +159,3 @@ def report(stream: str, found: str | None) -> None:
         raise AirflowFailException(f"Stream {stream}: {told.lines[0]}")
     if told.verdict.state not in SETTLED:
         log.info(f"Stream {stream} is on its way: {told.verdict.why}")
-
-
-def told(work: Any) -> None:
-    """Do it; a foreseen error is three lines and a red run, without a stack trace."""
-    try:
-        work()
-    except LakewardError as error:
-        for line in str(error).splitlines():
-            log.error(line)
-        raise AirflowFailException(str(error)) from None
-
-
-def _plain(text: str) -> str:
-    """Text that Markdown leaves as it is: records and comments are other people's."""
-    return "".join(f"\\{sign}" if sign in "\\`*_{}[]()<>#+!|~" else sign for sign in text)

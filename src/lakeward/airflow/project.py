@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from lakeward.airflow.glance import Glance
     from lakeward.runtime import Project
     from lakeward.spec.settings import Settings
+    from lakeward.spec.types import Duration
 
 
 @dataclass(frozen=True)
@@ -88,10 +89,17 @@ def settings() -> Settings:
     return load_project(Project.locate()).settings
 
 
-def observe_every(project: Project) -> timedelta | None:
-    """How often tables are looked at: what the most impatient policy of the project asks for; None if none does."""
+def table_intervals(project: Project) -> tuple[timedelta | None, timedelta | None]:
+    """How often tables are looked at, and how often for orphan files: what the most impatient policy of the project
+    asks for; None if none does."""
     from lakeward.spec.loader import load_project
 
     tables = load_project(project).tables
-    asked = [rule.observe for rule in (tables.defaults, *tables.policies, *tables.unsafe) if rule.observe is not None]
+    rules = (tables.defaults, *tables.policies, *tables.unsafe)
+    observe = [rule.observe for rule in rules if rule.observe is not None]
+    orphans = [rule.orphans.every for rule in rules if rule.orphans is not None and rule.orphans.every is not None]
+    return _least(observe), _least(orphans)
+
+
+def _least(asked: Iterable[Duration]) -> timedelta | None:
     return min((span.timedelta for span in asked), default=None)

@@ -17,11 +17,11 @@ from lakeward.cli import (
     deploy,
     doctor,
     init,
-    quality_suites,
+    quality_quarantine,
     sql,
     stack,
     stream_rebuild,
-    tables,
+    table_restore,
 )
 from lakeward.errors import LakewardError
 from lakeward.telemetry import logs
@@ -48,8 +48,8 @@ app.add_typer(config.app, name="config")
 app.command()(deploy.deploy)
 app.command()(demo.demo)
 app.add_typer(stream_rebuild.app, name="streams")
-app.add_typer(tables.app, name="tables")
-app.add_typer(quality_suites.app, name="quality")
+app.add_typer(table_restore.app, name="tables")
+app.add_typer(quality_quarantine.app, name="quality")
 app.command()(sql.sql)
 
 

@@ -62,11 +62,12 @@ def show(table: Annotated[str, typer.Argument(help="The table: namespace.table."
     from lakeward.errors import LakewardError
     from lakeward.quality.records import next_step, shown
     from lakeward.quality.verdict import Verdict
-    from lakeward.registry import verifications
+    from lakeward.registry import verifications, waivers
 
     with state().registry() as connection:
         newest = next(iter(verifications.newest(connection, table, limit=1)), None)
         checks = verifications.checks_of(connection, newest["run"]) if newest else []
+        waived = waivers.in_force(connection, table)
         proof = next(iter(verifications.proofs(connection, table, limit=1)), None)
     if newest is None:
         raise LakewardError(f"{table} was never checked", next=f"lakeward quality run {table}")
@@ -81,6 +82,11 @@ def show(table: Annotated[str, typer.Argument(help="The table: namespace.table."
         "scope": newest["scope"],
         "batches": newest["batches"] or [],
         "proven_at": proof["at"] if proof else None,
+        "note": newest["note"],
+        "waivers": [
+            {"check": each.check, "name": each.name, "author": each.author, "reason": each.reason, "until": each.until}
+            for each in waived
+        ],
         "next": next_step(Verdict(newest["verdict"]), table),
     }
     state().output.either(data, run_text(data))

@@ -40,7 +40,7 @@ def replay(
     if not comment and not dry_run:
         raise typer.BadParameter("say why, in a sentence: it is kept with the change", param_hint="--comment")
     with state().registry() as connection:
-        chosen, waiting = _streams(connection, table, stream)
+        chosen, waiting = landing(connection, table, stream)
     runtime, done = state().runtime, []
     with analysis.session([each.spec for each in chosen], runtime, lake=True) as spark:
         for each in chosen:
@@ -57,7 +57,7 @@ def replay(
     state().output.either(data, "\n".join(line for each in done for line in text(each)))
 
 
-def _streams(connection: Connection, table: str, only: str | None) -> tuple[list[Wanted], dict[str, int]]:
+def landing(connection: Connection, table: str, only: str | None) -> tuple[list[Wanted], dict[str, int]]:
     """The streams that land in a table, in the generation they run, and those that wait with another one.
 
     Raises:

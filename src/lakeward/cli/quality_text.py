@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from lakeward.quality.tell import said
+
 _WORDS = {"pass": "passed", "warn": "passed with warnings", "hold": "HELD", "error": "NOT CHECKED"}
 
 
@@ -15,9 +17,9 @@ def run_text(result: dict[str, Any]) -> str:
     lines.append(f"  rows of   {_range(result)}")
     if result.get("note"):
         lines.append(f"  note      {result['note']}")
-    width = max((len(_name(check)) for check in result["checks"]), default=0)
+    width = max((len(check_name(check)) for check in result["checks"]), default=0)
     for check in sorted(result["checks"], key=lambda each: _ORDER.index(each["state"])):
-        told = f"  {check['state']:<7} {check['severity']:<8} {_name(check):<{width}}  {_found(check)}"
+        told = f"  {check['state']:<7} {check['severity']:<8} {check_name(check):<{width}}  {_found(check)}"
         lines.append(told.rstrip())
         if check["state"] == "fail":
             lines += [f"            {_row(row)}" for row in check["sample"][:3]]
@@ -25,6 +27,9 @@ def run_text(result: dict[str, Any]) -> str:
                 lines.append(f"            matters because: {check['why']}")
     if result["first_bad_snapshot"]:
         lines.append(f"  since     snapshot {result['first_bad_snapshot']}{_batches(result.get('first_bad_batches'))}")
+    for each in result.get("waivers") or ():
+        told = f"{each['name']} until {each['until']:%Y-%m-%d %H:%M} UTC by {each['author']}: {each['reason']}"
+        lines.append(f"  waived    {told}")
     stands = result["verified_snapshot"]
     if result["verdict"] in ("pass", "warn"):
         lines.append(f"  verified  {'snapshot ' + str(stands) if stands else 'nothing yet'}")
@@ -52,7 +57,8 @@ def _batches(batches: list[dict[str, Any]] | None) -> str:
     return f"   ({', '.join(told)})" if told else ""
 
 
-def _name(check: dict[str, Any]) -> str:
+def check_name(check: dict[str, Any]) -> str:
+    """Its expectation with its columns, short."""
     kwargs = check.get("kwargs") or {}
     columns = [kwargs[key] for key in ("column", "column_A", "column_B") if key in kwargs] or kwargs.get(
         "column_list", []
@@ -68,10 +74,16 @@ def _found(check: dict[str, Any]) -> str:
         rows = f" of {check['rows']:,}" if check.get("rows") else ""
         parts.append(f"{check['unexpected_count']:,}{rows} rows fail")
     elif check["observed"] is not None:
-        parts.append(f"observed {check['observed']}")
+        parts.append(said(check["observed"]))
     if check.get("waived"):
-        parts.append(f"waived until {check['waive_until']}")
+        parts.append(_excuse(check))
     return ", ".join(parts)
+
+
+def _excuse(check: dict[str, Any]) -> str:
+    told = check.get("excuse") or {"until": check["waive_until"], "author": "the suite", "reason": ""}
+    said = f"waived until {told['until']} by {told['author']}"
+    return said + (f": {told['reason']}" if told["reason"] else "")
 
 
 def _row(row: Any) -> str:

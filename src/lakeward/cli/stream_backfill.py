@@ -49,7 +49,7 @@ def backfill(
     ] = None,
     format_: Annotated[
         str | None,
-        typer.Option("--format", metavar="json|text|parquet|orc", help="of the files; default: by their names"),
+        typer.Option("--format", metavar="json|text|parquet|orc|avro", help="of the files; default: by their names"),
     ] = None,
     files_per_batch: Annotated[
         int | None, typer.Option(min=1, help="files landed at once; default: the source's own number, or 10")

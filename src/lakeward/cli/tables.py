@@ -63,7 +63,8 @@ def policy(table: Table) -> None:
     raise_if_any([each for each in loaded.problems if each.file.startswith("conf/")])
     writers = {str(spec.sink.table): spec.sink.mode for spec in loaded.specs if spec.sink.table is not None}
     landing = tuple(spec.id for spec in loaded.specs if name in spec.tables)
-    found = resolve_policy(loaded.tables, name, class_of(name, writers, landing))
+    delta = any(spec.sink.delta is not None and spec.sink.delta.table == name for spec in loaded.specs)
+    found = resolve_policy(loaded.tables, name, class_of(name, writers, landing, delta=delta))
     document = found.policy.model_dump(mode="json", by_alias=True)
     data = {"table": name, "streams": landing, "policy": document, "origins": found.origins}
     state().output.either(data, with_origins(document, found.origins))
@@ -146,16 +147,21 @@ def why(table: Table) -> None:
 def maintain(
     table: Table,
     actions: Annotated[
-        str | None, typer.Option("--actions", help="Only these, with commas: compact, manifests, expire.")
+        str | None, typer.Option("--actions", help="Only these, with commas: compact, manifests, expire, orphans.")
+    ] = None,
+    partitions: Annotated[
+        list[str] | None, typer.Option("--partition", help="Compact only this one, as the plan names it; repeatable.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan, change nothing.")] = False,
 ) -> None:
-    """Do what is due for one table, verify it from the metadata, and record before and after."""
+    """Do what is due for one table, verify it from the metadata, and record before and after.
+
+    Orphan files only where they are named: the location is listed, which is dear. A first run only shows them."""
     from lakeward.tables import run
 
     here = state()
     chosen = [each.strip() for each in actions.split(",") if each.strip()] if actions else None
-    data = run.maintain(here.runtime, here.project, table, chosen, dry_run=dry_run)
+    data = run.maintain(here.runtime, here.project, table, chosen, partitions=partitions or (), dry_run=dry_run)
     if isinstance(here.output, ConsoleOutput):
         _show_plan(data["plan"])
         for each in data["actions"]:

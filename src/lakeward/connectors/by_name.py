@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 
 _BUNDLES = {
     "hudi": "Hudi's bundle for Spark 4.1 is org.apache.hudi:hudi-spark4.1-bundle_2.13",
-    "avro": "Spark's is org.apache.spark:spark-avro_2.13, in the version of Spark",
 }
 """Names whose jar is known -> where it is."""
 

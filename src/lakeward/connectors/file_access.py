@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from datetime import datetime
+from pathlib import Path, PurePosixPath
 from typing import Any
 from uuid import uuid4
 
 from lakeward.connectors.aws import store
 from lakeward.runtime import Lake
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One file of a folder: its name in it, its size in bytes, when it was last written."""
+
+    name: str
+    size: int
+    modified: datetime
+
+
+@dataclass(frozen=True)
+class Folder:
+    """What stands in one folder. `path` is relative to where a walk began, empty for that folder itself."""
+
+    path: str
+    folders: tuple[str, ...]
+    files: tuple[Entry, ...]
 
 
 @dataclass(frozen=True)
@@ -32,6 +52,48 @@ class FileAccess:
         system, path = self._at(folder)
         found = self._asked(folder, lambda: system.get_file_info(FileSelector(path, allow_not_found=True)))
         return [each.base_name for each in found if each.is_file]
+
+    def walk(self, folder: str) -> Iterator[Folder]:
+        """A folder and every one below it, one at a time; what does not exist is empty. Links are left out."""
+        from pyarrow.fs import FileSelector
+
+        system, root = self._at(folder.rstrip("/"))
+        here = not store.on_s3(folder)
+        waiting = [""]
+        while waiting:
+            path = waiting.pop()
+            selector = FileSelector(f"{root}/{path}".rstrip("/"), allow_not_found=True)
+            found = self._asked(folder, lambda wanted=selector: system.get_file_info(wanted))
+            held = [each for each in found if not (here and Path(each.path).is_symlink())]
+            below = tuple(sorted(each.base_name for each in held if not each.is_file))
+            files = tuple(Entry(each.base_name, each.size, each.mtime) for each in held if each.is_file)
+            yield Folder(path, below, files)
+            waiting += [f"{path}/{name}".lstrip("/") for name in reversed(below)]
+
+    def exists(self, file: str) -> bool:
+        """Whether there is a file of this name."""
+        system, path = self._at(file)
+        return bool(self._asked(file, lambda: system.get_file_info(path)).is_file)
+
+    def move(self, file: str, to: str) -> None:
+        """Give a file another name in the same store. On S3 that is a copy and a delete: broken off, both are there.
+
+        Raises:
+            FileNotFoundError: it does not exist.
+        """
+        system, path = self._at(file)
+        _, target = self._at(to)
+        if not store.on_s3(to):
+            system.create_dir(str(PurePosixPath(target).parent), recursive=True)
+        self._asked(file, lambda: system.move(path, target))
+
+    def remove_folder(self, folder: str) -> None:
+        """Remove a folder with everything in it; one that is gone is no mistake."""
+        system, path = self._at(folder)
+        try:
+            self._asked(folder, lambda: system.delete_dir(path.rstrip("/")))
+        except FileNotFoundError:
+            return
 
     def text(self, file: str) -> str | None:
         """A file's text, None if it does not exist."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors import by_name, table_rows
-from lakeward.connectors.source import Inlet
+from lakeward.connectors.once import OnceInlet
 from lakeward.spec.format_source import FormatSource
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class FormatInlet(Inlet):
+class FormatInlet(OnceInlet):
     """Rows of a data source that nothing more is known of."""
 
     _schema: Any = field(default=None, init=False)
@@ -25,27 +25,12 @@ class FormatInlet(Inlet):
         assert self.spec.format is not None
         return self.spec.format
 
-    @property
-    def identity(self) -> tuple[str, ...]:
-        return table_rows.IDENTITY
-
-    @property
-    def replays(self) -> bool:
-        return False
-
-    @property
-    def begins(self) -> bool:
-        return False
-
     def read(self, session: SparkSession, *, fresh: bool, begin: str | None) -> DataFrame:
         by_name.check(session, self.format.name, f"source {self.name}")
         reader = session.readStream.format(self.format.name).options(**self.format.options)
         rows = (reader.schema(self.format.columns) if self.format.columns else reader).load()
         self._schema = rows.schema
         return table_rows.packed(rows, self.name)
-
-    def again(self, session: SparkSession, start: str, end: str) -> DataFrame:
-        raise NotImplementedError("`replays` is False: nobody asks for this")
 
     def decode(self, raw: DataFrame) -> DataFrame:
         return table_rows.decoded(raw, self.name, self._schema)

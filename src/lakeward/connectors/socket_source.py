@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakeward.connectors import table_rows
-from lakeward.connectors.source import Inlet
+from lakeward.connectors.once import OnceInlet
 from lakeward.spec.sources import SocketSource
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class SocketInlet(Inlet):
+class SocketInlet(OnceInlet):
     """`value`, a line. Spark connects when the query starts; nothing here does, a server may take one client only."""
 
     @property
@@ -24,27 +24,12 @@ class SocketInlet(Inlet):
         return self.spec.socket
 
     @property
-    def identity(self) -> tuple[str, ...]:
-        return table_rows.IDENTITY
-
-    @property
-    def replays(self) -> bool:
-        return False
-
-    @property
-    def begins(self) -> bool:
-        return False
-
-    @property
     def resumes(self) -> bool:
         return False
 
     def read(self, session: SparkSession, *, fresh: bool, begin: str | None) -> DataFrame:
         options = {"host": self.socket.host, "port": str(self.socket.port)}
         return table_rows.packed(session.readStream.format("socket").options(**options).load(), self.name)
-
-    def again(self, session: SparkSession, start: str, end: str) -> DataFrame:
-        raise NotImplementedError("`replays` is False: nobody asks for this")
 
     def decode(self, raw: DataFrame) -> DataFrame:
         from pyspark.sql.types import StringType, StructField, StructType

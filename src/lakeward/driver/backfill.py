@@ -168,7 +168,7 @@ def backfill_files(
 
 
 def _way(into: str | None) -> Way:
-    return ByKey() if into is None else NewTable()
+    return ByKey() if into is None else NewTable(into)
 
 
 def _over(

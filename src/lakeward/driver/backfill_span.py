@@ -25,7 +25,7 @@ FILES_A_STEP = 10
 _PATH = "_file_path"
 _ENDINGS = {
     ".json": "json", ".jsonl": "json", ".ndjson": "json", ".txt": "text", ".log": "text", ".parquet": "parquet",
-    ".orc": "orc", ".csv": "csv",
+    ".orc": "orc", ".avro": "avro", ".csv": "csv",
 }  # fmt: skip
 
 

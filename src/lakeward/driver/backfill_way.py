@@ -62,13 +62,18 @@ class Way:
         return found
 
 
+@dataclass(frozen=True)
 class NewTable(Way):
     """Into a table that holds nothing else."""
 
+    table: str
     alone = True
 
     def prepare(self, landing: IcebergLanding, built: Flow) -> None:
         landing.prepare(built.columns, stateful=False)
+
+    def named(self, position: str) -> str:
+        return quarantine.put_aside_as(position, self.table)
 
 
 class ByKey(Way):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import structlog
@@ -14,7 +14,7 @@ from lakeward.connectors.exact.position import Position
 from lakeward.connectors.iceberg import quarantine
 from lakeward.connectors.source import Inlet
 from lakeward.driver.backfill_span import Span, TopicSpan
-from lakeward.driver.backfill_way import NewTable, Way
+from lakeward.driver.backfill_way import Way
 from lakeward.driver.landing.iceberg import IcebergLanding
 from lakeward.driver.references import References
 from lakeward.driver.sorting import Sorter
@@ -69,25 +69,24 @@ class Work:
     sorter: Sorter
     references: References
     exact_count: bool
-    span: Span | None = None
-    way: Way = field(default_factory=NewTable)
+    span: Span
+    way: Way
 
     def run(self, report: Report, begun: Position | None, tell: Callable[[Report], None]) -> Report:
         """Batch by batch up to the end."""
         at, number = (begun.end[self.inlet.name], begun.batch + 1) if begun else (report.start, 0)
-        span = self.span or topics(self.wanted, self.inlet, report.start, report.end)
-        while (upto := span.next(at)) is not None:
-            report = self._land(span, report, number, at, upto)
+        while (upto := self.span.next(at)) is not None:
+            report = self._land(report, number, at, upto)
             at, number = upto, number + 1
             tell(report)
         return replace(report, done=True)
 
-    def _land(self, span: Span, report: Report, number: int, start: str, end: str) -> Report:
+    def _land(self, report: Report, number: int, start: str, end: str) -> Report:
         name = self.inlet.name
         batch = RunningBatch(report.position, number, {name: start}, {name: end}, self.inlet.ids())
         self.landing.writer.planned = lambda _: batch
         aside = self.wanted.spec.quarantine
-        span.before(start, end)
+        self.span.before(start, end)
         with ExitStack() as held:
             self.way.aim(self.landing, start, end)
             raw = self.way.chosen(self.inlet.again(self.own, start, end))
@@ -102,10 +101,10 @@ class Work:
                 )
 
             def put_aside() -> None:
-                span.unchanged(start, end)
+                self.span.unchanged(start, end)
                 for kept, rows, identity in found.bad:
                     if rows and aside is not None:
-                        placed, whose = span.placed(kept, start, end), self.way.named(report.position)
+                        placed, whose = self.span.placed(kept, start, end), self.way.named(report.position)
                         quarantine.insert(placed, str(aside.table), whose, identity, self.wanted.generation)
 
             counted = Counted(found.consumed if self.exact_count else None, bad)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from lakeward.connectors.exact.position import Position
+from lakeward.connectors.iceberg.quarantine import BACKFILL
 from lakeward.connectors.kafka.position import Offsets
 from lakeward.errors import Refused
 from lakeward.spec.stream import StreamSpec
 from lakeward.spec.windows import NoWindow, Window, window_of
-
-_MARK = "@backfill-"
 
 
 def suited(spec: StreamSpec, into: str | None, *, files: bool = False) -> None:
@@ -161,7 +160,7 @@ def name_of(
     Raises:
         Refused: something else is in it.
     """
-    ours = {name: at for name, at in positions.items() if name.startswith(stream + _MARK)}
+    ours = {name: at for name, at in positions.items() if name.startswith(stream + BACKFILL)}
     same = [name for name, at in ours.items() if dict(at.begin) == dict(begin) and at.generation == generation]
     if alone and (set(positions) - set(same) or (rows and not same)):
         held = ", ".join(f"{name} (generation {at.generation})" for name, at in sorted(positions.items()))
@@ -173,7 +172,7 @@ def name_of(
     if same:
         newest = max(same, key=_number)
         return newest, ours[newest]
-    return following(stream, _MARK, [*ours, *used]), None
+    return following(stream, BACKFILL, [*ours, *used]), None
 
 
 def following(stream: str, mark: str, used: Iterable[str]) -> str:

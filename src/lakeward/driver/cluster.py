@@ -34,7 +34,7 @@ def conf(launch: Launch, here: str) -> dict[str, str]:
         here: the address that executors reach the driver at.
     """
     lake = launch.runtime.lake
-    libraries = [*jars.spark_classpath(launch.runtime.jars)]
+    libraries = [*jars.spark_classpath(launch.runtime.jars), jars.own.JAR]
     if store.account_of(lake) is not None:
         libraries += jars.s3_classpath(launch.runtime.jars)
     around = {name: value for name, value in store.environment(lake, launch.runtime.jars).items() if name != _JARS}

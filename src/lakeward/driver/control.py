@@ -22,7 +22,9 @@ from lakeward.driver.jvm import Jvm
 from lakeward.driver.lag import Watched
 from lakeward.driver.link import Link
 from lakeward.driver.recorder import Recorder
+from lakeward.driver.resting import Resting
 from lakeward.driver.running import Running
+from lakeward.driver.standing import Standing
 from lakeward.driver.starting import Starter
 from lakeward.driver.tasks import Task, Tasks
 from lakeward.driver.wanted import Wanted
@@ -63,6 +65,7 @@ class Control:
         jvm: the one below this process.
         folder: the launch's: thread dumps go there.
         tasks: starts and stops queries.
+        standing: where the streams stand, for their lag.
     """
 
     starter: Starter
@@ -73,13 +76,12 @@ class Control:
     folder: Path
     tasks: Tasks = field(default_factory=Tasks)
     ending: threading.Event = field(default_factory=threading.Event)
+    standing: Standing = field(default_factory=Standing)
+    resting: Resting = field(default_factory=Resting)
     _running: dict[str, Running] = field(default_factory=dict)
     _draining: dict[str, float] = field(default_factory=dict)
     _end: End | None = None
     _ending_since: float | None = None
-    _at: dict[str, dict[str, str]] = field(default_factory=dict)
-    _waiting: dict[str, int] = field(default_factory=dict)
-    _gauged: dict[str, dict[str, str]] = field(default_factory=dict)
     _watchdog: Watchdog = field(default_factory=Watchdog)
     _begun: dict[str, datetime] = field(default_factory=dict)
     """Database time when a stream was last started, or shortly before."""
@@ -109,6 +111,7 @@ class Control:
             self._act()
         if self._end is None:
             self.link.busy = frozenset(self._running) | self.tasks.streams
+            self.link.resting = self.resting.turn(self._running, *self.link.picture())
         elif self._end.code != EXIT_STOPPED:
             self.kill_all()
         return self._end
@@ -169,33 +172,12 @@ class Control:
         if len(inside) != 1:
             return End(1, words, kind)
         [each] = inside
-        batch, begun = _begun(each, checkpoint.LocalFiles())
+        batch, begun = each.begun(checkpoint.LocalFiles())
         return End(1, words, kind, each.stream, each.gate.inside if batch is None else batch, begun)
 
-    def behind(self, stream: str, records: int) -> None:
-        """Remember how many records wait for a stream."""
-        self._waiting[stream] = records
-
     def watched(self) -> Sequence[Watched]:
-        """What the lag thread measures: sources of running streams, from the first batch on."""
-        found = []
-        for name, each in list(self._running.items()):
-            ends = self._at.get(name, {})
-            if each.wanted.spec.trigger.unbatched:
-                # Where a hop stands is known at its boundaries only: in between it would seem to fall behind.
-                if self._gauged.get(name) == ends:
-                    continue
-                self._gauged[name] = ends
-            for inlet in each.function.flow.inlets:
-                at = ends.get(inlet.name)
-                gauge = None if at is None else inlet.gauge(at)
-                if at is not None and gauge is not None:
-                    found.append(Watched(name, inlet.name, gauge.cluster, gauge.topics, at))
-        return found
-
-    def landed_up_to(self, stream: str, ends: dict[str, str]) -> None:
-        """Remember where a stream stands, for its lag."""
-        self._at[stream] = ends
+        """What the lag thread measures."""
+        return self.standing.watched(list(self._running.values()))
 
     def _seen(self, each: Running) -> Seen:
         since = self._draining.get(each.stream)
@@ -217,7 +199,7 @@ class Control:
         """Interrupt what hangs; its neighbours run on."""
         now = time.monotonic()
         for name, each in list(self._running.items()):
-            quiet = self._watchdog.look(each, self._waiting.get(name), now)
+            quiet = self._watchdog.look(each, self.standing.waiting(name), now)
             if quiet is not None:
                 self._interrupt(name, each, quiet)
 
@@ -239,7 +221,7 @@ class Control:
             error = watchdog.hung(running, quiet_s, dump)
             text = f"{error.what}; its thread dump is {dump}"
             self.recorder.event("stream", stream, "hung", text, batch=batch, dump=dump, quiet_s=round(quiet_s))
-            number, begun = _begun(running, running.files)
+            number, begun = running.begun(running.files)
             failure = Failure(error, batch_id=batch if number is None else number, offsets=begun)
             return failure, running.interrupt()
 
@@ -269,7 +251,7 @@ class Control:
 
     def _started(self, wanted: Wanted, running: Running) -> None:
         self._running[wanted.stream] = running
-        self._at.setdefault(wanted.stream, running.at)  # a batch may have landed already
+        self.standing.began(wanted.stream, running.at)
         self.recorder.note(wanted.stream, query_id=str(running.query.id), query_state="running", error=None)
         self.recorder.event(
             "stream",
@@ -284,7 +266,7 @@ class Control:
 
     def _stopped(self, running: Running, clean: bool, waited: float) -> None:
         stream = running.stream
-        self._at.pop(stream, None)
+        self.standing.ended(stream)
         if running.active:
             self._stuck(running, "its query does not stop")
             return
@@ -343,7 +325,7 @@ class Control:
         running.release()
         error, text = failure
         first = running.function.first_commit
-        batch, begun = _begun(running, running.files)
+        batch, begun = running.begun(running.files)
         self._failed(
             running.wanted,
             Failure(error, text, batch, 0.0 if first is None else time.monotonic() - first, begun),
@@ -353,7 +335,7 @@ class Control:
         """All that was available has landed: the stream is done until somebody, or its schedule, wants it again."""
         running = self._running.pop(stream)
         self._draining.pop(stream, None)
-        self._at.pop(stream, None)
+        self.standing.ended(stream)
         self._watchdog.forget(stream)
         running.release()
         batches, rows = running.function.landed
@@ -373,19 +355,6 @@ class Control:
         picture, _ = self.link.picture()
         with suppress(DependencyDown):
             self.failures.handle(wanted, failure, picture.now if picture is not None else None)
-
-
-def _begun(running: Running, files: checkpoint.Files) -> tuple[int | None, Offsets | None]:
-    """The batch that was under way and its offsets: as the batch itself knew them, else as the checkpoint has them."""
-    failed = running.function.failed_batch
-    if failed is not None:
-        return failed.batch, {name: {"start": failed.start[name], "end": end} for name, end in failed.end.items()}
-    with suppress(Exception):  # whatever keeps the files from being read: the failure itself is told all the same
-        sources = [inlet.name for inlet in running.function.flow.inlets]
-        found = checkpoint.unfinished(files, running.wanted.checkpoint, sources)
-        if found is not None:
-            return found
-    return running.gate.inside, None
 
 
 def _told(wanted: Wanted, error: Exception) -> BaseException:

@@ -3,6 +3,8 @@
 Spark's own `stop()` interrupts the running batch. So a stop first closes the gate: the batch that runs finishes and is
 recorded, the next one is turned away at its beginning (it has done nothing yet and runs again after the restart), and
 only then is the query stopped.
+
+A gate may also rest: the next batch waits before it with the query alive, while maintenance rewrites the table.
 """
 
 from __future__ import annotations
@@ -25,8 +27,9 @@ class Gate:
         self._closed = False
         self._inside: int | None = None
         self._since = 0.0
+        self._rests_until = 0.0
         self.waits = False
-        """Whether the batch inside waits for a dependency: it is not stuck."""
+        """Whether a batch waits for a dependency, or for the end of a rest: it is not stuck."""
         self.inside_last: int | None = None
         """The newest batch that was let in."""
         self.newest: int | None = None
@@ -55,6 +58,7 @@ class Gate:
             Draining: the gate is closed.
         """
         with self._changed:
+            self._await_rest()
             if self._closed:
                 raise Draining(f"batch {number} waits for the next start of the stream")
             self._inside, self._since = number, time.monotonic()
@@ -66,6 +70,26 @@ class Gate:
             with self._changed:
                 self._inside = None
                 self._changed.notify_all()
+
+    def rest(self, seconds: float) -> None:
+        """Let no further batch in for so long; 0 ends it. It ends by itself: nobody has to come back for it."""
+        with self._changed:
+            self._rests_until = time.monotonic() + seconds if seconds > 0 else 0.0
+            self._changed.notify_all()
+
+    @property
+    def aside(self) -> bool:
+        """Whether it rests and no batch is inside."""
+        with self._changed:
+            return self._inside is None and self._rests_until > time.monotonic()
+
+    def _await_rest(self) -> None:
+        try:
+            while not self._closed and (left := self._rests_until - time.monotonic()) > 0:
+                self.waits = True
+                self._changed.wait(left)
+        finally:
+            self.waits = False
 
     def close(self) -> None:
         """Let no further batch in. Returns at once."""

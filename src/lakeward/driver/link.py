@@ -18,7 +18,7 @@ from sqlalchemy import Connection, func, select
 
 from lakeward.driver.wanted import Picture, Wanted
 from lakeward.errors import DependencyDown
-from lakeward.registry import drivers, engine, leases
+from lakeward.registry import drivers, engine, leases, windows
 from lakeward.registry.drivers import STUCK, Hosted, Plan
 from lakeward.registry.leases import STREAM_TTL
 from lakeward.runtime import Launch
@@ -59,6 +59,9 @@ class Link:
         self.spark_ui: str | None = None
         self.turned: float | None = None
         """When the control loop last turned (monotonic). One that no longer turns cannot say so itself."""
+        self.resting: frozenset[str] = frozenset()
+        """Streams that rest at their gate for maintenance, between two batches."""
+        self._rested: frozenset[str] = frozenset()
         self.busy: frozenset[str] = frozenset()
         """Streams whose query was started and not stopped yet; their leases are kept whatever the registry says."""
 
@@ -167,7 +170,19 @@ class Link:
             known = ("stream", stream) in held or self.leased(stream)
             if not known and self._take(connection, "stream", stream):
                 held.add(("stream", stream))
-        return Picture(now, self._wanted(connection, run), frozenset(later), frozenset(hosted)), held
+        wanted = self._wanted(connection, run)
+        return Picture(now, wanted, frozenset(later), frozenset(hosted), windows=self._windows(connection)), held
+
+    def _windows(self, connection: Connection) -> dict[str, str]:
+        """The windows that are open, and our word that streams rest in them."""
+        rest = self.resting
+        gone = sorted(self._rested - rest)
+        if gone:
+            leases.release(connection, windows.RESTS, gone, self._launch.token)
+        for stream in sorted(rest):
+            self._take(connection, windows.RESTS, stream)
+        self._rested = rest
+        return windows.opened(connection)
 
     def _says(self) -> str:
         """Our state; `stuck` while the control loop hangs, e.g. in a call to a JVM that stands still."""

@@ -106,7 +106,7 @@ def _run(launch: Launch) -> End:
     control: Control
 
     def report(done: Done) -> None:
-        control.landed_up_to(done.stream, dict(done.outcome.batch.end))
+        control.standing.landed(done.stream, dict(done.outcome.batch.end))
         recorder.note_batch(done)
 
     def held(stream: str) -> None:
@@ -118,7 +118,7 @@ def _run(launch: Launch) -> End:
             )
 
     def measured(stream: str, records: int, seconds: float | None) -> None:
-        control.behind(stream, records)
+        control.standing.behind(stream, records)
         recorder.note(stream, lag_records=records, lag_s=seconds)
 
     def declared() -> dict[str, str] | None:

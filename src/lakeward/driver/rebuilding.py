@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lakeward.connectors.iceberg import relabel
+from lakeward.connectors.iceberg.quarantine import put_aside_as
 from lakeward.connectors.kafka import position as kafka_position
 from lakeward.driver import session
 from lakeward.driver.backfill import Report, backfill
@@ -52,7 +53,8 @@ class Rebuilding:
         """Before the first batch: nothing of an earlier fill of this name is counted."""
         self._new = True
         if self._aside is not None:
-            relabel.forget(session.for_stream(self.spark, self.wanted.spec), self._aside, self.name)
+            fill = put_aside_as(self.name, self.into)
+            relabel.forget(session.for_stream(self.spark, self.wanted.spec), self._aside, fill)
 
     def fill(self, end: str) -> None:
         """Land what lies between its position and `end` (canonical offsets, exclusive); see `backfill`.
@@ -76,4 +78,5 @@ class Rebuilding:
         if self._aside is not None:
             own = session.for_stream(self.spark, self.wanted.spec)
             ends = kafka_position.parse(end)
-            relabel.relabel(own, self._aside, self.wanted.stream, self.name, before, ends, at, rows=rows)
+            fill = put_aside_as(self.name, self.into)
+            relabel.relabel(own, self._aside, self.wanted.stream, fill, before, ends, at, rows=rows)

@@ -211,7 +211,7 @@ class _Act:
             if not writer.change.depends and staged.rows != found.landed:
                 raise Redo(f"staging: {staged.rows} rows of {found.landed} records")
         more = Replayed(landed=found.landed, filtered=found.filtered)
-        done = acts.publish_rows(self.own, begun, staged, more, head_must_be_parent=writer.change.depends)
+        done = acts.publish_rows(self.own, begun, staged, more, take=writer.take)
         _log.info("rows replayed", stream=self.wanted.stream, landed=found.landed, filtered=found.filtered)
         acts.settle(self.own, self.aside, replace(begun, newest=done))
         return done.seq

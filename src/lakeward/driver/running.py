@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from lakeward.driver import causes, unfit
+from lakeward.driver import causes, checkpoint, unfit
 from lakeward.driver.batch import BatchFunction
 from lakeward.driver.checkpoint import Files
+from lakeward.driver.failing import Offsets
 from lakeward.driver.gate import Draining, Gate, wait_until
 from lakeward.driver.references import References
 from lakeward.driver.wanted import Wanted
@@ -73,6 +75,22 @@ class Running:
     def _asked(self) -> bool:
         """Whether it was asked to end by other means than its gate."""
         return False
+
+    def begun(self, files: Files) -> tuple[int | None, Offsets | None]:
+        """The batch that was under way and its offsets: as the batch itself knew them, else as the checkpoint has them.
+
+        Args:
+            files: reads the checkpoint; one that needs no JVM, where that is gone.
+        """
+        failed = self.function.failed_batch
+        if failed is not None:
+            return failed.batch, {name: {"start": failed.start[name], "end": end} for name, end in failed.end.items()}
+        with suppress(Exception):  # whatever keeps the files from being read: the failure itself is told all the same
+            sources = [inlet.name for inlet in self.function.flow.inlets]
+            found = checkpoint.unfinished(files, self.wanted.checkpoint, sources)
+            if found is not None:
+                return found
+        return self.gate.inside, None
 
     def tasks(self) -> object:
         """How far Spark is with the jobs of the running batch; only good to be compared."""

@@ -78,10 +78,10 @@ def conf(launch: Launch, here: str | None = None) -> dict[str, str]:
         "spark.cleaner.periodicGC.interval": "10min",
     }
     base["spark.driver.extraClassPath"] = os.pathsep.join(str(jar) for jar in classpath)
-    if here is not None:
-        base |= cluster.conf(launch, here)
     base |= eventlog.conf(launch.folder)
     base |= catalog.spark_conf(launch.runtime.lake)
+    if here is not None:
+        base |= cluster.conf(launch, here)
     base |= launch.conf
     logging = (launch.folder / LOGGING.name).as_uri()
     options = f"-Dlog4j2.configurationFile={logging} -Dderby.system.home={temporary} -XX:+ExitOnOutOfMemoryError"

@@ -51,6 +51,7 @@ class Picture:
         later: streams that are to run, but not before their back-off is over.
         hosted: every stream this driver hosts, run or not.
         fenced: a newer launch of this driver exists.
+        windows: table -> the token of maintenance that asks the streams which change its rows to rest.
     """
 
     now: datetime
@@ -58,3 +59,4 @@ class Picture:
     later: frozenset[str] = frozenset()
     hosted: frozenset[str] = frozenset()
     fenced: bool = False
+    windows: Mapping[str, str] = field(default_factory=dict)

@@ -7,7 +7,7 @@ embedded broker. The folder's name is the digest of the list, so another version
 
 from __future__ import annotations
 
-from lakeward.jars import archive
+from lakeward.jars import archive, own
 from lakeward.jars.check import verify
 from lakeward.jars.fitting import pyspark_jars
 from lakeward.jars.ivy import ensure, fetch
@@ -22,6 +22,7 @@ __all__ = [
     "find_java",
     "folder",
     "kafka_classpath",
+    "own",
     "pyspark_jars",
     "s3_classpath",
     "spark_classpath",

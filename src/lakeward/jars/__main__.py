@@ -1,6 +1,6 @@
 """`python -m lakeward.jars`: fetch what is missing, verify all, make the class archive.
 
-With `pin`: rewrite `jars.sha256` after a change.
+With `pin`: rewrite `jars.sha256` after a change. With `own`: compile the jar that is our own after a change.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from lakeward.errors import LakewardError
-from lakeward.jars import archive, check, ivy
+from lakeward.jars import archive, check, ivy, own
 
 
 def _say(text: str) -> None:
@@ -22,6 +22,9 @@ def main(arguments: list[str]) -> int:
     try:
         if arguments == ["pin"]:
             return _pin()
+        if arguments == ["own"]:
+            _say(f"compiled {own.build()}")
+            return 0
         at = ivy.ensure(lambda name: _say(f"  {name}"))
         _say(f"{len(check.listed())} jars verified in {at}")
         archive.ensure(_say)

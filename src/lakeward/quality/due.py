@@ -6,13 +6,11 @@ the same, so is the answer, until the suite changes or a waiver begins or ends.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
-from datetime import date
 from typing import Any
 
 from lakeward.quality.range import Kind, Range
-from lakeward.quality.suites import waived_ids
 from lakeward.quality.verdict import Verdict
 from lakeward.spec.suite import Suite
 
@@ -25,14 +23,20 @@ class Due:
     why: str
 
 
-def decide(found: Range, suite: Suite, newest: Mapping[str, Any] | None, today: date) -> Due:
+def decide(
+    found: Range,
+    suite: Suite,
+    newest: Mapping[str, Any] | None,
+    waived: Set[str] = frozenset(),
+    waived_then: Set[str] = frozenset(),
+) -> Due:
     """Whether the range is to be checked.
 
     Args:
         found: the range as it is now.
         suite: the table's suite.
         newest: the newest recorded run (columns of `registry.schema.verifications`), if any.
-        today: UTC.
+        waived, waived_then: the checks excused now, and in that run.
     """
     if found.kind is Kind.EMPTY or found.head is None:
         return Due(False, found.why)
@@ -42,6 +46,6 @@ def decide(found: Range, suite: Suite, newest: Mapping[str, Any] | None, today: 
         return Due(True, f"the last run ended with {newest['verdict']}")
     if newest["suite"] != suite.digest:
         return Due(True, "held, and the suite changed since")
-    if waived_ids(suite, today) != waived_ids(suite, newest["at"].date()):
+    if waived != waived_then:
         return Due(True, "held, and a waiver began or ended since")
     return Due(False, f"held at snapshot {found.head.id} by run {newest['run']}, and nothing changed since")

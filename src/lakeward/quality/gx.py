@@ -1,8 +1,9 @@
 """Great Expectations on DataFrames of Spark Connect. Imported only by the checking process: GX costs 7 CPU-seconds.
 
-Two phases: every check as cheap as GX can (`BOOLEAN_ONLY`, nothing persisted), then details of the failed ones only.
-GX from `BASIC` up reads the data once more for every check, failed or not, so a healthy table would cost the most.
-Nothing collects all failing rows: at most `SAMPLE` whole rows a check, which carry the source's position columns.
+The bridge computes what it has families for in one pass; the other checks go to stock GX in two phases: as cheap as GX
+can (`BOOLEAN_ONLY`, nothing persisted), then details of the failed ones only. GX from `BASIC` up reads the data once
+more for every check, failed or not, so a healthy table would cost the most. Nothing collects all failing rows: at most
+`SAMPLE` whole rows a check, which carry the source's position columns.
 """
 
 from __future__ import annotations
@@ -12,21 +13,26 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from lakeward.quality.plain import plain, sentence
+from lakeward.quality.bridge import checks as bridge
+from lakeward.quality.bridge.pinned import assert_known
+from lakeward.quality.bridge.results import SAMPLE, SQL, as_check
+from lakeward.quality.footers import Footers
 from lakeward.quality.suites import Asked
 from lakeward.quality.verdict import Check, State
 
 if TYPE_CHECKING:
     from pyspark.sql.connect.dataframe import DataFrame
 
-SAMPLE = 10
-_SQL = "unexpected_rows_expectation"
-
 
 class Checker:
-    """One ephemeral GX context for many frames. For one thread: GX's SQL checks share a session's view name."""
+    """One ephemeral GX context for many frames. For one thread: GX's SQL checks share a session's view name.
+
+    Raises:
+        Moved: the installed GX is not the one the bridge knows.
+    """
 
     def __init__(self) -> None:
+        assert_known()
         import great_expectations as gx
         from great_expectations.expectations import expectation as base
         from great_expectations.expectations.registry import get_expectation_impl
@@ -45,8 +51,30 @@ class Checker:
         """Whether the check decides row by row, so that a failing row belongs to a snapshot."""
         return issubclass(self._implementation(asked.expectation.type), self._by_row)
 
-    def check(self, frame: DataFrame, asked: Sequence[Asked]) -> list[Check]:
-        """The result of every check on this frame, in the given order, details included."""
+    def check(self, frame: DataFrame, asked: Sequence[Asked], footers: Footers | None = None) -> list[Check]:
+        """The result of every check on this frame, in the given order, details included.
+
+        `footers` is what metadata states about exactly the frame's rows; checks it answers read none of them.
+        """
+        results = bridge.check(frame, asked, footers)
+        results |= self._stock(frame, [each for each in asked if each.id not in results])
+        return [results[each.id] for each in asked]
+
+    def fails(self, frame: DataFrame, asked: Sequence[Asked]) -> bool | None:
+        """Whether any of the checks fails on this frame; None when one could not be computed."""
+        results = bridge.check(frame, asked, sampled=False)
+        left = [each for each in asked if each.id not in results]
+        results |= self._run(self._batch(frame), left, "BOOLEAN_ONLY") if left else {}
+        states = {each.state for each in results.values()}
+        return None if State.ERROR in states else State.FAIL in states
+
+    def stock(self, frame: DataFrame, asked: Sequence[Asked]) -> dict[str, Check]:
+        """Every check by stock GX alone, in its usual form: what the bridge's answers are compared with."""
+        return self._run(self._batch(frame), asked, "BASIC")
+
+    def _stock(self, frame: DataFrame, asked: Sequence[Asked]) -> dict[str, Check]:
+        if not asked:
+            return {}
         batch = self._batch(frame)
         rowwise = [each for each in asked if self.by_row(each)]
         others = [each for each in asked if not self.by_row(each)]
@@ -55,13 +83,7 @@ class Checker:
         failed = [each for each in asked if results[each.id].state is State.FAIL]
         detail = {"result_format": "SUMMARY", "include_unexpected_rows": True, "partial_unexpected_count": SAMPLE}
         results |= self._run(batch, [each for each in failed if self.by_row(each)], detail)
-        results |= self._run(batch, [each for each in failed if each.expectation.type == _SQL], "COMPLETE")
-        return [results[each.id] for each in asked]
-
-    def fails(self, frame: DataFrame, asked: Sequence[Asked]) -> bool | None:
-        """Whether any of the checks fails on this frame; None when one could not be computed."""
-        states = {each.state for each in self._run(self._batch(frame), asked, "BOOLEAN_ONLY").values()}
-        return None if State.ERROR in states else State.FAIL in states
+        return results | self._run(batch, [each for each in failed if each.expectation.type == SQL], "COMPLETE")
 
     def _batch(self, frame: DataFrame) -> Any:
         self._frames += 1
@@ -79,45 +101,4 @@ class Checker:
             ],
         )
         found = {each.expectation_config.meta["id"]: each for each in batch.validate(suite, result_format=form).results}
-        return {each.id: _result(each, found.get(each.id)) for each in asked}
-
-
-def _result(asked: Asked, found: Any) -> Check:
-    blank = asked.blank(State.ERROR)
-    if found is None:
-        return replace(blank, error="Great Expectations gave no result for this check")
-    error = _error(found.exception_info or {})
-    if error is not None:
-        return replace(blank, error=sentence(error))
-    result: dict[str, Any] = found.result or {}
-    passed, strict = bool(found.success), asked.strict
-    unexpected = result.get("unexpected_count", 0 if passed and strict and "observed_value" not in result else None)
-    details: dict[str, Any] = result.get("details") or {}
-    sample = result.get("unexpected_rows") or details.get("unexpected_rows") or []
-    observed = result.get("observed_value")
-    if asked.expectation.type == _SQL:
-        unexpected = observed
-    if observed is None and result.get("unexpected_percent") is not None:
-        observed = f"{result['unexpected_percent']:.4g}% of {result.get('element_count')} rows fail"
-    return replace(
-        blank,
-        state=State.PASS if passed else State.FAIL,
-        observed=plain(observed),
-        rows=result.get("element_count"),
-        unexpected_count=unexpected,
-        sample=tuple(plain(row) for row in list(sample)[:SAMPLE]),
-    )
-
-
-def _error(info: dict[str, Any]) -> str | None:
-    """GX tells an exception in two shapes: flat, or by the metric that raised."""
-    for each in (info, *info.values()):
-        if isinstance(each, dict) and each.get("raised_exception"):
-            return str(each.get("exception_message") or _cause(str(each.get("exception_traceback") or "")))
-    return None
-
-
-def _cause(traceback: str) -> str:
-    """What raised first, where GX kept no message: the last line of the first of the chained tracebacks."""
-    lines = traceback.split("\n\n")[0].strip().splitlines()
-    return lines[-1].strip() if lines else "the check raised an exception"
+        return {each.id: replace(as_check(each, found.get(each.id)), by="stock") for each in asked}

@@ -9,16 +9,21 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import redirect_stdout
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
+
+from pydantic import ValidationError as PydanticError
 
 from lakeward.quality.lint_text import text_findings
 from lakeward.runtime import Project
 from lakeward.spec.document import Path_
 from lakeward.spec.files import Files
 from lakeward.spec.loader import load_project
-from lakeward.spec.messages import Finding
+from lakeward.spec.messages import Finding, findings
+from lakeward.spec.model import SpecModel
+from lakeward.spec.own_checks import OWN
 from lakeward.spec.problems import Problem, nearest
 from lakeward.spec.reference_files import exists
 
@@ -90,14 +95,17 @@ def _registry() -> Any:
 
 def _of_type(at: Path_, each: dict[str, Any]) -> Iterator[Finding]:
     name = each.get("type")
-    if isinstance(name, str) and name not in known_types():
-        close = nearest(name, known_types())
+    if isinstance(name, str) and name not in OWN and name not in known_types():
+        close = nearest(name, (*known_types(), *OWN))
         valid = (close,) if close else ()
         yield Finding((*at, "type"), "Great Expectations has no such expectation", name, valid, close)
 
 
 def _of_kwargs(at: Path_, each: dict[str, Any]) -> Iterator[Finding]:
     name, kwargs = each.get("type"), each.get("kwargs", {})
+    if name in OWN and isinstance(kwargs, dict):
+        yield from _own(at, OWN[name], kwargs)
+        return
     if name not in known_types() or not isinstance(kwargs, dict):
         return
     model = _registry().get_expectation_impl(name)
@@ -141,6 +149,14 @@ def _refused(at: Path_, model: Any, kwargs: dict[str, Any]) -> Iterator[Finding]
             yield Finding((*at, "kwargs"), str(each["msg"]))
         else:
             yield Finding((*at, "kwargs", key), str(each["msg"]), kwargs.get(key))
+
+
+def _own(at: Path_, model: type[SpecModel], kwargs: dict[str, Any]) -> Iterator[Finding]:
+    try:
+        model.model_validate(kwargs)
+    except PydanticError as error:
+        for each in findings(error, model, kwargs):
+            yield replace(each, path=(*at, "kwargs", *each.path))
 
 
 def _of_effect(at: Path_, each: dict[str, Any]) -> Iterator[Finding]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 from lakeward.errors import SpecError
 from lakeward.quality.request import Request
 from lakeward.quality.run import Order
 from lakeward.runtime import Project
-from lakeward.spec.loader import load_project
+from lakeward.spec.loader import load_project, load_settings
 from lakeward.spec.problems import Problem, nearest, raise_if_any
 from lakeward.spec.suite import Suite
 
@@ -29,7 +30,7 @@ def order(request: Request) -> Order:
     suites = {str(table): suite for table, suite in loaded.suites.items()}
     if request.tables is None:
         raise_if_any(wrong, LINT)
-        return Order(suites, None, request.scope)
+        return Order(suites, None, request.scope, keep=_keep(request.project))
     asked = {f"expectations/{table}.yaml" for table in request.tables}
     raise_if_any([each for each in wrong if each.file in asked], LINT)
     for table in request.tables:
@@ -39,7 +40,15 @@ def order(request: Request) -> Order:
                 why=_known(table, suites),
                 next=f"write expectations/{table}.yaml, then: {LINT}",
             )
-    return Order(suites, request.tables, request.scope)
+    return Order(suites, request.tables, request.scope, keep=_keep(request.project))
+
+
+def _keep(project: Path) -> timedelta | None:
+    """How long results are kept in the lake; None where the settings are wrong: by defaults too much would go."""
+    try:
+        return load_settings(Project(project)).keep.results.timedelta
+    except SpecError:
+        return None
 
 
 def _with_own(request: Request, file: Path) -> Order:

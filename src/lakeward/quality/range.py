@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from itertools import takewhile
 
 from lakeward.quality.lineage import Chain, Cut, History, Mark, Snapshot, between
 
@@ -114,6 +115,14 @@ def reading(found: Range, history: History, scope: str, now: datetime) -> Read |
     if found.kind is Kind.TABLE:
         return whole
     return Read(found.base.snapshot, found.head.id) if found.base and found.rows else None
+
+
+def appended(history: History, read: Read) -> tuple[Snapshot, ...]:
+    """The snapshots whose rows a read of a range gives, newest first; none for a read of the whole table."""
+    if read.start is None:
+        return ()
+    line = takewhile(lambda each: each.id != read.start, history.ancestry(read.end))
+    return tuple(each for each in line if each.operation == "append" and each.added)
 
 
 def changes_rows(snapshots: Sequence[Snapshot], before: Snapshot | None) -> str | None:

@@ -43,6 +43,7 @@ class Result:
     verified: int | None = None
     spark_jobs: int | None = None
     duration_s: float = 0.0
+    cpu_s: float | None = None
     note: str = ""
     steps: tuple[str, ...] = field(default=())
 
@@ -69,6 +70,8 @@ class Result:
             "batches": list(self.batches),
             "spark_jobs": self.spark_jobs,
             "duration_s": round(self.duration_s, 3),
+            "note": self.note,
+            "cpu_s": None if self.cpu_s is None else round(self.cpu_s, 3),
         }
 
     def check_rows(self) -> list[dict[str, Any]]:
@@ -97,6 +100,7 @@ class Result:
             "checks": [shown(each) for each in self.check_rows()],
             "first_bad_snapshot": self.first_bad,
             "verified_snapshot": self.verified,
+            "cpu_s": row["cpu_s"],
             "at": self.at.isoformat(),
             "scope": self.scope,
             "range": {
@@ -109,7 +113,7 @@ class Result:
             "batches": list(self.batches),
             "first_bad_batches": list(self.first_bad_batches),
             "note": self.note,
-            "next": next_step(self.verdict, self.table, [check.waived for check in self.failed]),
+            "next": next_step(self.verdict, self.table),
         }
 
 
@@ -122,9 +126,11 @@ def _facts(check: Check) -> dict[str, Any]:
         "on_fail": check.on_fail,
         "effect": check.effect.name.lower(),
         "waived": check.waived,
-        "waive_until": check.waive_until.isoformat() if check.waive_until else None,
+        "waive_until": check.excuse.until.isoformat() if check.excuse else None,
+        "excuse": check.excuse.document() if check.excuse else None,
         "why": check.why,
         "error": check.error,
+        "by": check.by,
     }
 
 
@@ -142,12 +148,13 @@ def shown(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def next_step(verdict: Verdict, table: str, waived: Sequence[bool] = ()) -> str:
+def next_step(verdict: Verdict, table: str) -> str:
     """The next command for whoever reads the result; empty when there is nothing to do."""
     if verdict is Verdict.HOLD:
         return (
-            f"delete or correct the rows in the lake, or set waive_until in expectations/{table}.yaml, "
-            f"then: lakeward quality run {table}"
+            f"delete or correct the rows in the lake, then: lakeward quality run {table}   or excuse a check: "
+            f"lakeward quality waive {table} CHECK --for 2h --comment WHY   or publish as it is: "
+            f"lakeward quality release {table} --comment WHY"
         )
     if verdict is Verdict.ERROR:
         return f"lakeward quality lint   then: lakeward quality run {table}"

@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import structlog
 
-from lakeward.errors import LakewardError
-from lakeward.quality import due, metadata, publish
+from lakeward.errors import LakewardError, Transient
+from lakeward.quality import due, incident, metadata, publish, results_table, waiving
 from lakeward.quality.first_bad import Failed, search
+from lakeward.quality.footers import footers
 from lakeward.quality.frames import rows
 from lakeward.quality.lineage import History, Mark
+from lakeward.quality.masking import masked
+from lakeward.quality.own import Look, is_own
+from lakeward.quality.own import check as check_own
+from lakeward.quality.own.usual import Past
 from lakeward.quality.plain import sentence
-from lakeward.quality.range import Kind, Range, Read, decide, reading
+from lakeward.quality.range import Kind, Range, Read, appended, decide, reading
 from lakeward.quality.records import Result, by_stream
 from lakeward.quality.suites import Asked, ask
-from lakeward.quality.verdict import Check, State, Verdict, verdict
-from lakeward.registry import batches, engine, events, verifications
-from lakeward.runtime import Runtime
+from lakeward.quality.verdict import Check, Effect, State, Verdict, verdict
+from lakeward.quality.waivers import excuses, name_of, named
+from lakeward.registry import batches, engine, events, verifications, waivers
+from lakeward.runtime import CATALOG, Runtime
+from lakeward.spec.sql import quote_table
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -99,6 +106,7 @@ class Order:
         suites: by table.
         tables: these, whether due or not; None for every table with a suite that is due.
         scope: instead of each check's own.
+        keep: how long results stay in the lake's table; None removes nothing.
         now: when the run began, UTC; waivers and windows are judged by it.
         own_suite: False when a suite was handed in for this run: it proves nothing about the project's own, so
             `verified` stays where it is.
@@ -108,12 +116,16 @@ class Order:
     tables: Sequence[str] | None = None
     scope: str | None = None
     own_suite: bool = True
+    keep: timedelta | None = None
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
 def run(order: Order, engines: Engines) -> list[Result]:
     """Check the tables one after the other. A table that cannot be checked does not stop the others."""
     results = []
+    with engines.registry() as connection:
+        for each in waiving.run_out(connection):
+            log.warning(each)
     for table in order.tables if order.tables is not None else sorted(order.suites):
         suite = order.suites[table]
         try:
@@ -122,14 +134,31 @@ def run(order: Order, engines: Engines) -> list[Result]:
             result = _broken(table, suite, order, engines, error)
         if result is not None:
             results.append(result)
+    _into_the_lake(order, engines)
     return results
 
 
+def _into_the_lake(order: Order, engines: Engines) -> None:
+    """The recorded results as rows of the lake's own table. What fails stays recorded, and comes with the next run."""
+    try:
+        with engines.registry() as connection:
+            count = results_table.publish(connection, engines.lake)
+        if count and order.keep is not None:
+            results_table.remove_before(engines.lake, order.now - order.keep)
+    except Exception as error:  # noqa: BLE001 - a copy for queries: the verdict stands in the registry and on the branch
+        said = sentence(f"{type(error).__name__}: {error}")
+        log.warning(f"{results_table.TABLE} did not get the results, the next run tries again: {said}")
+
+
 def _table(table: str, suite: Suite, order: Order, engines: Engines) -> Result | None:
-    began, jobs = time.monotonic(), engines.jobs
+    began, jobs, cpu = time.monotonic(), engines.jobs, time.process_time()
     with engines.registry() as connection:
         proofs = verifications.proofs(connection, table)
         newest = next(iter(verifications.newest(connection, table, limit=1)), None)
+        before = verifications.checks_of(connection, newest["run"]) if newest is not None else []
+        recorded = waivers.in_force(connection, table)
+    excused = excuses(suite, recorded, order.now)
+    waived_then = {each["check"] for each in before if (each["observed"] or {}).get("waived")}
     try:
         history = metadata.history(engines.lake, table)
     except metadata.NoTable:
@@ -140,11 +169,12 @@ def _table(table: str, suite: Suite, order: Order, engines: Engines) -> Result |
     found = decide(history, [Mark(each["to_snapshot"], each["to_sequence"]) for each in proofs])
     history = _repaired(found, history, engines)
     if order.tables is None:
-        wanted = due.decide(found, suite, newest, order.now.date())
+        wanted = due.decide(found, suite, newest, excused.keys(), waived_then)
         if not wanted.due:
             log.info(f"{table}: not due: {wanted.why}", table=table)
             return None
-    asked = ask(suite, order.scope, order.now.date())
+    asked = ask(suite, order.scope, excused)
+    _over(table, asked, waived_then)
     blank = Result(
         run=f"{order.now:%Y%m%dT%H%M%S}-{uuid4().hex[:6]}",
         at=datetime.now(UTC),
@@ -172,7 +202,7 @@ def _table(table: str, suite: Suite, order: Order, engines: Engines) -> Result |
             f"the old one: `lakeward quality run {table} --scope table` checks them all",
             table=table,
         )
-    checks = _checks(found, history, asked, order, engines)
+    checks = masked(_checks(found, history, asked, order, engines), suite.mask)
     judged = verdict(checks)
     with engines.registry() as connection:
         landed = by_stream(batches.of_snapshots(connection, [each.id for each in found.appends]), found.appends)
@@ -180,11 +210,17 @@ def _table(table: str, suite: Suite, order: Order, engines: Engines) -> Result |
         blank,
         checks=tuple(checks),
         verdict=judged,
+        note=_excused(checks) if judged.publishes else "",
         batches=landed,
         first_bad=_first_bad(found, asked, checks, engines) if judged is not Verdict.PASS else None,
     )
     result = _with_first_batches(result, engines)
-    result = replace(result, spark_jobs=engines.jobs - jobs, duration_s=time.monotonic() - began)
+    result = replace(
+        result,
+        spark_jobs=engines.jobs - jobs,
+        duration_s=time.monotonic() - began,
+        cpu_s=time.process_time() - cpu,
+    )
     return _published(result, order, engines)
 
 
@@ -212,9 +248,30 @@ def _checks(found: Range, history: History, asked: Sequence[Asked], order: Order
         else:
             groups.setdefault(read, []).append(each)
     for read, group in groups.items():
-        frame = rows(engines.session, found.table, read)
-        results |= {check.id: check for check in engines.checker.check(frame, group)}
+        own = [each for each in group if is_own(each)]
+        results |= {each.id: check_own(each, _look(found, history, read, engines)) for each in own}
+        theirs = [each for each in group if not is_own(each)]
+        if theirs:
+            frame = rows(engines.session, found.table, read)
+            stated = footers(engines.lake.load_table(found.table), read, appended(history, read))
+            results |= {check.id: check for check in engines.checker.check(frame, theirs, stated)}
     return [results[each.id] for each in asked]
+
+
+def _look(found: Range, history: History, read: Read, engines: Engines) -> Look:
+    """What a check of our own may look at; nothing of it is opened before it asks."""
+
+    def past(check: str) -> list[Past]:
+        with engines.registry() as connection:
+            return [Past(at, value) for at, value in verifications.values(connection, found.table, check)]
+
+    return Look(
+        found=found,
+        history=history,
+        frame=lambda: rows(engines.session, found.table, read),
+        table=lambda name: engines.session.read.table(quote_table(name, CATALOG)),
+        past=past,
+    )
 
 
 def _first_bad(found: Range, asked: Sequence[Asked], checks: Sequence[Check], engines: Engines) -> int | None:
@@ -222,7 +279,10 @@ def _first_bad(found: Range, asked: Sequence[Asked], checks: Sequence[Check], en
     about = [
         by_id[check.id]
         for check in checks
-        if check.state is State.FAIL and check.scope == INCREMENT and engines.checker.by_row(by_id[check.id])
+        if check.state is State.FAIL
+        and check.scope == INCREMENT
+        and not is_own(by_id[check.id])
+        and engines.checker.by_row(by_id[check.id])
     ]
     failed = Failed(
         strict=tuple(each.id for each in about if each.strict),
@@ -251,17 +311,41 @@ def _published(result: Result, order: Order, engines: Engines) -> Result:
     reason = _proves_nothing(order, order.suites[result.table])
     if moves and reason:
         log.info(f"{result.table}: verified stays at snapshot {result.verified}: {reason}", table=result.table)
-        result, moves = replace(result, note=f"verified did not move: {reason}"), False
+        result, moves = (
+            replace(result, note="; ".join(filter(None, [f"verified did not move: {reason}", result.note]))),
+            False,
+        )
     if moves and head is not None:
         result = replace(result, verified=head.id)
     with engines.registry() as connection:
         verifications.record(connection, result.row(), result.check_rows())
+        waiving.judged(connection, result.table, result.checks)
+        if order.own_suite:
+            incident.after_run(connection, result)
     if not moves or head is None:
         return result
     checked = head.id
     done, stands = publish.move(engines.session, engines.lake, result.table, lambda now: publish.advance(now, checked))
     log.info(f"{result.table}: verified is at snapshot {stands} ({done.why})", table=result.table)
     return replace(result, verified=stands)
+
+
+def _excused(checks: Sequence[Check]) -> str:
+    """What a waiver lets through, as a sentence for the result; empty when nothing."""
+    told = [
+        f"{named(check.expectation, check.kwargs)} failed and does not hold: {check.excuse.text}"
+        for check in checks
+        if check.state in (State.FAIL, State.ERROR) and check.excuse is not None and check.own_effect is Effect.HOLD
+    ]
+    return "; ".join(told)
+
+
+def _over(table: str, asked: Sequence[Asked], waived_then: Set[str]) -> None:
+    """Say which failures count again."""
+    for each in asked:
+        if each.id in waived_then and each.excuse is None:
+            name = name_of(each.expectation)
+            log.warning(f"{table}: the waiver of check {name} is over: a failure counts again", check=each.id)
 
 
 def _proves_nothing(order: Order, suite: Suite) -> str | None:
@@ -293,4 +377,6 @@ def _broken(table: str, suite: Suite, order: Order, engines: Engines, error: Exc
     log.error(f"{table}: could not be checked: {text}", table=table, kind=type(error).__name__)
     with engines.registry() as connection:
         verifications.record(connection, result.row(), [])
+        if order.own_suite and not isinstance(error, Transient):  # what does not answer is an incident of its own
+            incident.after_run(connection, result)
     return result

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date
 
-from lakeward.quality.verdict import Check, State, is_waived
+from lakeward.quality.verdict import Check, State
+from lakeward.quality.waivers import Excuse, ids
 from lakeward.spec.suite import Expectation, Suite
 
 
@@ -18,13 +18,13 @@ class Asked:
         id: stable id; the hash of what is asserted, told apart by a number where a suite asserts it twice.
         expectation: as the suite has it.
         scope: what it reads in this run.
-        waived: whether its failure is excused today.
+        excuse: why its failure does not hold the table today; None when it does.
     """
 
     id: str
     expectation: Expectation
     scope: str
-    waived: bool
+    excuse: Excuse | None = None
 
     @property
     def strict(self) -> bool:
@@ -44,26 +44,17 @@ class Asked:
             on_fail=asked.on_fail,
             scope=self.scope,
             why=asked.why,
-            waive_until=asked.waive_until,
-            waived=self.waived,
+            excuse=self.excuse,
             error=error,
         )
 
 
-def ask(suite: Suite, scope: str | None, today: date) -> list[Asked]:
-    """What a run asks; `scope` overrides the scope of every check."""
-    asked: list[Asked] = []
-    seen: dict[str, int] = {}
-    for each in suite.expectations:
-        count = seen[each.id] = seen.get(each.id, 0) + 1
-        name = each.id if count == 1 else f"{each.id}-{count}"
-        asked.append(Asked(name, each, scope or each.scope, is_waived(each.waive_until, today)))
-    return asked
-
-
-def waived_ids(suite: Suite, today: date) -> frozenset[str]:
-    """The checks excused today. When this changes, a held table is worth checking again."""
-    return frozenset(each.id for each in ask(suite, None, today) if each.waived)
+def ask(suite: Suite, scope: str | None, excused: Mapping[str, Excuse]) -> list[Asked]:
+    """What a run asks; `scope` overrides the scope of every check, `excused` are those whose failure holds nothing."""
+    return [
+        Asked(name, each, scope or each.scope, excused.get(name))
+        for name, each in zip(ids(suite), suite.expectations, strict=True)
+    ]
 
 
 def by_table(suites: Mapping[str, Suite] | list[Suite]) -> dict[str, Suite]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import structlog
 
 from lakeward.quality.records import Result, next_step
@@ -35,6 +37,11 @@ def story(result: Result) -> None:
     log.info(f"{table}: next: {next_step(result.verdict, table)}")
 
 
+def said(observed: Any) -> str:
+    """What a check observed: its own sentence where it has one."""
+    return str(observed["text"]) if isinstance(observed, dict) and "text" in observed else f"observed {observed}"
+
+
 def describe(check: Check) -> str:
     """One failed check as a sentence."""
     column = check.kwargs.get("column")
@@ -45,7 +52,7 @@ def describe(check: Check) -> str:
     elif check.unexpected_count is not None and check.rows:
         text += f"failed: {check.unexpected_count:,} of {check.rows:,} rows"
     else:
-        text += f"failed: observed {check.observed}"
-    if check.waived:
-        text += f" (waived until {check.waive_until})"
+        text += f"failed: {said(check.observed)}"
+    if check.excuse is not None:
+        text += f" ({check.excuse.text})"
     return text + (f"; {check.why}" if check.why else "")

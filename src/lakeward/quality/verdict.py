@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import date
 from enum import IntEnum, StrEnum
 from typing import Any
+
+from lakeward.quality.waivers import Excuse
 
 
 class State(StrEnum):
@@ -57,12 +58,13 @@ class Check:
         id: stable over reorderings of the suite.
         expectation, kwargs, severity, on_fail, scope, why: as the suite has them.
         state: what was found.
-        waived: a failure counts as recorded only, until `waive_until`.
+        excuse: why a failure does not hold the table today; None when it does.
         observed: the value Great Expectations reports, where it reports one.
         rows: rows looked at, where known.
         unexpected_count: rows that fail, where the check is about rows.
         sample: up to `gx.SAMPLE` whole failing rows, as JSON data.
         error: why there is no answer, for state `error`; why nothing was read, for `skipped`.
+        by: what decided it: `metadata` alone, `rows` in the common pass, or `stock` Great Expectations by itself.
     """
 
     id: str
@@ -73,31 +75,36 @@ class Check:
     on_fail: str = "record"
     scope: str = "increment"
     why: str | None = None
-    waive_until: date | None = None
-    waived: bool = False
+    excuse: Excuse | None = None
     observed: Any = None
     rows: int | None = None
     unexpected_count: int | None = None
     sample: tuple[dict[str, Any], ...] = ()
     error: str | None = None
+    by: str | None = None
+
+    @property
+    def waived(self) -> bool:
+        """Whether its failure is excused."""
+        return self.excuse is not None
 
     @property
     def effect(self) -> Effect:
-        """What its failure does."""
-        if self.waived:
-            return Effect.RECORD
+        """What its failure does: an excused one holds nothing, and what is published is marked."""
+        own = self.own_effect
+        return min(own, Effect.WARN) if self.waived else own
+
+    @property
+    def own_effect(self) -> Effect:
+        """What its failure would do if nobody excused it."""
         return max(_OF_SEVERITY[self.severity], _OF_ON_FAIL[self.on_fail])
 
 
-def is_waived(waive_until: date | None, today: date) -> bool:
-    """Whether a failure is excused today; on the day after, it counts again."""
-    return waive_until is not None and today <= waive_until
-
-
 def verdict(checks: Iterable[Check]) -> Verdict:
-    """The run's verdict. Waived checks are shown and do not count, not even when they could not be computed."""
-    counting = [check for check in checks if not check.waived]
-    if any(check.state is State.ERROR for check in counting):
+    """The run's verdict. A waived check holds nothing, not even when it could not be computed: what is published then
+    is marked."""
+    bad = [check for check in checks if check.state in (State.FAIL, State.ERROR)]
+    if any(check.state is State.ERROR and not check.waived for check in bad):
         return Verdict.ERROR
-    worst = max((check.effect for check in counting if check.state is State.FAIL), default=Effect.RECORD)
+    worst = max((check.effect for check in bad), default=Effect.RECORD)
     return {Effect.HOLD: Verdict.HOLD, Effect.WARN: Verdict.WARN, Effect.RECORD: Verdict.PASS}[worst]

@@ -52,6 +52,21 @@ def of_snapshots(connection: Connection, snapshots: list[int]) -> list[dict[str,
     return [dict(row._mapping) for row in rows]
 
 
+def since(connection: Connection, stream: str, seq: int) -> list[dict[str, Any]]:
+    """The batches of a stream from one of its seqs on, oldest first; a batch a person skipped is among them."""
+    rows = connection.execute(
+        select(batches).where(batches.c.stream == stream, batches.c.seq >= seq).order_by(batches.c.seq)
+    )
+    return [dict(row._mapping) for row in rows]
+
+
+def generation_before(connection: Connection, stream: str, seq: int) -> int | None:
+    """The generation that landed the batch before this one; None where it is not recorded."""
+    earlier = select(batches.c.generation).where(batches.c.stream == stream, batches.c.seq < seq)
+    found: int | None = connection.execute(earlier.order_by(batches.c.seq.desc()).limit(1)).scalar_one_or_none()
+    return found
+
+
 def landed(connection: Connection, of: Mapping[str, tuple[int, datetime | None]], most: int) -> dict[str, int]:
     """How many batches each stream landed with a generation since a moment; counted up to `most`.
 

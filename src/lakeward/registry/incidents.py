@@ -17,8 +17,8 @@ class Incident:
     """One incident; open while `closed_at` is None.
 
     Attributes:
-        kind: stream | dependency | thrash | reconcile | operation | state.
-        subject: the stream, the dependency, or `streams`.
+        kind: stream | dependency | thrash | reconcile | operation | state | quality | waiver.
+        subject: the stream, the dependency, the table (of a waiver: table/check), or `streams`.
         fields: what belongs to it, e.g. the streams that show it and the next command.
         message: what a notifier needs to change its one message ({text: what it says, ...}); None before the first was
             sent. `refused` ({text, times, until}) tells of a text the receiver does not take.
@@ -71,6 +71,12 @@ def closed(connection: Connection, kind: str, subject: str, text: str) -> Incide
         .returning(*incidents.c)
     ).one_or_none()
     return None if row is None else _read(row)
+
+
+def age_s(connection: Connection, incident: Incident) -> float:
+    """For how long it is open, by the registry's clock."""
+    now: datetime = connection.execute(select(func.now())).scalar_one()
+    return (now - incident.opened_at).total_seconds()
 
 
 def remember_message(connection: Connection, incident: int, message: dict[str, Any]) -> None:

@@ -103,11 +103,15 @@ def finish_action(connection: Connection, action_id: int, **values: Any) -> None
     connection.execute(update(actions).where(actions.c.id == action_id).values(finished_at=func.now(), **values))
 
 
-def newest_actions(connection: Connection, table: str | None = None, limit: int = 50) -> list[dict[str, Any]]:
-    """The ledger, newest first; of one table or of all."""
+def newest_actions(
+    connection: Connection, table: str | None = None, limit: int = 50, *, action: str | None = None
+) -> list[dict[str, Any]]:
+    """The ledger, newest first; of one table or of all, of one action or of all."""
     statement = select(actions).order_by(actions.c.id.desc()).limit(limit)
     if table is not None:
         statement = statement.where(actions.c.table == table)
+    if action is not None:
+        statement = statement.where(actions.c.action == action)
     return [dict(row._mapping) for row in connection.execute(statement)]
 
 

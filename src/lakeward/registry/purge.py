@@ -5,28 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 
-from sqlalchemy import Connection, delete, func, select
+from sqlalchemy import Connection, delete, func, select, update
 
 from lakeward.registry import schema
 from lakeward.spec.settings import Keep
 
-_SETTING = {"verifications": "checks"}
+_SETTING = {"verifications": "checks", "waivers": "changes"}
 """Table -> the setting with its keep time, where they have different names. Checks go with their run."""
 TABLES = (
     "batches", "events", "incidents", "restarts", "operations", "facts", "plans", "actions", "verifications", "changes",
+    "waivers",
 )  # fmt: skip
 _TIME = {
     "batches": "committed_at",
     "operations": "requested_at",
     "actions": "started_at",
     "incidents": "closed_at",  # an open one stays
+    "waivers": "until",
 }
 BATCH = 10_000  # rows a statement: a purge never holds locks for long
 
 
 def times(keep: Keep) -> dict[str, timedelta]:
     """Table -> keep time."""
-    return {name: getattr(keep, _SETTING.get(name, name)).timedelta for name in (*TABLES, "observations")}
+    return {name: getattr(keep, _SETTING.get(name, name)).timedelta for name in (*TABLES, "observations", "samples")}
 
 
 def purge(connection: Connection, keep: Mapping[str, timedelta] | None = None) -> dict[str, int]:
@@ -54,7 +56,22 @@ def purge(connection: Connection, keep: Mapping[str, timedelta] | None = None) -
         condition = [column == chosen.c[column.name] for column in key]
         removed[name] = connection.execute(delete(table).where(*condition)).rowcount
     removed["observations"] = _of_removed_streams(connection, kept["observations"])
+    removed["samples"] = _samples(connection, kept["samples"])
     return {name: count for name, count in removed.items() if count}
+
+
+def _samples(connection: Connection, keep: timedelta) -> int:
+    """Rows of other people's data that were kept as examples; what the check found stays."""
+    checks, runs = schema.checks, schema.verifications
+    old = (
+        select(checks.c.run, checks.c.check)
+        .join(runs, runs.c.run == checks.c.run)
+        .where(runs.c.at < func.now() - keep, func.jsonb_array_length(checks.c.sample) > 0)
+        .limit(BATCH)
+        .subquery()
+    )
+    done = update(checks).where(checks.c.run == old.c.run, checks.c.check == old.c.check)
+    return connection.execute(done.values(sample=[])).rowcount
 
 
 def _of_removed_streams(connection: Connection, keep: timedelta) -> int:

@@ -200,8 +200,8 @@ incidents = Table(
     "incidents",
     metadata,
     Column("id", BigInteger, Identity(), primary_key=True),
-    Column("kind", String, nullable=False),  # stream | dependency | thrash | reconcile | operation
-    Column("subject", String, nullable=False),  # the stream, the dependency, or `streams`
+    Column("kind", String, nullable=False),  # stream | dependency | thrash | reconcile | operation | quality | waiver
+    Column("subject", String, nullable=False),  # the stream, the dependency, the table, or `streams`
     _at("opened_at"),
     Column("text", Text, nullable=False),
     Column("fields", JSONB, nullable=False, server_default=text("'{}'::jsonb")),  # {streams, next, ...}
@@ -289,7 +289,11 @@ verifications = Table(
     Column("batches", JSONB),  # [{stream, seq, start, end}] of the snapshots checked
     Column("spark_jobs", Integer),
     Column("duration_s", Float),
+    Column("note", Text, nullable=False, server_default=""),  # waived, released by whom and why, not checked because
+    Column("cpu_s", Float),  # of the checking process; Spark's own is not in it
+    Column("published_at", DateTime(timezone=True)),  # when its results came into the lake's table
     Index("ix_verifications_table_at", "table", "at"),
+    Index("ix_verifications_unpublished", "at", postgresql_where=text("published_at IS NULL")),
 )
 
 checks = Table(
@@ -303,6 +307,22 @@ checks = Table(
     Column("observed", JSONB),
     Column("unexpected_count", BigInteger),
     Column("sample", JSONB),
+)
+
+waivers = Table(
+    "waivers",
+    metadata,
+    Column("id", BigInteger, Identity(), primary_key=True),
+    Column("table", String, nullable=False),
+    Column("check", String, nullable=False),  # as in `checks`
+    Column("name", String, nullable=False),  # the expectation with its columns, for people
+    Column("author", String, nullable=False),
+    Column("reason", Text, nullable=False),
+    _at(),
+    Column("until", DateTime(timezone=True), nullable=False),  # from then on a failure counts again
+    Column("ended_at", DateTime(timezone=True)),  # before its time: by a person, or by a newer one
+    Column("told_at", DateTime(timezone=True)),  # when people were told that it is over
+    Index("ix_waivers_table_until", "table", "until"),
 )
 
 changes = Table(

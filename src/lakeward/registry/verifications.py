@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, func, insert, select, update
 
 from lakeward.registry.schema import checks, verifications
 
@@ -40,6 +42,51 @@ def checks_of(connection: Connection, run: str) -> list[dict[str, Any]]:
     """The checks of one run."""
     rows = connection.execute(select(checks).where(checks.c.run == run).order_by(checks.c.check))
     return [dict(row._mapping) for row in rows]
+
+
+def checks_of_runs(connection: Connection, runs: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+    """Run -> its checks without their samples, which are the larger part."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    columns = [column for column in checks.c if column is not checks.c.sample]
+    statement = select(*columns).where(checks.c.run.in_(runs)).order_by(checks.c.run, checks.c.check)
+    for row in connection.execute(statement):
+        found.setdefault(row.run, []).append(dict(row._mapping))
+    return found
+
+
+def values(connection: Connection, table: str, check: str, limit: int = 2000) -> list[tuple[datetime, float]]:
+    """The values a check found in earlier runs of a table, newest first; those without a number are left out."""
+    found = checks.c.observed["value"]["value"]
+    rows = connection.execute(
+        select(verifications.c.at, found.as_float())
+        .join(checks, checks.c.run == verifications.c.run)
+        .where(
+            verifications.c.table == table,
+            checks.c.check == check,
+            checks.c.state.in_(["pass", "fail"]),
+            func.jsonb_typeof(found) == "number",
+        )
+        .order_by(verifications.c.at.desc())
+        .limit(limit)
+    )
+    return [(row[0], row[1]) for row in rows]
+
+
+def unpublished(connection: Connection, limit: int) -> list[dict[str, Any]]:
+    """Runs whose results the lake's table does not have, oldest first; locked, and those another one holds left out."""
+    statement = (
+        select(verifications)
+        .where(verifications.c.published_at.is_(None))
+        .order_by(verifications.c.at)
+        .limit(limit)
+        .with_for_update(skip_locked=True)
+    )
+    return [dict(row._mapping) for row in connection.execute(statement)]
+
+
+def mark_published(connection: Connection, runs: Sequence[str]) -> None:
+    """Say that the lake's table has these runs."""
+    connection.execute(update(verifications).where(verifications.c.run.in_(runs)).values(published_at=func.now()))
 
 
 def proofs(connection: Connection, table: str, limit: int = 100) -> list[dict[str, Any]]:

@@ -10,8 +10,8 @@ from lakeward.spec.ddl import Ddl
 from lakeward.spec.model import SpecModel, Text
 
 _FILES = {"parquet": "files", "json": "files", "csv": "files"}
-_READ = {**_FILES, "text": "files", "kafka": "kafka", "iceberg": "iceberg", "delta": "delta", "rate": "rate",
-         "socket": "socket", "textsocket": "socket"}  # fmt: skip
+_READ = {**_FILES, "text": "files", "orc": "files", "avro": "files", "kafka": "kafka", "iceberg": "iceberg",
+         "delta": "delta", "rate": "rate", "socket": "socket", "textsocket": "socket"}  # fmt: skip
 _WRITTEN = {
     **_FILES,
     "kafka": "kafka",

@@ -16,7 +16,6 @@ from lakeward.spec.stream import StreamSpec
 from lakeward.spec.suite import Suite
 from lakeward.spec.tables import Tables, entries
 
-FILE_FORMATS = {"avro"}
 FILES = {"orc", "avro", "text"}
 BRANCH = (
     "a branch as a source: Spark's source of Iceberg 1.12 reads main, whatever branch is named, so rows that {0} does "
@@ -26,6 +25,10 @@ NATIVE = (
     "commit native: Spark's own sink leaves no position in the table, so nothing would be counted, put aside, fenced, "
     "audited or recovered, and a driver that dies between the table's commit and Spark's lands a batch twice once the "
     "table's history is expired (docs/explanation/faults.md has the trial); exact is the default"
+)
+AVRO = (
+    "Avro records: their bytes do not say of which schema they are, so one of another schema could become wrong values "
+    "without an error; files of Avro say it, and are read (files: format: avro)"
 )
 BACKENDS = {"yarn", "kubernetes"}
 
@@ -41,7 +44,7 @@ def of_stream(spec: StreamSpec) -> Found:
         if source.files:
             yield from _of_files((*at, "files"), source.files)
         if source.decode and source.decode.avro:
-            yield (*at, "decode", "avro"), "Avro records"
+            yield (*at, "decode", "avro"), AVRO
     if spec.trigger.available_now and any(source.kinesis for source in spec.sources.values()):
         what = "available_now for kinesis: Spark 4.1 would take one batch and call that everything; use every"
         yield ("trigger", "available_now"), what
@@ -55,8 +58,6 @@ def of_stream(spec: StreamSpec) -> Found:
 
 
 def _of_files(at: Path_, files: FilesSource) -> Found:
-    if files.format in FILE_FORMATS:
-        yield (*at, "format"), f"files of format {files.format}; done are json, csv, parquet, orc and text"
     if elsewhere(files.path):
         yield (*at, "path"), "files that are neither on the file system of the driver's machine nor on S3"
 
@@ -80,8 +81,6 @@ def of_tables(tables: Tables) -> Found:
     for path, rule in entries(tables):
         if getattr(rule, "engine", None) == "submit":
             yield (*path, "engine"), "engine submit"
-        if (orphans := getattr(rule, "orphans", None)) is not None:
-            yield from (((*path, "orphans", key), "deleting orphan files") for key in orphans.model_fields_set)
         if getattr(getattr(rule, "deletes", None), "deleted_rows_ratio", None) is not None:
             what = "rewriting by the share of deleted rows; min_delete_files counts delete files"
             yield (*path, "deletes", "deleted_rows_ratio"), what

@@ -17,7 +17,8 @@ from lakeward.spec.tables import Rule, below_floors, merged
 
 VERSION: Final = "2025-02-03"
 TYPES: Final = ("data-compaction", "metadata-compaction", "snapshot-expiry", "orphan-file-removal")
-_SECTIONS: Final = {"data-compaction": "compact", "metadata-compaction": "manifests", "snapshot-expiry": "expire"}
+_SECTIONS: Final = {"data-compaction": "compact", "metadata-compaction": "manifests", "snapshot-expiry": "expire",
+                    "orphan-file-removal": "orphans"}  # fmt: skip
 
 
 @dataclass
@@ -86,9 +87,6 @@ def _one(policy: Mapping[str, Any], found: Imported) -> None:
     if content.get("version", VERSION) != VERSION:
         found.unmapped.append(f"system.{kind}: version {content['version']}, known is {VERSION}")
         return
-    if kind == "orphan-file-removal":
-        found.unmapped.append(f"system.{kind}: orphan files are not deleted yet")
-        return
     values = {"enabled": content["enable"]}
     rest = {key: value for key, value in content.items() if key not in ("version", "enable", "config")}
     for name, value in {**rest, **(content.get("config") or {})}.items():
@@ -107,7 +105,7 @@ def _value(kind: str, name: str, value: Any) -> tuple[str, Any] | None:
         return "target_size", _size(int(value))
     if (kind, name) == ("snapshot-expiry", "min_snapshot_to_keep") and value == int(value):
         return "min_snapshots", int(value)
-    if (kind, name) == ("snapshot-expiry", "max_snapshot_age_days"):
+    if name in ("max_snapshot_age_days", "max_orphan_file_age_in_days"):
         return "older_than", f"{int(value)}d" if value == int(value) else f"{round(value * 24)}h"
     return None
 

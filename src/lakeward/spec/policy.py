@@ -80,11 +80,17 @@ class Manifests(SpecModel):
 
 
 class Orphans(SpecModel):
-    """Which files nobody references go; always a dry run first."""
+    """Which files nobody references go; always a dry run first, and again after any change of these thresholds."""
 
     enabled: Bool = True
     older_than: Span = Duration("7d")
     every: Span = Duration("7d")
+    max_share: Share = 0.1
+    """Of the bytes below the table's location: more than this are never taken in one run."""
+    max_files: PositiveInt = 100_000
+    quarantine: Bool = True
+    """Put aside below the location, and deleted after `keep`; without it they are deleted at once."""
+    keep: Span = Duration("7d")
 
 
 class Policy(SpecModel):
@@ -153,6 +159,10 @@ REASONS: Final[dict[str, str]] = {
     "orphans.enabled": "failed commits leave files behind",
     "orphans.older_than": "four more days of storage are cheap, a wrong delete is final",
     "orphans.every": "listing a whole table is the dearest thing maintenance does",
+    "orphans.max_share": "so much waste is more likely a mistake of whoever looks than waste",
+    "orphans.max_files": "the same, for many small files",
+    "orphans.quarantine": "a wrong delete is final, a wrong move is moved back",
+    "orphans.keep": "a week in which a reader that misses a file is heard",
 }
 """Path of a threshold -> why its default is what it is."""
 
@@ -174,5 +184,6 @@ FLOORS: Final[dict[str, tuple[Any, str]]] = {
     "manifests.every": (Duration("30m"), "each rewrite is a commit that streams have to pass"),
     "orphans.older_than": (Duration("3d"), "a file being written is not referenced yet: it would be deleted"),
     "orphans.every": (Duration("1d"), "listing a whole table is dear"),
+    "orphans.keep": (Duration("1d"), "nobody misses a file within hours"),
 }
 """Path of a threshold -> the least value allowed outside `unsafe:`, and what a smaller one costs."""

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from lakeward.spec import lints, policy_page
 from lakeward.spec.decode import Decode
+from lakeward.spec.own_checks import OWN
 from lakeward.spec.policy import FLOORS, REASONS, TABLE_CLASSES
 from lakeward.spec.provenance import reason
 from lakeward.spec.reference import page
@@ -58,6 +59,8 @@ def schema(name: str) -> dict[str, Any]:
         _short_form(made)
         _caps(made)
         _reasons_of_defaults(made)
+    if name == "suite":
+        _own_checks(made)
     if name == "tables":
         _reasons_of_policies(made)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made, "title": title}
@@ -74,6 +77,17 @@ def _short_form(made: dict[str, Any]) -> None:
     # Owner and others may come from `defaults:` of conf/lakeward.yaml, and the id from the file's name.
     made["required"] = ["sink"]
     made["oneOf"] = [{"required": [SINGLE]}, {"required": ["sources"]}]
+
+
+def _own_checks(made: dict[str, Any]) -> None:
+    """The arguments of checks that are not Great Expectations' own: its lint knows the others."""
+    made["$defs"]["Expectation"]["allOf"] = [
+        {
+            "if": {"properties": {"type": {"const": name}}, "required": ["type"]},
+            "then": {"properties": {"kwargs": _without_nulls(model.model_json_schema(by_alias=True))}},
+        }
+        for name, model in OWN.items()
+    ]
 
 
 def _caps(made: dict[str, Any]) -> None:

@@ -88,6 +88,10 @@ class Keep(SpecModel):
     actions: Span = Duration("365d")
     checks: Span = Duration("90d")
     """Quality runs with their checks; the run `verified` stands on stays."""
+    results: Span = Duration("1095d")
+    """What the table `lakeward.quality_results` of the lake keeps; whole months are removed."""
+    samples: Span = Duration("30d")
+    """The failing rows that were kept with checks as examples; the checks themselves stay longer."""
     changes: Span = Duration("1095d")
     """Who changed what: three years."""
     launches: Span = Duration("14d")

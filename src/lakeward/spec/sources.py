@@ -123,6 +123,10 @@ class KinesisSource(SpecModel):
     """Most records one batch may take; required, because the first batch after an outage is otherwise all of it."""
 
 
+TYPED = ("parquet", "orc", "avro")
+"""Formats whose files know their columns and types."""
+
+
 class FilesSource(SpecModel):
     """Files that arrive in a folder, each read once: move them in whole, what is added to one later is not seen."""
 
@@ -130,10 +134,11 @@ class FilesSource(SpecModel):
     """Folder (with the folders below it), or a pattern such as `in/*/*.csv`; relative to the project, absolute, or on
     S3: `s3://bucket/prefix`."""
     format: Literal["json", "csv", "parquet", "orc", "avro", "text"]
-    """`json`: one object a line, by `decode:`; `csv`, `parquet`, `orc`: by `columns:`; `text`: a line is one column
-    `value`."""
+    """`json`: one object a line, by `decode:`; `csv`, `parquet`, `orc`, `avro`: by `columns:`; `text`: a line is one
+    column `value`."""
     columns: Ddl | None = None
-    """Columns of a CSV, Parquet or ORC file as Spark DDL; a file or value that does not fit is refused, never null."""
+    """Columns of a CSV, Parquet, ORC or Avro file as Spark DDL; a file or value that does not fit is refused, never
+    null."""
     header: Bool = True
     """Whether a CSV begins with the names of its columns; they are compared with `columns:`."""
     nulls: str | None = None
@@ -145,13 +150,15 @@ class FilesSource(SpecModel):
 
     @model_validator(mode="after")
     def _columns_of_a_format(self) -> Self:
-        typed = self.format in ("csv", "parquet", "orc")
+        typed = self.format in ("csv", *TYPED)
         if typed and self.columns is None:
             message = f'{self.format} needs columns: "name TYPE, ..": a guess would change with the files'
             raise KeysProblem(message, "columns")
         if self.columns is not None and not typed:
             how = "decode: {json: ..} names its columns" if self.format == "json" else "it has one column, value"
-            raise KeysProblem(f"columns belongs to csv, parquet and orc; of {self.format} {how}", "columns", "format")
+            raise KeysProblem(
+                f"columns belongs to csv, parquet, orc and avro; of {self.format} {how}", "columns", "format"
+            )
         if self.format != "csv" and (self.nulls is not None or not self.header):
             raise KeysProblem(f"header and nulls belong to csv, not to {self.format}", "header", "nulls", "format")
         if self.columns is not None and self.format == "orc":

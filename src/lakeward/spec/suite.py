@@ -47,7 +47,7 @@ class Expectation(SpecModel):
     why: Text | None = None
     """What breaks downstream when this does not hold; shown to whoever is on call."""
     waive_until: Annotated[date, BeforeValidator(_day)] | None = None
-    """Until this day a failure is recorded and nothing else."""
+    """Through this day a failure is shown and does not hold `verified`."""
     meta: Meta | None = None
     """Whatever else people or tools keep with it; carried from and to Great Expectations, read by nobody here."""
 
@@ -65,6 +65,8 @@ class Suite(SpecModel):
     owner: Text
     meta: Meta | None = None
     """As with each expectation."""
+    mask: tuple[Text, ...] = ()
+    """Columns whose values stand in no sample row, log or message, e.g. `[email]`."""
     expectations: Annotated[tuple[Expectation, ...], Field(min_length=1)]
 
     @property

@@ -322,7 +322,7 @@ class Glob(_Written):
 
 
 class ExpectationType(_Written):
-    """An expectation of Great Expectations, in its file name's form."""
+    """An expectation of Great Expectations, in its file name's form, or a check of our own (`own_checks`)."""
 
     pattern = re.compile(r"expect_[a-z0-9_]+|unexpected_rows_expectation")
     wanted = "an expectation's type is its snake case name in Great Expectations: expect_column_values_to_not_be_null"

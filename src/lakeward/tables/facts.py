@@ -77,7 +77,11 @@ class PartitionFacts:
 
 @dataclass(frozen=True)
 class Profile:
-    """The live files of one snapshot, judged by `thresholds`."""
+    """The live files of one snapshot, judged by `thresholds`.
+
+    Attributes:
+        outputs: paths of small files that a rewrite made, where the format forgets it (Delta).
+    """
 
     snapshot_id: int | None
     thresholds: Thresholds
@@ -89,6 +93,7 @@ class Profile:
     data_manifests: int = 0
     manifests: int = 0
     partitions: tuple[PartitionFacts, ...] = ()
+    outputs: tuple[str, ...] = ()
 
     def document(self) -> dict[str, Any]:
         """Plain JSON data, read back by `profile_of`."""
@@ -135,6 +140,7 @@ class TableFacts:
         metadata_location: changes with every commit.
         snapshot_id, sequence: main's head; None and 0 without any.
         streams: streams that have a position in the table.
+        tombstones: of a Delta table: file -> when it was taken out; in the folder until a VACUUM.
     """
 
     table: str
@@ -151,6 +157,7 @@ class TableFacts:
     metadata_files: int
     streams: tuple[str, ...]
     profile: Profile
+    tombstones: Mapping[str, datetime] = field(default_factory=dict)
 
     def by_id(self) -> dict[int, Snapshot]:
         """Snapshot id -> snapshot."""
@@ -249,5 +256,10 @@ def profile_of(document: Mapping[str, Any]) -> Profile:
             for name in ("last_written", "last_rewritten", "oldest_fragment")
         }
         partitions.append(PartitionFacts(**{**data, **moments}))
-    rest = {name: value for name, value in document.items() if name not in ("thresholds", "partitions")}
-    return Profile(**rest, thresholds=Thresholds(**document["thresholds"]), partitions=tuple(partitions))
+    rest = {name: value for name, value in document.items() if name not in ("thresholds", "partitions", "outputs")}
+    return Profile(
+        **rest,
+        thresholds=Thresholds(**document["thresholds"]),
+        partitions=tuple(partitions),
+        outputs=tuple(document.get("outputs", ())),
+    )

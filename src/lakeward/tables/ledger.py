@@ -46,7 +46,7 @@ def entry(row: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **{key: row[key] for key in ("action", "result", "verified", "started_at", "finished_at")},
         **{key: row[key] for key in ("duration_s", "cpu_s", "why")},
-        "change": _change(row["before"] or {}, row["after"] or {}),
+        "change": change(row["before"] or {}, row["after"] or {}),
         "before": row["before"] or {},
         "after": row["after"] or {},
     }
@@ -89,7 +89,8 @@ def sentences(data: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _change(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+def change(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """What an action changed, in words: `40 → 3 files, 9 → 4 snapshots`."""
     words = []
     for key in ("files", "manifests", "snapshots"):
         was, became = before.get(key), after.get(key)

@@ -12,9 +12,10 @@ import structlog
 from lakeward.connectors.spark_connect import interrupt
 from lakeward.errors import Refused
 from lakeward.registry import events, maintenance
+from lakeward.runtime import Runtime
 from lakeward.tables.act.server import Statements
-from lakeward.tables.guard.actor import TTL, actor
-from lakeward.tables.look import look, register, see
+from lakeward.tables.guard.actor import TTL, Transaction, actor
+from lakeward.tables.look import look, register, see, told
 from lakeward.tables.needs import surroundings
 from lakeward.tables.site import Site
 from lakeward.tables.work import Engine, Work
@@ -28,6 +29,7 @@ def maintain_table(
     wanted: Collection[str],
     holder: str | None = None,
     *,
+    only: Collection[str] = (),
     ttl: timedelta = TTL,
     engine: Engine = Statements,
 ) -> dict[str, Any]:
@@ -38,44 +40,47 @@ def maintain_table(
         table: `namespace.table`.
         wanted: actions, in the order they are done.
         holder: who acts.
+        only: partitions whose files are compacted; all that are due by default.
         ttl: how long the lease lasts without a sign of life.
         engine: runs statements on a session.
 
     Raises:
         Refused: somebody else maintains the table, or it must not be maintained at all.
+        SpecError: there is no such partition.
     """
-    site.load(table)  # a wrong name is told before anything is taken
+    if site.delta(table) is None:
+        site.load(table)  # a wrong name is told before anything is taken
     with actor(site.registry, table, holder, ttl) as mine:
-        take_over(site, table)
+        take_over(site.registry, site.runtime, table)
         plan_id = uuid4().hex
         with site.registry() as connection:
             around = surroundings(connection)
         seen = see(site, table, around)
         with site.registry() as connection:
             register(connection, around, seen.facts)
-            first = look(connection, site, seen, around, wanted)
+            first = look(connection, site, seen, around, wanted, only=only)
             if first.needs.forbidden:
                 raise Refused(f"{table} must not be maintained", why=first.needs.forbidden, next="lakeward tables plan")
             if first.plan.actions:
                 maintenance.record_plan(connection, plan_id, table, first.plan.stored())
-        work = Work(site, table, around, plan_id, mine, engine)
+        work = Work(site, table, around, plan_id, mine, engine, only)
         done = work.all([each.action for each in first.plan.actions], wanted, first)
-        return {"table": table, "plan": first.plan.document(), "actions": done}
+        return {"table": table, "told": told(first.facts), "plan": first.plan.document(), "actions": done}
 
 
-def take_over(site: Site, table: str) -> list[int]:
+def take_over(transaction: Transaction, runtime: Runtime, table: str) -> list[int]:
     """End what a dead predecessor left under way: interrupt its session, close its actions. The ids of those.
 
     Only the holder of the table's lease may call it. A statement outlives a killed client by minutes, and two rewrites
     of one table fight.
     """
-    with site.registry() as connection:
+    with transaction() as connection:
         left = maintenance.unfinished_actions(connection, table)
     for row in left:
-        stopped = interrupt(site.runtime, row["session_id"]) if row["session_id"] else []
+        stopped = interrupt(runtime, row["session_id"]) if row["session_id"] else []
         why = f"its maker died; {len(stopped)} running statements were stopped by whoever took over"
         log.warning("Took over an unfinished action", table=table, action=row["action"], stopped=len(stopped))
-        with site.registry() as connection:
+        with transaction() as connection:
             maintenance.finish_action(connection, row["id"], result="failed", verified=False, why=why)
             events.record(connection, "table", table, "taken-over", f"{row['action']}: {why}", action=row["id"])
     return [row["id"] for row in left]

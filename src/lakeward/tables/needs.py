@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection
@@ -24,6 +24,7 @@ _LOST = (  # what Iceberg says when somebody else committed first, and what a pa
     "missing required files",
     "conflict",
     "could not be rewritten",
+    "delta_concurrent",
 )
 BATCHES = 200  # of a stream, for its longest batch
 
@@ -53,7 +54,8 @@ def surroundings(connection: Connection) -> Surroundings:
     wanted = [each for each in streams.all_streams(connection) if each.desired == "running" and not each.blocked]
     writers: dict[str, str] = {}
     for generation in latest.values():
-        sink = (generation.spec.get("sink") or {}).get("iceberg") or {}
+        sinks = generation.spec.get("sink") or {}
+        sink = sinks.get("iceberg") or sinks.get("delta") or {}
         table, mode = sink.get("table"), sink.get("mode") or "append"
         if table and writers.get(table, "append") == "append":
             writers[table] = mode
@@ -75,6 +77,7 @@ def needs_of(
     has_suite: bool,
     roots: Iterable[str] = (),
     mine: Iterable[int] = (),
+    least_kept: timedelta = timedelta(),
 ) -> tuple[Needs, list[OffMain]]:
     """The needs of one table, and the positions its expiry must not run over.
 
@@ -86,16 +89,14 @@ def needs_of(
         has_suite: whether the project has expectations for it.
         roots: further folders that hold checkpoints.
         mine: ids of actions the caller itself has under way.
+        least_kept: floor under what a VACUUM deletes.
     """
     known = around.tables.get(facts.table)
-    lengths = [
-        float(row["duration_s"] or 0) for stream in facts.streams for row in batches.newest(connection, stream, BATCHES)
-    ]
     proof = verifications.last_verified(connection, facts.table)
     seen = has_suite or bool(verifications.newest(connection, facts.table, limit=1))
     begun = [row for row in maintenance.unfinished_actions(connection, facts.table) if row["id"] not in set(mine)]
     held: list[Clamp] = [
-        clamps.batches(max(lengths, default=0.0), now),
+        clamps.batches(longest_batch(connection, facts), now),
         *clamps.staged(facts, now),
         *clamps.publications(facts, around.running, now),
         *readers.clamps(facts, around.readers.get(facts.table, ())),
@@ -117,8 +118,17 @@ def needs_of(
         refusals=tuple(refusals),
         hold_until=known.hold_until if known else None,
         forbidden=f"refused: {intruder}" if intruder else "",
+        least_kept=least_kept,
     )
     return needs, problems
+
+
+def longest_batch(connection: Connection, facts: TableFacts) -> float:
+    """Seconds of the longest of the newest batches that streams landed in the table; 0 without any."""
+    lengths = [
+        float(row["duration_s"] or 0) for stream in facts.streams for row in batches.newest(connection, stream, BATCHES)
+    ]
+    return max(lengths, default=0.0)
 
 
 def checked_positions(connection: Connection, table: str) -> dict[str, int]:
@@ -147,11 +157,13 @@ def history_from(rows: Sequence[Mapping[str, Any]]) -> History:
     landed: set[str] = set()
     for row in rows:
         action, at = str(row["action"]), row["finished_at"] or row["started_at"]
+        # The partitions that are written rest, see `contested`; that says nothing against the others of the table.
+        rests = _outrun(row) and not _final(row)
         if row["result"] == "done":
             done.setdefault(action, at)
             for partition in _final(row):
                 finished.setdefault(partition, row["started_at"])
-        elif row["result"] in ("failed", "timed_out") and action not in done:
+        elif row["result"] in ("failed", "timed_out") and action not in done and not rests:
             count, last = failures.get(action, (0, at))
             failures[action] = (count + 1, last)
         if row["result"] in ("failed", "timed_out") and (row["after"] or {}).get("files_taken"):
@@ -172,13 +184,19 @@ def history_from(rows: Sequence[Mapping[str, Any]]) -> History:
 
 def _race(row: Mapping[str, Any], at: datetime, contested: dict[str, tuple[int, datetime]], landed: set[str]) -> None:
     """Count a compaction for or against its partitions. A full disk or a dead maker is no race against a writer."""
-    lost = row["result"] == "failed" and any(each in str(row["why"]).lower() for each in _LOST)
+    lost = _outrun(row)
     for partition in (row["before"] or {}).get("partitions") or [""]:
         if row["result"] == "done":
             landed.add(partition)
         elif lost and partition not in landed:
             count, last = contested.get(partition, (0, at))
             contested[partition] = (count + 1, last)
+
+
+def _outrun(row: Mapping[str, Any]) -> bool:
+    """Whether it is a compaction that its table's writers were faster than."""
+    found = any(each in str(row["why"]).lower() for each in _LOST)
+    return row["action"] == "compact" and row["result"] == "failed" and found
 
 
 def _changed_nothing(row: Mapping[str, Any]) -> bool:

@@ -5,6 +5,7 @@ Each function returns the JSON of the command line's contract.
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -19,10 +20,12 @@ from lakeward.runtime import Project, Runtime
 from lakeward.tables.guard import readers
 from lakeward.tables.guard.positions import block_streams
 from lakeward.tables.ledger import entry
-from lakeward.tables.look import Look, known_profiles, look, register, see
+from lakeward.tables.look import Look, known_profiles, look, register, see, told
 from lakeward.tables.maintain import maintain_table
 from lakeward.tables.needs import surroundings
+from lakeward.tables.orphans import sweep
 from lakeward.tables.plan import ORDER
+from lakeward.tables.plan.orphans import ACTION as ORPHANS
 from lakeward.tables.plan.pressure import pressure
 from lakeward.tables.plan.rank import Candidate, rank
 from lakeward.tables.plan.words import many
@@ -125,6 +128,7 @@ def maintain(
     table: str,
     actions: Collection[str] | None = None,
     *,
+    partitions: Collection[str] = (),
     dry_run: bool = False,
     holder: str | None = None,
 ) -> dict[str, Any]:
@@ -133,24 +137,53 @@ def maintain(
     Args:
         runtime, project: where.
         table: `namespace.table`.
-        actions: only these; all by default. What is not due is not done.
+        actions: only these; all but orphans by default, or `compact` when partitions are named. What is not due is not
+            done.
+        partitions: compact only these, as the plan names them; all that are due by default.
         dry_run: decide and show, change nothing.
         holder: who acts, as people read it in the lease.
 
     Returns:
-        `{"table", "plan", "actions": [{"action", "result", "before", "after", "duration_s", "cpu_s", "verified",
-        "why"}]}`
+        `{"table", "told", "plan", "actions": [{"action", "result", "before", "after", "change", "duration_s", "cpu_s",
+        "verified", "why"}]}`; `told` is the table in a sentence
 
     Raises:
         Refused: somebody else maintains the table, or it must not be maintained at all.
-        SpecError: no such table or action.
+        SpecError: no such table, action or partition.
     """
-    wanted = wanted_actions(actions)
+    wanted = wanted_actions(actions or (["compact"] if partitions else None))
     site = Site.of(runtime, project)
+    if wanted == (ORPHANS,):
+        return sweep(site, table, holder, dry_run=dry_run)
+    first = tuple(each for each in wanted if each != ORPHANS)
     if dry_run:
-        there = _look_at(site, table, wanted)
-        return {"table": table, "plan": there.plan.document(), "actions": []}
-    return maintain_table(site, table, wanted, holder)
+        there = _look_at(site, table, first, partitions)
+        done: dict[str, Any] = {"table": table, "told": told(there.facts), "plan": there.plan.document(), "actions": []}
+    else:
+        done = maintain_table(site, table, first, holder, only=partitions)
+    if ORPHANS in wanted:
+        last = sweep(site, table, holder, dry_run=dry_run)
+        for key in ("actions", "not_planned"):
+            done["plan"][key] += last["plan"][key]
+        done["actions"] += last["actions"]
+    return done
+
+
+def matching(
+    runtime: Runtime, project: Project, pattern: str, actions: Collection[str] | None = None
+) -> list[dict[str, Any]]:
+    """The plan of the named table, or of each table the pattern fits (`nyc.*`); records nothing.
+
+    Raises:
+        SpecError: no such action; no table fits.
+    """
+    wanted, site = wanted_actions(actions), Site.of(runtime, project)
+    if not set(pattern) & set("*?["):
+        return [_look_at(site, pattern, wanted).plan.document()]
+    names = fnmatch.filter(known := site.names(), pattern)
+    if not names:
+        raise SpecError(f"No table fits {pattern!r}", why=f"known tables: {', '.join(known) or 'none yet'}")
+    return [_look_at(site, name, wanted).plan.document() for name in names]
 
 
 def wanted_actions(actions: Collection[str] | None) -> tuple[str, ...]:
@@ -159,13 +192,18 @@ def wanted_actions(actions: Collection[str] | None) -> tuple[str, ...]:
     Raises:
         SpecError: one is not known, or not there yet.
     """
-    known = (*ORDER, "deletes", "orphans", "metadata", "restore")
+    there = (*ORDER, ORPHANS)
     for each in actions or ():
-        if each not in known:
-            raise SpecError(f"There is no action {each!r}", why=f"actions: {', '.join(ORDER)}")
-        if each not in ORDER:
-            raise SpecError(f"Not yet: {each}", why=f"actions that work now: {', '.join(ORDER)}")
-    return tuple(each for each in ORDER if not actions or each in actions)
+        if each == "restore":
+            why = "it moves the streams of the table too, and asks before it does"
+            raise SpecError(
+                "restore is a command of its own", why=why, next="lakeward tables restore TABLE --to SNAPSHOT"
+            )
+        if each not in (*there, "deletes", "metadata"):
+            raise SpecError(f"There is no action {each!r}", why=f"actions: {', '.join(there)}")
+        if each not in there:
+            raise SpecError(f"Not yet: {each}", why=f"actions that work now: {', '.join(there)}")
+    return tuple(each for each in there if each in (actions or ORDER))
 
 
 def _looks(runtime: Runtime, project: Project, table: str | None) -> list[Look]:
@@ -176,10 +214,10 @@ def _looks(runtime: Runtime, project: Project, table: str | None) -> list[Look]:
         return [look(connection, site, see(site, name, around, profiles.get(name)), around) for name in names]
 
 
-def _look_at(site: Site, table: str, wanted: Collection[str]) -> Look:
+def _look_at(site: Site, table: str, wanted: Collection[str], only: Collection[str] = ()) -> Look:
     with site.registry() as connection:
         around = surroundings(connection)
-        return look(connection, site, see(site, table, around), around, wanted)
+        return look(connection, site, see(site, table, around), around, wanted, only=only)
 
 
 def _health(there: Look) -> dict[str, Any]:

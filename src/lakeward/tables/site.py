@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
+from lakeward.connectors.delta import place
 from lakeward.connectors.iceberg.catalog import pyiceberg_properties
 from lakeward.errors import DependencyDown, SpecError
 from lakeward.registry.engine import connect
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
 
-TARGET_PROPERTY = "write.target-file-size-bytes"
+TARGET_PROPERTIES = ("write.target-file-size-bytes", "delta.targetFileSize")  # Iceberg's, Delta's
 CHANGES_ROWS = ("upsert", "complete")  # sink modes that delete or overwrite by design
 
 
@@ -78,17 +79,25 @@ class Site:
         return load_catalog(CATALOG, **files | pyiceberg_properties(self.runtime.lake, self.runtime.pgpass))
 
     def names(self) -> list[str]:
-        """Every Iceberg table of the catalog, sorted.
+        """Every Iceberg table of the catalog and every Delta table of the warehouse, sorted.
 
         Raises:
             DependencyDown: the catalog does not answer.
         """
         with self._reaching():
             spaces = self.catalog.list_namespaces()
-            return sorted(".".join(name) for space in spaces for name in self.catalog.list_tables(space))
+            found = {".".join(name) for space in spaces for name in self.catalog.list_tables(space)}
+        return sorted(found | set(place.known(self.runtime.lake)))
+
+    def delta(self, table: str) -> Path | None:
+        """The folder of a Delta table; None where there is none of that name, or an Iceberg table that has it too."""
+        if place.warehouse(self.runtime.lake) is None or not place.exists(place.folder_of(self.runtime.lake, table)):
+            return None
+        with self._reaching():
+            return None if self.catalog.table_exists(table) else place.folder_of(self.runtime.lake, table)
 
     def load(self, table: str) -> Table:
-        """A table, freshly loaded.
+        """An Iceberg table, freshly loaded.
 
         Raises:
             SpecError: there is no such table; names the known ones.
@@ -124,6 +133,10 @@ class Site:
         """The resolved policy of a table."""
         return resolve_policy(self.policies, table, class_).policy
 
+    def unsafe(self, table: str, path: str) -> bool:
+        """Whether a threshold (`expire.older_than`) comes from an entry under `unsafe:`."""
+        return "unsafe[" in resolve_policy(self.policies, table).origins[path]
+
     def has_suite(self, table: str) -> bool:
         """Whether the project has expectations for the table."""
         return (self.project.expectations / f"{table}.yaml").exists()
@@ -131,7 +144,7 @@ class Site:
 
 def thresholds(policy: Policy, table_bytes: int, properties: Mapping[str, str]) -> Thresholds:
     """The sizes a table's files are judged by."""
-    own = properties.get(TARGET_PROPERTY, "")
+    own = next((properties[name] for name in TARGET_PROPERTIES if name in properties), "")
     target = policy.compact.target_for(table_bytes, int(own) if own.isdigit() else None)
     return Thresholds(
         target=target,
@@ -140,14 +153,17 @@ def thresholds(policy: Policy, table_bytes: int, properties: Mapping[str, str]) 
     )
 
 
-def class_of(table: str, writers: Mapping[str, str], streams: tuple[str, ...]) -> TableClass:
+def class_of(table: str, writers: Mapping[str, str], streams: tuple[str, ...], *, delta: bool = False) -> TableClass:
     """What a table's writers make it.
 
     Args:
         table: its name.
         writers: table -> sink mode of the streams that write it.
         streams: the streams that have a position in it.
+        delta: whether it is a Delta table.
     """
+    if delta:
+        return "delta-stream"
     mode = writers.get(table)
     if mode is not None:
         return "upsert-stream" if mode in CHANGES_ROWS else "append-stream"

@@ -11,15 +11,19 @@ from typing import TYPE_CHECKING, Any
 import structlog
 from sqlalchemy import Connection
 
+from lakeward.connectors.delta.state import State
 from lakeward.connectors.spark_connect import new_session_id, session
 from lakeward.registry import events, maintenance
 from lakeward.runtime import Runtime
+from lakeward.tables.act import delta as act_delta
 from lakeward.tables.act.rollback import may_roll_back, roll_back
 from lakeward.tables.act.server import Run, Statements, cpu_of_server
 from lakeward.tables.act.statements import statements
+from lakeward.tables.act.window import window
 from lakeward.tables.facts import TableFacts
 from lakeward.tables.guard.actor import Actor
 from lakeward.tables.guard.positions import OffMain, block_streams, on_main
+from lakeward.tables.ledger import change
 from lakeward.tables.look import Look, Seen, look, see
 from lakeward.tables.needs import Surroundings
 from lakeward.tables.observe.commits import moved_by
@@ -27,6 +31,8 @@ from lakeward.tables.plan import Action
 from lakeward.tables.plan.expire import expirable
 from lakeward.tables.site import CHANGES_ROWS, Site
 from lakeward.tables.verify import Verdict, between, verify_compact, verify_expire, verify_manifests
+from lakeward.tables.verify_delta import Standing, standing, verify_vacuum
+from lakeward.tables.verify_delta import moved_by as moved_in_log
 
 if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession
@@ -45,6 +51,7 @@ class Work:
         plan_id: the recorded plan the actions belong to.
         mine: the lease.
         engine: runs statements on a session.
+        only: the partitions that are compacted; empty: all that are due.
         results: one entry an action, the command line's JSON.
     """
 
@@ -54,6 +61,7 @@ class Work:
     plan_id: str
     mine: Actor
     engine: Engine
+    only: Collection[str] = ()
     results: list[dict[str, Any]] = field(default_factory=list)
 
     def all(self, due: list[str], wanted: Collection[str], first: Look) -> list[dict[str, Any]]:
@@ -76,7 +84,7 @@ class Work:
     def _one(self, name: str, connected: Callable[[], tuple[str, SparkSession]]) -> None:
         seen = self._see()
         with self.site.registry() as connection:
-            there = look(connection, self.site, seen, self.around, [name])
+            there = look(connection, self.site, seen, self.around, [name], only=self.only)
         action = there.plan.action(name)
         if action is None:
             if name == "expire" and there.problems:
@@ -92,16 +100,16 @@ class Work:
                 connection, plan=self.plan_id, table=self.table, action=name, session_id=session_id, before=before
             )
         log.info("Maintenance began", table=self.table, action=name, why=action.why)
+        held_on_disk = _on_disk(there.seen, name)
         running = self.engine(spark)
         self.mine.when_lost(running.stop)
-        begun = monotonic()
-        with cpu_of_server(self.site.runtime) as cpu:
-            run = running.run(
-                statements(self.table, action, there.seen.policy), there.seen.policy.compact.max_duration.seconds
-            )
-        duration = round(monotonic() - begun, 3)
+        with window(self.site.registry, self.table, self._disturbed_by(name, there.facts)) as rested:
+            begun = monotonic()
+            with cpu_of_server(self.site.runtime) as cpu:
+                run = running.run(_statements(there, action), there.seen.policy.compact.max_duration.seconds)
+            duration = round(monotonic() - begun, 3)
         after = self._see()
-        verdict = self._judge(action, there, after, run, checked)
+        verdict = self._judge(action, there, after, run, checked, held_on_disk)
         result, why = _result(run, verdict)
         held = self._undo(there.facts, after, verdict) if verdict.harmed else ""
         now = _figures(self._see().facts if held else after.facts) | dict(verdict.figures)
@@ -112,31 +120,49 @@ class Work:
             "result": result,
             "before": before,
             "after": now | ({"returned": run.returned} if run.returned else {}),
+            "change": change(before, now),
             "duration_s": duration,
             "cpu_s": cpu[0] if cpu else None,
             "verified": verdict.ok and result == "done",
-            "why": "; ".join(part for part in (why, held) if part),
+            "why": "; ".join(part for part in (why, held, rested.words) if part),
         }
         self._record(action_id, entry)
         self.results.append(entry)
 
+    def _disturbed_by(self, name: str, facts: TableFacts) -> list[str]:
+        """The running streams a rewrite would race with: their batches change rows that stand in the files it takes."""
+        if name != "compact" or self.around.writers.get(self.table) not in CHANGES_ROWS:
+            return []
+        return [each for each in facts.streams if each in self.around.running]
+
     def _see(self) -> Seen:
         return see(self.site, self.table, self.around)
 
-    def _judge(self, action: Action, there: Look, after: Seen, run: Run, checked: dict[str, int]) -> Verdict:
-        before = there.facts
+    def _judge(
+        self, action: Action, there: Look, after: Seen, run: Run, checked: dict[str, int], disk: Standing | None
+    ) -> Verdict:
+        before, was, became = there.facts, there.seen.loaded, after.loaded
+        if isinstance(was, State) and isinstance(became, State):
+            if disk is not None:
+                return verify_vacuum(action, was, disk, became)
+        elif isinstance(was, State) or isinstance(became, State):
+            return Verdict(False, "the table was replaced by one of another format", True)
         if action.action == "manifests":
             return verify_manifests(before, after.facts)
         if action.action == "expire":
             assert action.older_than is not None  # the planner sets it for every expiry
             promised = expirable(before, action.older_than, action.retain_last)
             return verify_expire(action, before, after.facts, promised, checked)
-        replaced = [each for each in between(before, after.facts) or () if each.operation == "replace"]
+        if isinstance(was, State) and isinstance(became, State):
+            moved = moved_in_log(was, became)
+        else:
+            assert not isinstance(became, State)  # both are of one format: seen above
+            moved = moved_by(became, [e for e in between(before, after.facts) or () if e.operation == "replace"])
         return verify_compact(
             action,
             before,
             after.facts,
-            moved_by(after.loaded, replaced),
+            moved,
             failed_files=sum(int(row.get("failed_data_files_count") or 0) for row in run.returned),
             others_change_rows=self.around.writers.get(self.table) in CHANGES_ROWS,
         )
@@ -146,7 +172,8 @@ class Work:
         head = after.facts.snapshot_id
         to = before.snapshot_id
         alone = head is not None and to is not None and may_roll_back(before, after.facts, set(verdict.ours))
-        if alone and roll_back(after.loaded, head or 0, to or 0):
+        # A Delta table is not taken back: RESTORE puts no file away, and its streams would have to be stopped for it.
+        if alone and not isinstance(after.loaded, State) and roll_back(after.loaded, head or 0, to or 0):
             return f"rolled back to snapshot {to}"
         why = f"{verdict.why}; a person has to look before history is expired"
         with self.site.registry() as connection:
@@ -163,8 +190,8 @@ class Work:
         log.error("Expiry is refused", table=self.table, why=why)
         self.results.append(
             {
-                "action": "expire", "result": "refused", "before": {}, "after": {}, "duration_s": 0.0, "cpu_s": None,
-                "verified": False, "why": why,
+                "action": "expire", "result": "refused", "before": {}, "after": {}, "change": "",
+                "duration_s": 0.0, "cpu_s": None, "verified": False, "why": why,
             }
         )  # fmt: skip
 
@@ -194,6 +221,17 @@ def _lazy_session(runtime: Runtime) -> Iterator[Callable[[], tuple[str, SparkSes
             return opened[0]
 
         yield connected
+
+
+def _statements(there: Look, action: Action) -> list[str]:
+    if isinstance(there.seen.loaded, State):
+        return act_delta.statements(there.seen.loaded.folder, action)
+    return statements(there.facts.table, action, there.seen.policy)
+
+
+def _on_disk(seen: Seen, name: str) -> Standing | None:
+    """What stands in the folder before a VACUUM."""
+    return standing(seen.loaded) if name == "expire" and isinstance(seen.loaded, State) else None
 
 
 def _result(run: Run, verdict: Verdict) -> tuple[str, str]:

@@ -68,7 +68,7 @@ def test_a_range_lands_in_a_new_table_once_whatever_dies(lab: Any, catalog: Any)
     assert at.totals.model_dump(exclude={"skipped"}) == {
         "consumed": 10, "landed": 9, "quarantined": 1, "filtered": 0,
     }  # fmt: skip
-    found = audit(table, dry.position, at, catalog.load_table(f"{lab.namespace}.q"))
+    found = audit(table, f"{dry.position} into {into}", at, catalog.load_table(f"{lab.namespace}.q"))
     assert found.clean and (found.consumed, found.landed, found.quarantined) == (10, 9, 1)
 
     again = _run(lab, document, topic, 1, 13, into)

@@ -59,7 +59,9 @@ def test_archived_records_land_once_whatever_dies(lab: Any, catalog: Any, tmp_pa
     rows = lab.rows("history")
     assert sorted(row["n"] for row in rows) == [1, 2, 3, 4]
     assert {row["_kafka_offset"] for row in rows} == {None}, "no offset is made up"
-    aside = lab.spark.sql(f"SELECT * FROM lake.{lab.namespace}.q WHERE stream = '{done.position}'").collect()
+    aside = lab.spark.sql(
+        f"SELECT * FROM lake.{lab.namespace}.q WHERE stream = '{done.position} into {into}'"
+    ).collect()
     assert sorted((row["reason"], row["_file_path"].rsplit("/", 1)[-1]) for row in aside) == [
         ("decode", "1.json"), ("positive", "1.json"), ("positive", "2.json"),
     ]  # fmt: skip

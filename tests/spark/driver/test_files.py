@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -10,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from lakeward.connectors import by_name
+from lakeward.connectors.files import headers
 from lakeward.errors import Blocked
 from lakeward.telemetry import failpoints
 
@@ -194,6 +197,74 @@ def test_orc_lands_and_what_does_not_fit_is_refused_by_name(lab: Any, folder: Fo
     error = lab.fail(document)
     assert isinstance(error, Blocked)
     assert "d.orc: it is no ORC file" in error.why
+
+
+EVERY_TYPE: dict[str, Any] = {
+    "type": "record", "name": "every", "namespace": "n", "fields": [{"name": name, "type": kind} for name, kind in {
+        "b": "boolean", "i": "int", "l": "long", "f": "float", "d": ["null", "double"], "s": "string", "y": "bytes",
+        "x": {"type": "fixed", "name": "four", "size": 4}, "again": "four",
+        "e": {"type": "enum", "name": "colour", "symbols": ["RED", "BLUE"]},
+        "day": {"type": "int", "logicalType": "date"}, "clock": {"type": "int", "logicalType": "time-millis"},
+        "ms": {"type": "long", "logicalType": "timestamp-millis"}, "u": {"type": "string", "logicalType": "uuid"},
+        "us": {"type": "long", "logicalType": "timestamp-micros"},
+        "here": {"type": "long", "logicalType": "local-timestamp-micros"},
+        "money": {"type": "bytes", "logicalType": "decimal", "precision": 8, "scale": 2},
+        "price": {"type": "fixed", "name": "cents", "size": 6, "logicalType": "decimal", "precision": 9},
+        "many": {"type": "array", "items": ["null", "int"]}, "map": {"type": "map", "values": "long"},
+        "part": {"type": "record", "name": "inner", "fields": [{"name": "c", "type": "colour"}]},
+        "number": ["int", "null", "long"], "either": ["string", "long"], "real": ["float", "double"], "void": "null",
+    }.items()]}  # fmt: skip
+
+
+def avro(schema: dict[str, Any], *rows: dict[str, Any], codec: str = "null") -> bytes:
+    import fastavro
+
+    written = io.BytesIO()
+    fastavro.writer(written, schema, rows, codec=codec, sync_interval=1)
+    return written.getvalue()
+
+
+def test_avro_lands_and_what_does_not_fit_is_refused_by_name(lab: Any, folder: Folder, tmp_path: Path) -> None:
+    def records_of(**fields: Any) -> dict[str, Any]:
+        each = [{"name": name, "type": kind} for name, kind in fields.items()]
+        return {"type": "record", "name": "r", "fields": each}
+
+    (tmp_path / "every.avro").write_bytes(avro(EVERY_TYPE))
+    spark_says = lab.spark.read.format("avro").load(str(tmp_path / "every.avro")).schema
+    with (tmp_path / "every.avro").open("rb") as file:
+        assert headers.columns_of(file, "avro") == {each.name: each.dataType.simpleString() for each in spark_says}
+
+    at = {"type": "long", "logicalType": "timestamp-millis"}
+    document = spec(lab, folder, "avro", files={"columns": "n BIGINT, s STRING NOT NULL, at TIMESTAMP"})
+    narrow = records_of(n="int", s=["null", "string"], at=at, more="int")
+    folder.put("a.avro", avro(narrow, {"n": 1, "s": "x", "at": 0, "more": 1}, {"n": 2, "s": None, "at": 0, "more": 2}))
+    by_name.write(
+        lab.spark.sql("SELECT 3L AS n, 'y' AS s, TIMESTAMP '1970-01-01 00:00:01 UTC' AS at").coalesce(1), "avro",
+        {"path": str(tmp_path / "out")},
+    )  # fmt: skip
+    [spark_wrote] = (tmp_path / "out").glob("*.avro")
+    folder.put("b without an ending", spark_wrote.read_bytes())
+    lab.run(document, 3)
+    assert sorted((row["n"], row["s"], row["at"].second) for row in lab.rows()) == [(1, "x", 0), (3, "y", 1)]
+    assert [row["error"] for row in lab.rows("q")] == ["s: required, but missing or null"]
+
+    fits = records_of(n="long", s="string", at=at)
+    whole = avro(fits, *({"n": number, "s": "w", "at": 0} for number in (5, 6)))
+    for content, words in (
+        (avro(records_of(n="string", at="long")), "n is STRING, declared is BIGINT; it has no column s; at is BIGINT"),
+        (whole[:-20], "it is no Avro file: it ends in the middle of a block"),
+        (b"no Avro", "it is no Avro file: it does not begin with b'Obj"),
+    ):
+        folder.put("c.avro", content)
+        lab.started.clear()
+        error = lab.fail(document)
+        assert isinstance(error, Blocked)
+        assert error.reason == "file-unfit"
+        assert f"c.avro: {words}" in error.why
+    folder.put("c.avro", whole)
+    lab.started.clear()
+    lab.run(document, 2)
+    assert sorted(row["n"] for row in lab.rows()) == [1, 3, 5, 6], "a right file in its place lands"
 
 
 def test_an_older_copy_of_the_checkpoint_is_refused_also_with_other_caps(lab: Any, folder: Folder) -> None:

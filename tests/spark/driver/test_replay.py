@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
-import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from replay_rig import Died, at, deployed, die
 
 from lakeward.cli.stream_audit import audit
 from lakeward.connectors.exact.replay import key
 from lakeward.driver.replay import Report, replay
 from lakeward.driver.wanted import Wanted
 from lakeward.errors import Refused
-from lakeward.registry import changes, generations, streams
+from lakeward.registry import changes
 from lakeward.registry.engine import connect
-from lakeward.runtime import Home
 from lakeward.spec.stream import StreamSpec
 from lakeward.telemetry import failpoints
 
@@ -35,10 +32,6 @@ _FIXED = {
     "transform": {"sql": "SELECT try_cast(n AS INT) AS n, * EXCEPT (n) FROM source WHERE s <> 'drop'"},
     "rules": {"small": "n < 1000"},
 }
-
-
-class Died(RuntimeError):
-    pass
 
 
 def _stream(lab: Any) -> tuple[str, dict[str, Any], dict[str, Any]]:
@@ -64,24 +57,6 @@ def _audit(lab: Any, document: dict[str, Any]) -> tuple[int, ...]:
     return tuple(found[name] for name in ("landed", "quarantined", "filtered", "missing", "duplicates", "beyond"))
 
 
-def _at(nth: int, act: Callable[[], Any]) -> Callable[[], None]:
-    """A hook that acts when this thread passes it for the n-th time; a stream beside it has threads of its own."""
-    passed = []
-
-    def hook() -> None:
-        if threading.current_thread() is not threading.main_thread():
-            return
-        passed.append(1)
-        if len(passed) == nth:
-            act()
-
-    return hook
-
-
-def _die() -> None:
-    raise Died
-
-
 def test_what_is_good_by_now_lands_once_wherever_the_replay_dies(lab: Any) -> None:
     topic, _, fixed = _stream(lab)
     assert _audit(lab, fixed) == (2, 6, 0, 0, 0, 0)
@@ -96,10 +71,10 @@ def test_what_is_good_by_now_lands_once_wherever_the_replay_dies(lab: Any) -> No
     assert {each["replay"] for each in lab.rows("q")} == {None}
 
     for step, nth in (("replay-claimed", 1), ("before-publish", 2)):
-        with failpoints.on(step, _at(nth, _die)), pytest.raises(Died):
+        with failpoints.on(step, at(nth, die)), pytest.raises(Died):
             _replay(lab, fixed)
         assert _audit(lab, fixed) == (2, 6, 0, 0, 0, 0), f"nothing of it counts after {step}"
-    with failpoints.on("after-publish", _at(2, _die)), pytest.raises(Died):
+    with failpoints.on("after-publish", at(2, die)), pytest.raises(Died):
         _replay(lab, fixed)
     assert {each["replayed_at"] for each in lab.rows("q")} == {None}, "the quarantine does not say so yet"
     assert _audit(lab, fixed) == (5, 2, 1, 0, 0, 0), "and they count as landed all the same"
@@ -129,12 +104,12 @@ def test_two_replays_at_once_and_a_running_stream_beside_them(lab: Any) -> None:
         lab.until("the stream's batch", lambda: len(lab.rows()) > before)
 
     def second_dies_late() -> None:
-        with failpoints.on("after-publish", _at(2, _die)), pytest.raises(Died):
+        with failpoints.on("after-publish", at(2, die)), pytest.raises(Died):
             _replay(lab, fixed)
 
     # The first stops between its begin and its claim while another one lands everything, and dies before it says so.
-    with failpoints.on("before-publish", _at(3, land_one_more)), failpoints.on(
-        "replay-begun", _at(1, second_dies_late)
+    with failpoints.on("before-publish", at(3, land_one_more)), failpoints.on(
+        "replay-begun", at(1, second_dies_late)
     ):  # fmt: skip
         first = _replay(lab, fixed)
     assert (first.found, first.landed, first.filtered) == (2, 0, 0)
@@ -143,31 +118,13 @@ def test_two_replays_at_once_and_a_running_stream_beside_them(lab: Any) -> None:
     # Mended further: one stops after its claim while another one lands, and finds its token gone.
     mended = {**fixed, "rules": {}}
     with (
-        failpoints.on("replay-claimed", _at(1, lambda: _replay(lab, mended))),
+        failpoints.on("replay-claimed", at(1, lambda: _replay(lab, mended))),
         pytest.raises(Refused, match="by somebody else"),
     ):
         _replay(lab, mended)
     assert _audit(lab, mended) == (7, 1, 1, 0, 0, 0)
     assert [row["n"] for row in lab.rows() if row["n"] == 5000] == [5000]
     assert lab.started[-1].failure() is None, "the running stream was left alone"
-
-
-def _deployed(lab: Any, postgres: Any, document: dict[str, Any]) -> Path:
-    """A home whose registry has the stream, in generation 2."""
-    home, url = Home(lab.folder / "home"), postgres.url(postgres.create_registry())
-    home.secrets.mkdir(parents=True)
-    home.registry_url_file.write_text(url)
-    shutil.copy2(postgres.pgpass, home.pgpass)
-    runtime = lab.runtime.model_copy(update={"registry_url_file": home.registry_url_file, "pgpass": postgres.pgpass})
-    home.runtime_file.write_text(runtime.model_dump_json())
-    spec = StreamSpec.model_validate(document)
-    with connect(url, postgres.pgpass) as connection:
-        streams.accept(connection, str(spec.id), generation=2, driver="d", desired="stopped")
-        generations.add(
-            connection, stream=str(spec.id), generation=2, spec=spec.document(), digest="d", sql=None, code={},
-            versions={}, author="tests", checkpoint="s/2",
-        )  # fmt: skip
-    return home.root
 
 
 def _lakeward(home: Path, *words: str) -> dict[str, Any]:
@@ -197,9 +154,9 @@ def test_an_older_row_does_not_replace_a_newer_one(lab: Any, postgres: Any) -> N
     lab.run(before, 6)
     fixed = {**before, "rules": {}}
 
-    with failpoints.on("replay-claimed", _at(1, _die)), pytest.raises(Died):
+    with failpoints.on("replay-claimed", at(1, die)), pytest.raises(Died):
         _replay(lab, fixed)
-    home, table = _deployed(lab, postgres, fixed), f"{lab.namespace}.t"
+    home, table = deployed(lab, postgres, fixed), f"{lab.namespace}.t"
     said = _lakeward(home, "quality", "replay", table, "--comment", "the rule was wrong")
     (told,) = said["streams"]
     assert (said["comment"], told["found"], told["landed"], told["failing"]) == ("the rule was wrong", 4, 4, [])

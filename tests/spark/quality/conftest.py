@@ -59,11 +59,12 @@ class Checked:
         self.landed += rows
         return self.head
 
-    def suite(self, *expectations: str) -> None:
+    def suite(self, *expectations: str, mask: tuple[str, ...] = ()) -> None:
         """Write the table's suite."""
         lines = "".join(f"  - {each}\n" for each in expectations or (NOT_NULL, SANE))
         file = self.project / "expectations" / f"{self.name}.yaml"
-        file.write_text(f"table: {self.name}\nowner: tests\nexpectations:\n{lines}")
+        head = f"table: {self.name}\nowner: tests\nmask: [{', '.join(mask)}]\n"
+        file.write_text(f"{head}expectations:\n{lines}")
 
     def check(self, *, due: bool = False, scope: Any = None, suite: Path | None = None) -> dict[str, Any]:
         """Run the checks of this table; of every due table of the project with `due`. Empty when nothing was due."""

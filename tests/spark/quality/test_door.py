@@ -50,10 +50,50 @@ def test_run_and_show_tell_the_same_as_people_and_scripts_need_it(table, home: P
     alike = ["table", "run", "suite", "from_snapshot", "to_snapshot", "verdict", "first_bad_snapshot", "spark_jobs"]
     assert {key: shown[key] for key in alike} == {key: ran[key] for key in alike}
     assert sorted(shown["checks"], key=str) == sorted(ran["checks"], key=str)
+    code, out, _ = lakeward(capsys, home, table, "history", "-o", "json")
+    past = json.loads(out)
+    assert (code, [each["verdict"] for each in past["runs"]]) == (0, ["hold", "pass"])
+    failing = {each["expectation"]: each["failing_since"] for each in past["checks"] if each["failing_since"]}
+    assert {name: each["snapshot"] for name, each in failing.items()} == {"expect_column_values_to_not_be_null": bad}
+    code, out, _ = lakeward(capsys, home, table, "history")
+    assert f", snapshot {bad}" in out and "not_be_null(carrier)" in out
     code, out, _ = lakeward(capsys, home, table, "show")
     for words in ("HELD", "2 of 10 rows fail", "_kafka_offset=10", f"since     snapshot {bad}",
                   f"readers stay on verified snapshot {good}", f"lakeward quality run {table.name}"):  # fmt: skip
         assert words in out, out
+
+
+def test_a_proposed_suite_passes_on_the_rows_it_was_proposed_from(table, home: Path, capsys) -> None:
+    table.append(200)
+    table.sql("ALTER TABLE {t} ADD COLUMNS (odd STRING, order_id STRING, z DOUBLE, `a.b` INT)")
+    table.sql(
+        "INSERT INTO {t} SELECT id, 'BB', 2D * id, 0, id, if(id % 2 = 0, 'it''s', '? no'), concat('k', id), "
+        "if(id = 300, double('NaN'), 1D), 7 FROM range(200, 3200)"
+    )
+    suite = table.project / "expectations" / f"{table.name}.yaml"
+    before = suite.read_text()
+    code, _, err = lakeward(capsys, home, table, "profile")
+    assert code == 4 and "--force" in err and suite.read_text() == before
+    code, out, _ = lakeward(capsys, home, table, "profile", "--force", "-o", "json")
+    said = json.loads(out)
+    assert (code, said["rows"], said["rows_read"], said["snapshot"]) == (0, 3200, 3200, table.head)
+    told = {(each["type"].removeprefix("expect_"), each["kwargs"].get("column")) for each in said["expectations"]}
+    assert told == {
+        ("table_columns_to_match_set", None),
+        ("column_values_to_not_be_null", "id"),
+        ("column_values_to_not_be_null", "carrier"),
+        ("column_values_to_not_be_null", "delay"),
+        ("column_values_to_be_in_set", "carrier"),
+        ("column_values_to_be_between", "delay"),
+        ("column_values_to_be_in_set", "odd"),
+        ("column_values_to_be_unique", "id"),
+        ("column_values_to_be_unique", "order_id"),
+    }
+    assert set(said["left"]) == {"z", "a.b"}
+    checked = table.check(scope="table")
+    assert [each for each in checked["checks"] if each["state"] != "pass"] == []
+    code, out, _ = lakeward(capsys, home, table, "profile", "--dry-run")
+    assert code == 0 and out == suite.read_text()
 
 
 def test_a_table_never_checked_and_a_wrong_scope(table, home: Path, capsys) -> None:
@@ -61,6 +101,42 @@ def test_a_table_never_checked_and_a_wrong_scope(table, home: Path, capsys) -> N
     assert code == 1 and f"lakeward quality run {table.name}" in err
     code, _, err = lakeward(capsys, home, table, "run", "--scope", "everything")
     assert code == 2 and "increment, window, table" in err
+
+
+def test_a_person_waives_a_check_ends_that_and_releases_what_is_held(table, home: Path, capsys) -> None:
+    def act(verb: str, *words: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(["quality", verb, table.name, *words, "--home", str(home), "--project", str(table.project)])
+        told = capsys.readouterr()
+        return int(ended.value.code or 0), told.out, " ".join(told.err.split())
+
+    table.append(bad=2)
+    assert table.check()["verdict"] == "hold"
+    nulls = "values_to_not_be_null(carrier)"
+    code, _, err = act("waive", f"column_{nulls}", "--for", "2h")
+    assert code == 2 and "Say why" in err
+    code, _, err = act("waive", "values_to_be_fine(carrier)", "--for", "2h", "--comment", "known")
+    assert code == 2 and "no check of" in err and "column_values_to_not_be_null(carrier)" in err
+    assert act("waive", f"column_{nulls}", "--for", "2h", "--reason", "the feed is mended tomorrow")[0] == 0
+    result = table.check(due=True)
+    assert (result["verdict"], table.verified) == ("warn", table.head), "a waiver makes what is held due"
+    assert "the feed is mended tomorrow" in result["note"]
+    assert "the feed is mended tomorrow" in " ".join(table.told)
+    shown = " ".join(act("show")[1].split())
+    assert f"waived column_{nulls} until" in shown and "note column_" in shown
+
+    assert act("unwaive", f"column_{nulls}", "--comment", "it is mended")[0] == 0
+    proven = table.verified
+    table.append(bad=3)
+    assert table.check()["verdict"] == "hold" and table.verified == proven
+    code, _, err = act("release", "--comment", "we know")
+    assert code == 4 and "3 rows" in err and table.verified == proven, "nobody approved it"
+    assert act("release", "--yes", "--comment", "we know")[0] == 0
+    assert table.verified == table.head
+    assert "released by" in act("show")[1]
+    assert act("release", "--yes", "--comment", "again")[0] == 4, "nothing is held any more"
+    table.append()
+    assert table.check()["range"]["rows"] == 10, "a release is a proof: only what landed since is looked at"
 
 
 SCRIPT = """

@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from time import sleep
 from typing import Any
 
 import pytest
 
 from lakeward.connectors.spark_connect import session
 from lakeward.quality.request import Request
-from lakeward.registry import batches, verifications
+from lakeward.registry import batches, incidents, verifications
 
 
 def states(result: dict[str, Any]) -> dict[str, str]:
@@ -31,6 +32,8 @@ def test_a_green_run_moves_verified_to_exactly_the_checked_snapshot_while_rows_l
     thread = threading.Thread(target=land)
     thread.start()
     try:
+        while not landed:
+            sleep(0.05)
         result = table.check()
     finally:
         stop.set()
@@ -45,6 +48,7 @@ def test_a_green_run_moves_verified_to_exactly_the_checked_snapshot_while_rows_l
 
 
 def test_a_critical_failure_holds_and_says_what_since_when_and_what_now(table) -> None:
+    table.suite(mask=("delay",))
     good = table.append()
     assert table.check()["verdict"] == "pass"
     table.append()
@@ -57,6 +61,7 @@ def test_a_critical_failure_holds_and_says_what_since_when_and_what_now(table) -
     failed = next(check for check in result["checks"] if check["state"] == "fail")
     assert (failed["severity"], failed["unexpected_count"], failed["rows"]) == ("critical", 12, 40)
     assert len(failed["sample"]) == 10, "capped"
+    assert {row["delay"] for row in failed["sample"]} == {"***"}, "masked by the suite"
     assert failed["sample"][0]["carrier"] is None
     assert {row["_kafka_offset"] for row in failed["sample"]} <= set(range(20, 32)), "whole rows, with their offsets"
     assert table.name in result["next"]
@@ -137,6 +142,53 @@ def test_an_engine_error_is_never_a_pass(table) -> None:
     assert table.verified is None
 
 
+def test_what_great_expectations_or_spark_refuses_is_an_error_of_its_own(table) -> None:
+    table.suite(
+        "{type: expect_column_values_to_sparkle, kwargs: {column: carrier}, severity: info}",
+        "{type: expect_column_values_to_be_between, kwargs: {column: delay, min_value: wide}, severity: info}",
+        "{type: expect_column_values_to_match_regex, kwargs: {column: carrier, regex: '('}, severity: info}",
+        "{type: expect_column_values_to_be_in_set, kwargs: {column: carrier, value_set: [AA]}, severity: critical}",
+        "{type: expect_column_values_to_be_unique, kwargs: {column: id}, severity: critical}",
+    )
+    table.append()
+    result = table.check()
+    assert [check["state"] for check in result["checks"]] == ["error", "error", "error", "pass", "pass"]
+    assert [check["by"] for check in result["checks"][3:]] == ["rows", "rows"]
+    assert "sparkle" in result["checks"][0]["error"]
+    assert (result["verdict"], table.verified) == ("error", None), "an error is neither a pass nor a failure"
+
+
+def test_what_the_metadata_of_files_states_takes_no_job(table) -> None:
+    table.append()
+    table.check()
+    table.append(rows=5)
+    result = table.check()
+    assert {check["by"] for check in result["checks"]} == {"metadata"}
+    assert (result["verdict"], result["spark_jobs"]) == ("pass", 0)
+    assert table.verified == table.head
+    table.append(bad=2)
+    failed = table.check()["checks"][0]
+    assert (failed["by"], failed["unexpected_count"], failed["rows"]) == ("metadata", 2, 10)
+    assert len(failed["sample"]) == 2, "rows are read to be shown"
+
+
+def test_a_check_that_few_rows_fail_is_not_crowded_out_of_the_sample(table) -> None:
+    table.append(rows=3000, slow=3000)
+    table.append(rows=10, bad=2)
+    result = table.check()
+    assert {check["unexpected_count"]: len(check["sample"]) for check in result["checks"]} == {3000: 10, 2: 2}
+
+
+def test_a_merge_inside_the_range_is_read_with_the_whole_table(table) -> None:
+    good = table.append()
+    assert table.check()["verdict"] == "pass"
+    table.append()
+    table.sql("MERGE INTO {t} m USING (SELECT 3 id) s ON m.id = s.id WHEN MATCHED THEN UPDATE SET carrier = null")
+    result = table.check()
+    assert (result["verdict"], result["range"]["kind"], table.verified) == ("hold", "table", good)
+    assert "overwrite" in result["range"]["why"]
+
+
 def test_a_table_that_is_gone_is_an_error_and_does_not_stop_the_others(make_table: Callable[[], Any]) -> None:
     gone, there = make_table(), make_table()
     for each in (gone, there):
@@ -166,7 +218,7 @@ def test_a_waived_failure_is_shown_and_counts_again_when_the_waiver_is_over(tabl
     table.suite(f"{{{check}{today + timedelta(days=1)}}}")
     table.append(bad=1)
     result = table.check()
-    assert result["verdict"] == "pass"
+    assert result["verdict"] == "warn" and table.verified == table.head
     assert result["checks"][0]["state"] == "fail" and result["checks"][0]["waived"]
     assert any("waived until" in text for text in table.told)
     table.suite(f"{{{check}{today - timedelta(days=1)}}}")
@@ -199,6 +251,15 @@ def test_batches_and_offsets_of_the_range_are_kept(table) -> None:
     ]
     assert result["first_bad_batches"][0]["from_seq"] == 2
     assert result["first_bad_batches"][0]["start"] == {"t-0": 10}
+    with table.registry() as connection:
+        told = incidents.open_ones(connection)["quality", table.name]
+    for words in ("1 of 20 rows", f"s-{table.name} batch 2, offsets {{t-0: 10}} to {{t-0: 20}}", '"_kafka_offset": 10',
+                  "nothing is verified yet", f"lakeward quality waive {table.name} "):  # fmt: skip
+        assert words in told.text, told.text
+    table.sql("DELETE FROM {t} WHERE carrier IS NULL")
+    assert table.check()["verdict"] == "pass"
+    with table.registry() as connection:
+        assert ("quality", table.name) not in incidents.open_ones(connection)
 
 
 @pytest.mark.parametrize("scope", ["window", "table"])

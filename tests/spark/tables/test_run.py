@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from time import perf_counter
 
 import pytest
@@ -100,7 +101,7 @@ def test_the_commands_speak_the_contract(command, make_table):
     code, done, _ = command("tables", "maintain", table.name, "--actions", "compact,expire")
     assert (code, [each["result"] for each in done["actions"]]) == (0, ["done", "done"]), done
     assert set(done["actions"][0]) == {
-        "action", "result", "before", "after", "duration_s", "cpu_s", "verified", "why",
+        "action", "result", "before", "after", "change", "duration_s", "cpu_s", "verified", "why",
     }  # fmt: skip
     code, text, _ = command("tables", "plan", table.name, form="table")
     assert (code, "not due  compact" in text) == (0, True)
@@ -112,8 +113,8 @@ def test_an_unknown_table_or_action_is_told_with_the_known_ones(command, make_ta
     assert (code, "no table 'maintained.nope'" in said, table.name in said) == (2, True, True)
     code, _, said = command("tables", "maintain", table.name, "--actions", "vacuum")
     assert (code, "no action 'vacuum'" in said) == (2, True)
-    code, _, said = command("tables", "maintain", table.name, "--actions", "orphans")
-    assert (code, "Not yet: orphans" in said) == (2, True)
+    code, _, said = command("tables", "maintain", table.name, "--actions", "restore")
+    assert (code, "lakeward tables restore" in said) == (2, True)
 
 
 def test_refused_expiry_ends_with_the_code_of_a_refusal(command, make_table, stream):
@@ -125,6 +126,28 @@ def test_refused_expiry_ends_with_the_code_of_a_refusal(command, make_table, str
     table.sql(f"CALL lake.system.rollback_to_snapshot('{table.name}', {early.snapshot_id})")
     code, done, _ = command("tables", "maintain", table.name, "--actions", "expire")
     assert (code, done["actions"][0]["result"]) == (4, "refused")
+
+
+def test_orphans_of_a_table_spark_writes_go_by_hand_and_every_row_stays(command, site, make_table):
+    rules = "    orphans: {older_than: 1ms, max_share: 0.9}\n"
+    site.project.tables_file.write_text(site.project.tables_file.read_text() + rules)
+    table = make_table(**{"write.delete.mode": "merge-on-read"})
+    table.sql("INSERT INTO {t} SELECT id, 'EWR', timestamp'2013-01-15 10:00:00' FROM range(50)")
+    table.sql("DELETE FROM {t} WHERE id = 7")
+    folder = Path(site.load(table.name).metadata.location.removeprefix("file:"))
+    left = folder / "data" / "origin=EWR" / "left.parquet"
+    left.write_bytes(next(folder.glob("data/**/*.parquet")).read_bytes())
+    (left.parent / ".left.parquet.crc").write_bytes(b"crc")
+    code, shown, _ = command("tables", "maintain", table.name, "--actions", "orphans", "--dry-run")
+    assert (code, shown["plan"]["actions"][0]["files"], shown["actions"][0]["result"]) == (0, 1, "skipped"), shown
+    code, done, _ = command("tables", "maintain", table.name, "--actions", "orphans")
+    assert (code, [each["result"] for each in done["actions"]]) == (0, ["done"]), done
+    assert done["actions"][0]["after"]["sample"] == ["data/origin=EWR/left.parquet"]
+    assert list(left.parent.glob("*left*")) == list(left.parent.glob(".left*")) == []
+    table.sql("REFRESH TABLE {t}")
+    assert table.rows() == 49
+    code, told, _ = command("tables", "history", table.name, form="table")
+    assert (code, "orphans" in told) == (0, True)
 
 
 def test_sql_reads_and_writes_only_when_told(command, make_table):

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import airflow_service
 import pytest
 
-from lakeward.airflow.project import declared, named, observe_every
+from lakeward.airflow.project import declared, named, table_intervals
 from lakeward.runtime import Project
 
 
@@ -62,8 +63,8 @@ def test_a_task_needs_the_name_alone() -> None:
 
 
 def test_the_most_impatient_policy_decides_how_often_tables_are_looked_at(project: Project) -> None:
-    assert observe_every(project) is None
-    project.tables_file.write_text("policies:\n  - {match: nyc.*, observe: 2m}\n  - {match: nyc.b, observe: 10m}\n")
-    every = observe_every(project)
-    assert every is not None
-    assert every.total_seconds() == 120
+    assert table_intervals(project) == (None, None)
+    project.tables_file.write_text(
+        "policies:\n  - {match: nyc.*, observe: 2m}\n  - {match: nyc.b, observe: 10m, orphans: {every: 3d}}\n"
+    )
+    assert table_intervals(project) == (timedelta(minutes=2), timedelta(days=3))

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from lakeward.connectors.exact.position import Position
+from lakeward.connectors.iceberg.quarantine import put_aside_as
 from lakeward.driver.backfillable import name_of, next_end, overwritable, repairable, suited
 from lakeward.errors import Refused
 from lakeward.spec.stream import StreamSpec
@@ -101,6 +102,11 @@ def test_the_same_backfill_goes_on_and_another_has_another_name() -> None:
     used = ["s", "s@backfill-14", "s@windows-99", "t@backfill-77"]
     found = name_of("s", 3, "a.n", live, {"source": "b"}, alone=False, rows=True, used=used)
     assert found == ("s@backfill-15", None), "not the name of one whose position is gone"
+
+
+def test_bad_rows_of_backfills_into_different_tables_are_put_aside_apart() -> None:
+    assert put_aside_as("s@backfill-1", "a.n") == "s@backfill-1 into a.n"
+    assert put_aside_as("s@rebuild-1", "a.n") == "s@rebuild-1"
 
 
 @pytest.mark.parametrize(

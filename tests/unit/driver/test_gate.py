@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 
 import pytest
 
@@ -55,3 +56,37 @@ def test_a_pause_ends_by_itself() -> None:
     with gate.batch(0):
         gate.pause(0.01)
     assert gate.newest == 0
+
+
+def test_a_resting_gate_holds_the_next_batch_until_it_is_told_or_forgotten() -> None:
+    gate, entered = Gate(), threading.Event()
+
+    def work(number: int) -> None:
+        with suppress(Draining), gate.batch(number):
+            entered.set()
+
+    assert not gate.aside
+    with gate.batch(0):
+        gate.rest(60)
+        assert not gate.aside, "a batch is inside: it may end, and only then the gate stands aside"
+    assert gate.aside
+    thread = threading.Thread(target=work, args=(1,))
+    thread.start()
+    assert not entered.wait(0.2)
+    assert (gate.waits, gate.inside) == (True, None), "it waits, and is not taken for one that hangs"
+    gate.rest(0)
+    assert entered.wait(10)
+    thread.join()
+    assert (gate.waits, gate.newest, gate.aside) == (False, 1, False)
+
+    gate.rest(0.05)  # and nobody comes back for it
+    with gate.batch(2):
+        assert not gate.aside
+    gate.rest(60)
+    entered.clear()
+    thread = threading.Thread(target=work, args=(3,))
+    thread.start()
+    gate.close()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert not entered.is_set(), "a stop wakes it, and turns it away"

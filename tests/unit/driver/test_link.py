@@ -14,8 +14,9 @@ from sqlalchemy import func, select, text
 
 from lakeward.driver import link as linking
 from lakeward.driver.link import TURN_S, Link
+from lakeward.driver.wanted import Picture
 from lakeward.errors import DependencyDown
-from lakeward.registry import drivers, engine, leases, observations, operations, streams
+from lakeward.registry import drivers, engine, leases, observations, operations, streams, windows
 from lakeward.runtime import Launch
 
 
@@ -288,3 +289,28 @@ def test_a_registry_one_version_older_or_newer_is_read(
         assert link.leased(stream)
     finally:
         link.close()
+
+
+def test_a_window_is_seen_and_a_stream_that_rests_in_it_says_so(
+    intended: Launch, make_link: Any, connect: Any, stream: str
+) -> None:
+    link = make_link(intended)
+    assert link.claim(0)
+    link.start()
+    _until(lambda: link.leased(stream))
+
+    def awake() -> list[str]:
+        with connect() as connection:
+            return windows.awake(connection, [stream, "not-running"])
+
+    with connect() as connection:
+        assert leases.take(connection, windows.WINDOW, "a.t", "mine", "a test", windows.TTL)
+    _until(lambda: (link.picture()[0] or Picture(datetime.now(UTC))).windows == {"a.t": "mine"})
+    assert awake() == [stream]
+    link.resting = frozenset({stream})
+    _until(lambda: awake() == [])
+    link.resting = frozenset()
+    _until(lambda: awake() == [stream])
+    with connect() as connection:  # its maintenance died
+        connection.execute(text("UPDATE leases SET until = now() - interval '1 s' WHERE scope = 'window'"))
+    _until(lambda: (link.picture()[0] or Picture(datetime.now(UTC), windows={"?": "?"})).windows == {})

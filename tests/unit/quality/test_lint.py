@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from lakeward.quality.propose import Column, Seen, propose
+from lakeward.quality.written import suite_text
+
 SUITE = """\
 table: ns.t
 owner: me
@@ -34,6 +37,11 @@ expectations:
   - {type: unexpected_rows_expectation, kwargs: {unexpected_rows_query: "SELECT * FROM {batch} WHERE a = '{{}}' AND"}}
   - {type: expect_column_values_to_match_regex, kwargs: {column: a, regex: "("}}
   - {type: expect_column_values_to_match_regex_list, kwargs: {column: a, regex_list: ["\\\\p{Alpha}+", "["]}}
+  - {type: expect_volume_as_usual, kwargs: {only: few, limits: 3}}
+  - type: expect_totals_to_equal_other_table
+    kwargs: {total: "sum(", other: n.t, other_total: count(1), by: {a: a}}
+  - {type: expect_keys_to_be_in_reference, kwargs: {columns: [a, b], reference: n.t, keys: [a]}}
+  - {type: expect_volume_as_usul}
 """
 GOOD = """\
 table: ns.good
@@ -51,6 +59,18 @@ def lint(project: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True)
 
 
+def _proposed() -> str:
+    """Every kind of expectation `quality profile` may propose."""
+    columns = (
+        Column("n", "number", nulls=3, low=-1.5, high=2),
+        Column("odd", "text", nulls=0, shortest=0, longest=3, values=("", "? ", "NO")),
+        Column("code", "text", nulls=0, shortest=3, longest=3, unique=True),
+    )
+    made = propose(Seen("ns.proposed", 1000, 1000, 1, columns))
+    assert len({each["type"] for each in made.expectations}) == 6
+    return suite_text({"table": "ns.proposed", "owner": "me", "expectations": made.expectations}, [], made.comments)
+
+
 @pytest.fixture(scope="module")
 def problems(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """Problems of `SUITE` by path."""
@@ -59,6 +79,7 @@ def problems(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, An
     (root / "expectations").mkdir()
     (root / "expectations" / "ns.t.yaml").write_text(SUITE)
     (root / "expectations" / "ns.good.yaml").write_text(GOOD)
+    (root / "expectations" / "ns.proposed.yaml").write_text(_proposed())
     (root / "expectations" / ".#ns.t.yaml").symlink_to("me@here.1234")  # an editor's lock
     done = lint(root)
     assert done.returncode == 2, done.stderr
@@ -90,6 +111,11 @@ def problems(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, An
         ("expectations[9].kwargs.unexpected_rows_query", (21, 113), "missing before 'AND'"),
         ("expectations[10].kwargs.regex", (22, 76), "no regular expression: missing )"),
         ("expectations[11].kwargs.regex_list[1]", (23, 102), "unterminated character set"),
+        ("expectations[12].kwargs.only", (24, 51), "less"),
+        ("expectations[12].kwargs.limits", (24, 56), "unknown key"),
+        ("expectations[13].kwargs.total", (26, 21), "SQL"),
+        ("expectations[14].kwargs", (27, 52), "2 columns cannot be compared with 1 keys"),
+        ("expectations[15].type", (28, 12), "no such expectation"),
     ],
 )
 def test_every_problem_is_told_at_its_place(problems, path: str, place: tuple[int, int], words: str) -> None:
@@ -100,12 +126,13 @@ def test_every_problem_is_told_at_its_place(problems, path: str, place: tuple[in
 
 
 def test_no_other_problem_is_told(problems) -> None:
-    assert len(problems) == 19
+    assert len(problems) == 24
 
 
 def test_the_nearest_name_is_told(problems) -> None:
     assert problems["expectations[0].type"]["nearest"] == "expect_column_values_to_not_be_null"
     assert problems["expectations[1].kwargs.min_valu"]["nearest"] == "min_value"
+    assert problems["expectations[15].type"]["nearest"] == "expect_volume_as_usual"
     assert "min_value" in problems["expectations[1].kwargs.min_valu"]["valid"]
 
 

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
-from datetime import date
+from datetime import UTC, datetime
 
 import pytest
 
-from lakeward.quality.verdict import Check, State, Verdict, is_waived, verdict
+from lakeward.quality.verdict import Check, State, Verdict, verdict
+from lakeward.quality.waivers import Excuse
 
 
 def check(state: State = State.FAIL, severity: str = "warning", on_fail: str = "record", waived: bool = False) -> Check:
-    return Check("id", "expect_x", severity, state, on_fail=on_fail, waived=waived)
+    excuse = Excuse(datetime(2026, 12, 1, tzinfo=UTC), "ada", "known") if waived else None
+    return Check("id", "expect_x", severity, state, on_fail=on_fail, excuse=excuse)
 
 
 @pytest.mark.parametrize(
@@ -36,16 +38,13 @@ def test_an_engine_error_is_never_a_pass(severity: str) -> None:
     assert verdict([check(State.ERROR, severity), check(severity="critical")]) is Verdict.ERROR
 
 
-def test_waived_checks_do_not_count() -> None:
-    assert verdict([check(severity="critical", waived=True), check(State.ERROR, waived=True)]) is Verdict.PASS
+def test_a_waived_check_holds_nothing_and_what_is_published_is_marked() -> None:
+    assert verdict([check(severity="critical", waived=True)]) is Verdict.WARN
+    assert verdict([check(State.ERROR, "critical", waived=True)]) is Verdict.WARN
+    assert verdict([check(severity="info", waived=True)]) is Verdict.PASS
+    assert verdict([check(severity="critical", waived=True), check(severity="critical")]) is Verdict.HOLD
+    assert verdict([check(State.PASS, "critical", waived=True)]) is Verdict.PASS
 
 
 def test_only_pass_and_warn_publish() -> None:
     assert [each.value for each in Verdict if each.publishes] == ["pass", "warn"]
-
-
-def test_a_waiver_holds_through_its_day() -> None:
-    today = date(2026, 11, 21)
-    assert is_waived(date(2026, 11, 21), today)
-    assert not is_waived(date(2026, 11, 20), today)
-    assert not is_waived(None, today)

@@ -84,7 +84,7 @@ def _age(registry, table: str, column: str) -> None:
 
 def test_everything_that_grows_has_a_keep_time(registry):
     growing = {"batches", "events", "restarts", "operations", "facts", "plans", "actions", "verifications", "changes"}
-    growing |= {"incidents"}
+    growing |= {"incidents", "waivers"}
     assert set(TABLES) == growing
     assert all(times(Keep())[name] > timedelta() for name in growing)
 
@@ -111,3 +111,20 @@ def test_the_purge_keeps_the_proof_the_verified_branch_is_repaired_from(registry
     )
     assert purge(registry) == {}, "held for longer than results are kept: the proof is as old as that"
     assert [proof["run"] for proof in verifications.proofs(registry, "nyc.flights")] == ["old"]
+
+
+def test_failing_rows_are_kept_for_less_long_than_what_the_checks_found(registry):
+    run = {"table": "nyc.flights", "suite": "s", "scope": "increment", "verdict": "hold"}
+    check = {"check": "c", "expectation": "e", "severity": "info", "state": "fail", "observed": {"rows": 3}}
+    for name, days in (("old", 40), ("new", 20)):
+        verifications.record(registry, {**run, "run": name}, [{**check, "sample": [{"a": 1}]}])
+        registry.execute(text("UPDATE verifications SET at = now() - make_interval(days => :d) WHERE run = :r"),
+                         {"d": days, "r": name})  # fmt: skip
+    assert purge(registry) == {"samples": 1}
+    assert [verifications.checks_of(registry, name)[0]["sample"] for name in ("old", "new")] == [[], [{"a": 1}]]
+    kept = verifications.checks_of_runs(registry, ["old", "new"])
+    assert {name: (each["check"], each["observed"]) for name, (each,) in kept.items()} == {
+        "old": ("c", {"rows": 3}),
+        "new": ("c", {"rows": 3}),
+    }
+    assert purge(registry) == {}

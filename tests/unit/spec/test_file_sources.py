@@ -24,6 +24,7 @@ GOOD = [
     ("format: text", ""),
     ('format: csv, columns: "n INT, d DECIMAL(8, 2)", nulls: NA, header: false', ""),
     ('format: parquet, columns: "n INT, a ARRAY<INT>", after: archive', ""),
+    ('format: avro, columns: "n INT, at TIMESTAMP, a MAP<STRING, INT>"', ""),
 ]
 
 
@@ -43,9 +44,15 @@ BAD = [
     ('format: csv, columns: "n INT, a ARRAY<INT>"', "", "a is none"),
     ('format: csv, columns: "n INT"', 'decode: {json: "n INT"}\n', "their columns stand under files: columns:"),
     ('format: parquet, columns: "n INT", nulls: NA', "", "header and nulls belong to csv, not to parquet"),
-    ('format: text, columns: "n INT"', "", "columns belongs to csv, parquet and orc; of text it has one column, value"),
+    (
+        'format: text, columns: "n INT"',
+        "",
+        "columns belongs to csv, parquet, orc and avro; of text it has one column, value",
+    ),
     ('format: csv, columns: "_file_path STRING"', "", "_file_path is a column of the record"),
     ("format: orc", "", "orc needs columns"),
+    ("format: avro", "", "avro needs columns"),
+    ('format: avro, columns: "n INT"', 'decode: {json: "n INT"}\n', "their columns stand under files: columns:"),
     ('format: orc, columns: "n INT, at TIMESTAMP"', "", "ORC keeps a time without a zone"),
     ("format: text", "lineage: rows\n", "files gives its records no position"),
 ]

@@ -12,7 +12,6 @@ GRAMMAR = [
         "trigger: {available_now: true, schedule: '0 * * * *'}\n" + SINK,
         "available_now for kinesis",
     ),
-    ("owner: x\nsource: {files: {path: p, format: avro, max_files_per_trigger: 5}}\n" + SINK, "files of format avro"),
     (HEAD + SINK + "decode: {avro: {registry: r, subject: s}}\n", "Avro records"),
     (HEAD + "sink: {files: {path: /p, format: orc, partition_by: [a]}}\n", "files of orc"),
     (HEAD + "sink: {memory: {}}\n", "lakeward streams preview shows rows"),
@@ -32,15 +31,13 @@ def test_settings_and_policies_too(project):
     loaded = project(
         {
             "conf/lakeward.yaml": "drivers: {d: {backend: yarn}}",
-            "conf/tables.yaml": "policies: [{match: a.b, engine: submit, orphans: {enabled: false, older_than: 9d},"
+            "conf/tables.yaml": "policies: [{match: a.b, engine: submit,"
             " deletes: {deleted_rows_ratio: 0.2, min_delete_files: 9}}]\n",
             "expectations/a.b.yaml": "table: a.b\nowner: x\nexpectations: [{type: expect_a, on_fail: quarantine}]\n",
         }
     )
     assert [(problem.path, problem.message) for problem in loaded.problems if problem.file != "conf/lakeward.yaml"] == [
         ("policies[0].engine", "not yet: engine submit"),
-        ("policies[0].orphans.enabled", "not yet: deleting orphan files"),
-        ("policies[0].orphans.older_than", "not yet: deleting orphan files"),
         (
             "policies[0].deletes.deleted_rows_ratio",
             "not yet: rewriting by the share of deleted rows; min_delete_files counts delete files",

@@ -24,7 +24,7 @@ ALL = [
     policy(
         "snapshot-expiry", {"config": {"min_snapshot_to_keep": 7, "max_snapshot_age_days": 2, "max_ref_age_days": 3}}
     ),
-    policy("orphan-file-removal", {"older_than": 1707315296}),
+    policy("orphan-file-removal", {"max_orphan_file_age_in_days": 9, "locations": ["s3://b/t"]}),
     {"policy-type": "acme.masking", "content": "{}"},
 ]
 
@@ -38,11 +38,12 @@ def test_the_entry_is_what_the_policies_say_and_names_the_rest(wrap):
     assert str(resolved.compact.target_size) == "128MB"
     assert (resolved.compact.enabled, resolved.manifests.enabled) == (True, False)
     assert (str(resolved.expire.older_than), resolved.expire.min_snapshots) == ("2d", 7)
+    assert (resolved.orphans.enabled, str(resolved.orphans.older_than)) == (True, "9d")
     assert found.unmapped == [
         'system.data-compaction: compaction_strategy = "bin-pack"',
         "system.metadata-compaction: spec_id = 1",
         "system.snapshot-expiry: max_ref_age_days = 3",
-        "system.orphan-file-removal: orphan files are not deleted yet",
+        'system.orphan-file-removal: locations = ["s3://b/t"]',
         "acme.masking: only system.data-compaction, system.metadata-compaction, system.snapshot-expiry, "
         "system.orphan-file-removal are read",
     ]

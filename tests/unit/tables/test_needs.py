@@ -29,6 +29,15 @@ def test_lost_races_are_counted_since_the_last_good_rewrite():
     assert history_from([row(1), row(2, "failed")]).contested == {}
 
 
+def test_a_partition_that_loses_every_race_rests_alone():
+    rows = [row(n, "failed") for n in range(1, 7)]
+    lost = history_from(rows)
+    assert lost.contested == {"p=1": (6, NOW - timedelta(hours=1))}
+    assert lost.failures == {}, "its table is not kept waiting"
+    final = [{**each, "before": {**each["before"], "final": ["p=1"]}} for each in rows]
+    assert history_from(final).failures["compact"][0] == 6, "nobody was expected to write there"
+
+
 def test_a_table_without_partitions_loses_races_too():
     whole = {"before": {"partitions": []}}
     assert history_from([row(1, "failed", **whole)]).contested == {"": (1, NOW - timedelta(hours=1))}

@@ -66,7 +66,7 @@ def check_table(state: TableState) -> Halt | None:
             "commit-overwritten",
             f"Version {position.snapshot} of {table} is not what stream {stream} committed",
             f"the table's state counts seq {position.seq} ({ranges.show(position.end)}), its log does not: two "
-            "processes wrote one version, which a local file system does not prevent",
+            "processes wrote one version: one of them is no application of Lakeward (docs/adr/0045)",
             f"give the stream a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy",
         )
     if ancestry.right:

@@ -25,7 +25,7 @@ from lakeward.errors import Refused
 from lakeward.spec.positions import IDENTITY_COLUMNS
 
 LOG = "_delta_log"
-_COMMIT = re.compile(r"(\d{20})\.json")
+COMMIT = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet")
 _NEEDED = ("add.path", "add.partitionValues", "add.deletionVector", "metaData", "domainMetadata")
 _ABOUT = ('{"commitInfo"', '{"domainMetadata"')
@@ -159,7 +159,7 @@ def read(folder: Path) -> TableLog | None:
     if not (folder / LOG).is_dir():
         return None
     names = [each.name for each in (folder / LOG).iterdir()]
-    commits = sorted(int(found[1]) for name in names if (found := _COMMIT.fullmatch(name)))
+    commits = sorted(int(found[1]) for name in names if (found := COMMIT.fullmatch(name)))
     base, parts = checkpoint(names)
     files: dict[str, Mapping[str, str | None]] = {}
     domains: dict[str, str] = {}

@@ -31,13 +31,14 @@ def folder_of(lake: Lake, table: str) -> Path:
     """The folder of `namespace.table`, whether it exists or not.
 
     Raises:
-        SpecError: the warehouse is on an object store, where two writers of a Delta log need a lock of their own.
+        SpecError: the warehouse is on an object store, where Delta's log lets two writers commit one version (ADR 23).
     """
     root = warehouse(lake)
     if root is None:
         raise SpecError(
             f"Delta table {table} cannot stand in the warehouse {lake.warehouse}",
-            why="Delta tables are built for a folder of this machine only",
+            why="on an object store two processes can both commit one version of a Delta log, and the rows of one are "
+            "gone without an error (docs/adr/0023); Delta tables stand in a folder of this machine only",
             next="use an Iceberg table (sink: {iceberg: ..}) on an object store",
         )
     namespace, _, name = table.rpartition(".")

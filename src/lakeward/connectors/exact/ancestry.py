@@ -21,6 +21,7 @@ class Link:
         operation: `append`, `replace`, `overwrite` or `delete`.
         attempt: the `lakeward.attempt` it carries, if any.
         wap_id: the id it was staged or published under, if any.
+        added: rows in the files it added, where that was asked for.
     """
 
     snapshot: int
@@ -29,6 +30,7 @@ class Link:
     operation: str = "append"
     attempt: str | None = None
     wap_id: str | None = None
+    added: int = 0
 
 
 class Finding(StrEnum):

@@ -67,6 +67,12 @@ class Replay(BaseModel):
         return self.token if self.published and self.token else None
 
 
+def is_act(attempt: str) -> bool:
+    """Whether a write with this id moved rows from or to quarantine: the token of an act."""
+    parts = attempt.split("/")
+    return len(parts) == 3 and parts[1].startswith("replay-")
+
+
 def key(stream: str) -> str:
     """The table property of `stream`'s replays."""
     return f"{_PREFIX}{stream}{_SUFFIX}"

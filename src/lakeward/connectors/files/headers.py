@@ -1,7 +1,7 @@
 """What a file of columns says of them, compared with the declared ones before anything of it is read.
 
-Spark makes nulls of a column that a Parquet file lacks, and dies inside a task, after minutes, at a type it cannot
-convert or a header that does not fit.
+Spark makes nulls of a column that a Parquet or Avro file lacks, and dies inside a task, after minutes, at a type it
+cannot convert or a header that does not fit.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import IO, TYPE_CHECKING, Any, cast
 from urllib.parse import unquote
 
 from lakeward.connectors.file_access import FileAccess
-from lakeward.spec.sources import FilesSource
+from lakeward.connectors.files import avro
+from lakeward.spec.sources import TYPED, FilesSource
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -26,6 +27,9 @@ _WIDER = {
     "timestamp": {"timestamp_ntz"},  # a time without a zone is one of UTC, as everywhere here
 }
 """Declared type -> types of a file whose every value it holds."""
+_AVRO_WIDER = {key: _WIDER[key] for key in ("bigint", "double")}
+"""Spark does not read a time without a zone of an Avro file as a TIMESTAMP."""
+_NAMES = {"parquet": "Parquet", "orc": "ORC", "avro": "Avro"}
 _PACKED = (".bz2", ".zst", ".snappy", ".lz4", ".deflate")
 """Of a CSV packed so, Spark's own comparison of the header is left."""
 
@@ -37,7 +41,7 @@ def differences(files: FileAccess, url: str, source: FilesSource, declared: Stru
         return []
     try:
         with files.open(name) as file:
-            if source.format in ("parquet", "orc"):
+            if source.format in TYPED:
                 return _typed(file, source.format, declared)
             return _csv(file, declared, packed=name.endswith(".gz"))
     except FileNotFoundError:
@@ -62,32 +66,32 @@ def _csv(file: IO[bytes], declared: StructType, *, packed: bool) -> list[str]:
 
 def _typed(file: Any, kind: str, declared: StructType) -> list[str]:
     """Of a file that knows its columns and their types."""
-    from pyarrow import ArrowInvalid
-
+    wider = _AVRO_WIDER if kind == "avro" else _WIDER
     try:
         typed = columns_of(file, kind)
     except FileNotFoundError:
         raise
-    except (ArrowInvalid, OSError) as error:
-        name = "Parquet" if kind == "parquet" else "ORC"
-        return [f"it is no {name} file: {str(error).splitlines()[0]}"]
+    except (ValueError, OSError) as error:  # pyarrow's ArrowInvalid is a ValueError
+        return [f"it is no {_NAMES[kind]} file: {str(error).splitlines()[0]}"]
     has = {name.lower(): spark for name, spark in typed.items()}
     found = []
     for field in declared.fields:
         wanted, there = field.dataType.simpleString(), has.get(field.name.lower())
         if there is None:
             found.append(f"it has no column {field.name}")
-        elif there != wanted and there not in _WIDER.get(wanted, set()):
+        elif there != wanted and there not in wider.get(wanted, set()):
             found.append(f"{field.name} is {there.upper()}, declared is {wanted.upper()}")
     return found
 
 
 def columns_of(file: Any, kind: str) -> dict[str, str]:
-    """The columns of a Parquet or ORC file -> their types as Spark calls them.
+    """The columns of a Parquet, ORC or Avro file -> their types as Spark calls them.
 
     Raises:
-        ArrowInvalid, OSError: it is none.
+        ValueError, OSError: it is none.
     """
+    if kind == "avro":
+        return avro.columns_of(file)
     return {field.name: _spark_type(field.type) for field in _schema_of(file, kind)}
 
 

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from lakeward.connectors.source import VALUE
 from lakeward.spec.file_places import archive_of, hadoop
 from lakeward.spec.positions import INGESTED_AT
-from lakeward.spec.sources import FilesSource
+from lakeward.spec.sources import TYPED, FilesSource
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,7 +30,7 @@ _ALWAYS = {
 
 
 def record_column(source: str) -> str:
-    """The column in which a record of columns (CSV, Parquet) stands as one struct until it is decoded."""
+    """The column in which a record of columns (CSV, Parquet, Avro) stands as one struct until it is decoded."""
     return f"_lw_record_{source}"
 
 
@@ -89,7 +89,7 @@ def _format_options(source: FilesSource) -> Mapping[str, str]:
 def _with_schema(reader: Any, source: FilesSource, schema: StructType | None) -> Any:
     if schema is None:
         return reader.schema("value STRING")  # else a place without files, as S3 has none, has no columns
-    if source.format in ("parquet", "orc"):
+    if source.format in TYPED:
         return reader.schema(schema)
     from pyspark.sql.types import StringType, StructField, StructType
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from lakeward.connectors.exact import audit as counting
 from lakeward.connectors.exact.audit import Audit, Partition, Scan
 from lakeward.connectors.exact.position import Position
-from lakeward.connectors.iceberg.quarantine import REPLAY, REPLAYED_AT
+from lakeward.connectors.iceberg.quarantine import BECAME, MOVING, REPLAY, REPLAYED_AT
 from lakeward.spec.positions import IDENTITY_COLUMNS
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ def put_aside(table: Table, done: str | None = None) -> Scan:
     """Reads the identity columns of a quarantine table's rows that nothing was made of.
 
     Args:
-        done: the newest replay that the sink calls published: its rows have landed, whether it is noted here or not.
+        done: the newest replay or removal that the sink calls published: its rows have landed, or have come here,
+            whether it is noted beside them or not.
     """
     return scan(table, _open(done) if REPLAYED_AT in table.schema().column_names else None)
 
@@ -54,6 +55,8 @@ def _open(done: str | None) -> BooleanExpression:
     found: BooleanExpression = build.IsNull(REPLAYED_AT)
     if done is not None:
         found = build.And(found, build.Or(build.IsNull(REPLAY), build.NotEqualTo(REPLAY, done)))
+        moved = build.And(build.EqualTo(REPLAY, done), build.EqualTo(BECAME, MOVING))
+        found = build.Or(found, moved)
     return found
 
 

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from lakeward.connectors.aws import store
 from lakeward.errors import SpecError
+from lakeward.jars import own
 from lakeward.runtime import CATALOG, Lake
 from lakeward.spec import sqlite
 
@@ -60,6 +61,7 @@ def spark_conf(lake: Lake) -> dict[str, str]:
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         # A table's state is put together in so many tasks: Delta's 50 cost a second where the log is small.
         "spark.databricks.delta.snapshotPartitions": "2",
+        **own.spark_conf(),
         prefix: "org.apache.iceberg.spark.SparkCatalog",
         **store.spark_conf(lake, prefix),
         **{f"{prefix}.{key}": value for key, value in catalog.items()},

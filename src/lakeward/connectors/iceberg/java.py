@@ -115,6 +115,7 @@ def link_of(snapshot: Any) -> ancestry.Link | None:
         operation=snapshot.operation() or "append",
         attempt=summary.get(ATTEMPT),
         wap_id=summary.get("wap.id") or summary.get("published-wap-id"),
+        added=int(summary.get("added-records") or 0),
     )
 
 

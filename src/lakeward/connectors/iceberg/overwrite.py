@@ -66,6 +66,8 @@ class OverwriteWriter(ExactWriter):
     """Lands batches, each in the place of the rows that `covers` names. `covers` is set before each."""
 
     covers: Covers | None = None
+    pinned: int | None = None
+    """The snapshot to rest on, where what was read of it has to be exactly what goes; else the head as it is staged."""
     _bases: dict[str, _Base] = field(default_factory=dict, init=False, repr=False)
 
     def stage(self, rows: DataFrame, state: TableState, attempt: str) -> InTable:
@@ -129,8 +131,10 @@ class OverwriteWriter(ExactWriter):
     def _base(self, session: SparkSession) -> _Base:
         """The head, and which of its files have rows of the range."""
         table = java.load(session, self.table)
-        head = table.currentSnapshot()
+        head = table.currentSnapshot() if self.pinned is None else table.snapshot(self.pinned)
         if head is None:
+            if self.pinned is not None:
+                raise Redo(f"reading: snapshot {self.pinned} is gone")
             return _Base(None)
         snapshot = head.snapshotId()
         whole = self._at(session, snapshot)

@@ -25,6 +25,7 @@ from lakeward.errors import Fenced, Refused, Transient
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
 
 _ATTEMPT, _WAP_IDS, _WAP_ENABLED = "lakeward.attempt", ("wap.id", "published-wap-id"), "write.wap.enabled"
 _REDONE = 10
@@ -49,18 +50,7 @@ def state_of(metadata: TableMetadata, stream: str, table: str) -> TableState:
 
     def look_up(snapshot: int) -> ancestry.Link | None:
         found = known.get(snapshot)
-        if found is None:
-            return None
-        summary = found.summary
-        extra = summary.additional_properties if summary else {}
-        return ancestry.Link(
-            snapshot=found.snapshot_id,
-            seq=found.sequence_number or 0,
-            parent=found.parent_snapshot_id,
-            operation=summary.operation.value if summary else "append",
-            attempt=extra.get(_ATTEMPT),
-            wap_id=next((extra[name] for name in _WAP_IDS if extra.get(name)), None),
-        )
+        return None if found is None else link_of(found)
 
     walked = ancestry.walk(head, look_up, parsed.snapshot if parsed else None, parsed.snapshot_seq if parsed else 0)
     return TableState(
@@ -71,6 +61,21 @@ def state_of(metadata: TableMetadata, stream: str, table: str) -> TableState:
         position=parsed,
         ancestry=walked,
         newest_seq=None if walked.right else ancestry.newest_of(stream, head, look_up),
+    )
+
+
+def link_of(found: Snapshot) -> ancestry.Link:
+    """One snapshot as a link of a chain of parents."""
+    summary = found.summary
+    extra = summary.additional_properties if summary else {}
+    return ancestry.Link(
+        snapshot=found.snapshot_id,
+        seq=found.sequence_number or 0,
+        parent=found.parent_snapshot_id,
+        operation=summary.operation.value if summary else "append",
+        attempt=extra.get(_ATTEMPT),
+        wap_id=next((extra[name] for name in _WAP_IDS if extra.get(name)), None),
+        added=int(extra.get("added-records") or 0),
     )
 
 

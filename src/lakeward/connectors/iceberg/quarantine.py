@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 STREAM, SOURCE, REASON, RAW, ERROR = "stream", "source", "reason", "raw", "error"
 KEPT, ROW, GENERATION = "kept", "row", "generation"
 REPLAY, BECAME, REPLAYED_AT = "replay", "became", "replayed_at"
+MOVING = "moving"
+"""In `became`: a copy of a row that a removal takes out of its table; it counts when the act is published."""
+BACKFILL = "@backfill-"
+"""In the name of a backfill's position, between the stream and a number."""
 COLUMNS: dict[str, str] = {
     STREAM: "STRING",
     SOURCE: "STRING",
@@ -62,6 +66,15 @@ class Kept(StrEnum):
 
 _ATTEMPTS = 5
 _PATH = "_file_path"
+
+
+def put_aside_as(position: str, table: str) -> str:
+    """The stream under whose name bad rows of a table of its own are put aside.
+
+    Backfills are counted in each table by itself, so two into different tables have one name: with the table they have
+    two. A rebuild's number is the stream's.
+    """
+    return f"{position} into {table}" if BACKFILL in position else position
 
 
 def create(session: SparkSession, name: str) -> bool:
@@ -117,16 +130,7 @@ def insert(
     from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
 
     session = bad.sparkSession
-    bad = bad.withColumn(GENERATION, F.lit(generation))
-    given = set(bad.columns)
-    shaped = bad.select(
-        F.lit(stream).alias(STREAM),
-        *(
-            (F.col(column) if column in given else F.lit(None)).cast(kind).alias(column)
-            for column, kind in COLUMNS.items()
-            if column != STREAM
-        ),
-    )
+    shaped = shape(bad, stream, generation)
     key = [STREAM, SOURCE, *identity]
 
     def named(frame: DataFrame) -> list[Column]:
@@ -154,6 +158,22 @@ def insert(
         f"Rows of stream {stream} could not be put aside in {name}: contention",
         why=f"{_ATTEMPTS} attempts met a table that had changed",
         next=f"look for other writers in lake.{name}.snapshots (lakeward sql)",
+    )
+
+
+def shape(bad: DataFrame, stream: str, generation: int) -> DataFrame:
+    """Bad rows with all columns of the quarantine table; those they lack are null."""
+    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+
+    bad = bad.withColumn(GENERATION, F.lit(generation))
+    given = set(bad.columns)
+    return bad.select(
+        F.lit(stream).alias(STREAM),
+        *(
+            (F.col(column) if column in given else F.lit(None)).cast(kind).alias(column)
+            for column, kind in COLUMNS.items()
+            if column != STREAM
+        ),
     )
 
 

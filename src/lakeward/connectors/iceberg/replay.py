@@ -22,6 +22,8 @@ from lakeward.connectors.exact.position import Position
 from lakeward.connectors.exact.replay import Replay, Replayed
 from lakeward.connectors.iceberg import java, publish, quarantine
 from lakeward.connectors.iceberg.check import TableState, check_table
+from lakeward.connectors.iceberg.marks import change
+from lakeward.connectors.iceberg.publish import Take
 from lakeward.connectors.iceberg.stage import Staged
 from lakeward.errors import Refused, Transient
 from lakeward.runtime import CATALOG
@@ -29,7 +31,7 @@ from lakeward.spec.sql import quote, quote_table, quote_text
 from lakeward.telemetry import failpoints
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 _CLAIMS = "_lw_claims"
 OLD = "old"
@@ -77,16 +79,14 @@ def begin(session: SparkSession, at: At, generation: int) -> At:
     return At(at.state, made.to_json(), made)
 
 
-def publish_rows(
-    session: SparkSession, at: At, staged: Staged | None, more: Replayed, *, head_must_be_parent: bool
-) -> Replay:
+def publish_rows(session: SparkSession, at: At, staged: Staged | None, more: Replayed, *, take: Take) -> Replay:
     """Step 3: make the rows visible and say so, both or neither.
 
     Args:
         at: as `begin` gave it, with the state the rows were sorted against.
         staged: the rows; None where all of them are dropped by the transform now, or are in the table already.
         more: what is added to the totals.
-        head_must_be_parent: what was written depends on what was read.
+        take: makes the staged snapshot main's head within a transaction.
 
     Raises:
         Refused: another act began since, or the stream was reset.
@@ -111,7 +111,7 @@ def publish_rows(
             )
         if staged is not None:
             try:
-                publish.take(transaction, staged, head_must_be_parent=head_must_be_parent)
+                take(transaction, staged)
             except (publish.StagedGone, publish.HeadMoved) as moved:
                 raise Redo(f"publishing: {type(moved).__name__}") from moved
         publish.commit(transaction, replay.key(stream), done.to_json())
@@ -145,7 +145,7 @@ def claim(session: SparkSession, claims: DataFrame, table: str, at: At, identity
         f"AND q.{into} IS NULL AND q.{mark} <=> s.{quote(OLD)} "
         f"WHEN MATCHED THEN UPDATE SET q.{mark} = s.{mark}, q.{became} = s.{became}"
     )
-    _change(session, table, statement)
+    change(session, table, statement)
     there = session.table(quote_table(table, CATALOG)).where(
         (F.col(quarantine.STREAM) == stream) & (F.col(quarantine.REPLAY) == token)
     )
@@ -161,17 +161,47 @@ def settle(session: SparkSession, table: str, at: At) -> None:
     token = at.newest.done
     if token is None:
         return
+    mine = (
+        f"{quote(quarantine.STREAM)} = {quote_text(at.state.stream)} "
+        f"AND {quote(quarantine.REPLAY)} = {quote_text(token)}"
+    )
+    _settle_moved(session, table, at, mine)
     named = session.table(quote_table(table, CATALOG)).where(F.col(quarantine.STREAM) == at.state.stream)
     if named.where((F.col(quarantine.REPLAY) == token) & F.col(quarantine.REPLAYED_AT).isNull()).first() is None:
         return
-    into, mark = quote(quarantine.REPLAYED_AT), quote(quarantine.REPLAY)
+    into = quote(quarantine.REPLAYED_AT)
     statement = (
         f"UPDATE {quote_table(table, CATALOG)} SET {into} = current_timestamp() "  # noqa: S608  # quoted, all of it
-        f"WHERE {quote(quarantine.STREAM)} = {quote_text(at.state.stream)} "
-        f"AND {mark} = {quote_text(token)} AND {into} IS NULL"
+        f"WHERE {mine} AND {into} IS NULL"
     )
-    _change(session, table, statement)
+    change(session, table, statement)
     failpoints.hit("replay-settled")
+
+
+def _settle_moved(session: SparkSession, table: str, at: At, mine: str) -> None:
+    """Rows that a published removal has moved here wait like all others from now on."""
+    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+
+    rows = session.table(quote_table(table, CATALOG)).where(F.col(quarantine.STREAM) == at.state.stream)
+    if rows.where(moved(at.newest.done)).first() is None:
+        return
+    blank = ", ".join(
+        f"{quote(each)} = NULL" for each in (quarantine.REPLAY, quarantine.BECAME, quarantine.REPLAYED_AT)
+    )
+    statement = (
+        f"UPDATE {quote_table(table, CATALOG)} SET {blank} "  # noqa: S608  # quoted, all of it
+        f"WHERE {mine} AND {quote(quarantine.BECAME)} = {quote_text(quarantine.MOVING)}"
+    )
+    change(session, table, statement)
+    failpoints.hit("removal-settled")
+
+
+def moved(done: str | None) -> Column:
+    """Rows that a published removal has put into quarantine, though they still bear its mark."""
+    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+
+    mark = F.col(quarantine.REPLAY).eqNullSafe(F.lit(done or "")) & F.lit(done is not None)
+    return mark & F.col(quarantine.BECAME).eqNullSafe(F.lit(quarantine.MOVING))
 
 
 def pending(session: SparkSession, table: str, at: At) -> DataFrame:
@@ -179,8 +209,9 @@ def pending(session: SparkSession, table: str, at: At) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
 
     rows = session.table(quote_table(table, CATALOG)).where(F.col(quarantine.STREAM) == at.state.stream)
-    open_ = rows.where(F.col(quarantine.REPLAYED_AT).isNull())
-    return open_.where(~F.col(quarantine.REPLAY).eqNullSafe(F.lit(at.newest.done or "")))
+    done = at.newest.done
+    waiting = F.col(quarantine.REPLAYED_AT).isNull() & ~F.col(quarantine.REPLAY).eqNullSafe(F.lit(done or ""))
+    return rows.where(waiting | moved(done))
 
 
 def _still_passed(before: Position | None, after: Position | None) -> bool:
@@ -240,29 +271,6 @@ def _commit(
         f"The quarantine of stream {stream} could not be replayed into {table}: contention",
         why=f"{ATTEMPTS} attempts met a table that had changed; last: {why}",
         next=f"look for other writers in lake.{table}.snapshots (lakeward sql)",
-    )
-
-
-def _change(session: SparkSession, table: str, statement: str) -> None:
-    """One statement on the quarantine; it may be repeated. Running streams add rows to it all the time."""
-    for attempt in range(ATTEMPTS):
-        if attempt:
-            pause(attempt)
-        try:
-            session.sql(statement).collect()
-        except Exception as error:
-            trouble = java.trouble(error)
-            if trouble is java.Trouble.UNREACHABLE:
-                raise java.catalog_down(table, error) from None
-            if trouble is java.Trouble.OTHER:
-                raise
-            why = java.message(error)
-            continue
-        return
-    raise Transient(
-        f"The rows in {table} could not be marked: contention",
-        why=f"{ATTEMPTS} attempts met a table that had changed; last: {why}",
-        next=f"look for other writers in lake.{table}.snapshots (lakeward sql); then replay again",
     )
 
 

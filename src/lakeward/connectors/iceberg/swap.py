@@ -118,7 +118,7 @@ def _is_now(catalog: Catalog, name: str, made: Table) -> bool:
         return False
 
 
-class _AssertProperties(ValidatableTableRequirement):
+class AssertProperties(ValidatableTableRequirement):
     """These properties must still be as they were read, in the metadata that is replaced."""
 
     type: Literal["assert-lakeward-properties"] = "assert-lakeward-properties"
@@ -155,7 +155,7 @@ def amend(catalog: Catalog, table: str, change: Change, expected: Mapping[str, s
         )
         requirements = (
             AssertTableUUID(uuid=loaded.metadata.table_uuid),
-            _AssertProperties(expected=dict(expected)),
+            AssertProperties(expected=dict(expected)),
         )
         try:
             catalog.commit_table(loaded, requirements, updates)  # type: ignore[arg-type]  # a requirement of our own: SqlCatalog validates whatever it is given

@@ -1,8 +1,8 @@
 """Records of topics that were kept in files, read as if they came from the topics.
 
-A line of a `json` or `text` file is the value of a record. A Parquet or ORC file has the value in a column `value`, and
-may have the rest of the record beside it, in the columns that Spark's Kafka source has: `key headers topic partition
-offset timestamp`. What a file does not have is null: the row came from no offset that anybody knows.
+A line of a `json` or `text` file is the value of a record. A Parquet, ORC or Avro file has the value in a column
+`value`, and may have the rest of the record beside it, in the columns that Spark's Kafka source has: `key headers topic
+partition offset timestamp`. What a file does not have is null: the row came from no offset that anybody knows.
 """
 
 from __future__ import annotations
@@ -20,16 +20,15 @@ from lakeward.connectors.kafka.inlet import KafkaInlet
 from lakeward.connectors.source import VALUE
 from lakeward.errors import SpecError
 from lakeward.spec.positions import INGESTED_AT, OWN_COLUMNS
-from lakeward.spec.sources import FilesSource
+from lakeward.spec.sources import TYPED, FilesSource
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-Kind = Literal["json", "text", "parquet", "orc"]
+Kind = Literal["json", "text", "parquet", "orc", "avro"]
 FORMATS: tuple[Kind, ...] = get_args(Kind)
 """What the records of a topic can be kept in. CSV is none: a record has one value, not columns."""
-_TYPED = ("parquet", "orc")
 _PATH = "_file_path"
 _PLAIN = ("string", "binary")
 _COLUMNS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -73,7 +72,7 @@ class ArchiveInlet(KafkaInlet):
             SpecError: names the file that has not the columns of a record.
         """
         super().prepare()
-        if self.format not in _TYPED:
+        if self.format not in TYPED:
             return
         for each in self.listing.files:
             wrong = headers.differences(FileAccess(), each.url, self._files, self._schema)
@@ -109,7 +108,7 @@ class ArchiveInlet(KafkaInlet):
 
     @property
     def _typed(self) -> bool:
-        return self.format in _TYPED
+        return self.format in TYPED
 
     @cached_property
     def _has(self) -> dict[str, str]:
@@ -119,7 +118,8 @@ class ArchiveInlet(KafkaInlet):
             SpecError: no `value`, or a column of another type.
         """
         first = self.listing.files[0]
-        there = headers.columns_of(first.path, self.format)
+        with FileAccess().open(str(first.path)) as file:
+            there = headers.columns_of(file, self.format)
         found = {name: there[name] for name in _COLUMNS if name in there}
         wrong = [f"{name} is {kind}" for name, kind in found.items() if kind not in _COLUMNS[name][1]]
         if wrong or "value" not in found:

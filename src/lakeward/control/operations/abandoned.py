@@ -11,7 +11,7 @@ from lakeward.registry import changes, operations, streams
 
 RESUME = "resume"
 """Parameter of an operation that stopped a stream which is to run again when it is done."""
-_MOVES = ("reset", "skip-batch", "rebuild")
+_MOVES = ("reset", "skip-batch", "rebuild", "restore")
 """Operations that may mend what blocked the stream: who died half way may have changed nothing, so it stands."""
 
 

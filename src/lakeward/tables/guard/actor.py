@@ -42,6 +42,7 @@ class Actor:
 
     table: str
     token: str
+    scope: str = SCOPE
     lost: threading.Event = field(default_factory=threading.Event)
     _on_loss: list[Callable[[], None]] = field(default_factory=list)
 
@@ -62,16 +63,18 @@ class Actor:
 
 
 @contextmanager
-def actor(transaction: Transaction, table: str, holder: str | None = None, ttl: timedelta = TTL) -> Iterator[Actor]:
-    """Hold the table's lease for the length of the block.
+def actor(
+    transaction: Transaction, table: str, holder: str | None = None, ttl: timedelta = TTL, scope: str = SCOPE
+) -> Iterator[Actor]:
+    """Hold the table's lease for the length of the block; `scope` for another lease that is named by the table.
 
     Raises:
         Refused: somebody else maintains the table; names them.
     """
-    mine = Actor(table, uuid4().hex)
+    mine = Actor(table, uuid4().hex, scope)
     with transaction() as connection:
-        taken = leases.take(connection, SCOPE, table, mine.token, holder or me(), ttl)
-        held = None if taken else leases.current(connection, SCOPE, [table]).get(table)
+        taken = leases.take(connection, scope, table, mine.token, holder or me(), ttl)
+        held = None if taken else leases.current(connection, scope, [table]).get(table)
     if taken is None:
         raise Refused(
             f"{table} is being maintained already",
@@ -88,7 +91,7 @@ def actor(transaction: Transaction, table: str, holder: str | None = None, ttl: 
         beat.join()
         try:
             with transaction() as connection:
-                leases.release(connection, SCOPE, [table], mine.token)
+                leases.release(connection, scope, [table], mine.token)
         except DependencyDown:
             log.warning("The lease of a table could not be given back; it ends by itself", table=table)
 
@@ -98,7 +101,7 @@ def _beat(transaction: Transaction, mine: Actor, ttl: timedelta, done: threading
     while not done.wait(ttl.total_seconds() / BEATS):
         try:
             with transaction() as connection:
-                held = leases.renew(connection, SCOPE, [mine.table], mine.token, ttl)
+                held = leases.renew(connection, mine.scope, [mine.table], mine.token, ttl)
             if held:
                 renewed = monotonic()
                 continue

@@ -25,13 +25,17 @@ def batches(longest_batch_s: float, now: datetime) -> Clamp:
 
 
 def staged(facts: TableFacts, now: datetime) -> list[Clamp]:
-    """The batch each stream has staged and not published yet, whatever its age up to the pin limit."""
-    found = []
-    for stream, held in _positions(facts).items():
-        for snapshot in facts.snapshots:
-            wap = snapshot.summary.get(WAP_ID, "")
-            if seq_of(wap, stream) == held.seq + 1 and now - snapshot.at <= PIN_LIMIT:
-                found.append(Clamp(f"stream {stream}", "it has staged a batch and not published it", snapshot.at))
+    """The batch each stream has staged and not published yet, its very first too, whatever its age up to the pin
+    limit."""
+    known, found = _positions(facts), []
+    for snapshot in facts.snapshots:
+        wap = snapshot.summary.get(WAP_ID, "")
+        stream = wap.partition("/")[0]
+        if stream in facts.streams and stream not in known:
+            continue  # its position cannot be read: guard.positions refuses the expiry
+        landed = known[stream].seq if stream in known else 0
+        if seq_of(wap, stream) == landed + 1 and now - snapshot.at <= PIN_LIMIT:
+            found.append(Clamp(f"stream {stream}", "it has staged a batch and not published it", snapshot.at))
     return found
 
 

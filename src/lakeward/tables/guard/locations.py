@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from urllib.parse import urlsplit
 
 _SAME_SCHEME = {"s3a": "s3", "s3n": "s3", "file": ""}
 
@@ -15,6 +18,34 @@ def canonical(location: str) -> str:
     scheme = _SAME_SCHEME.get(scheme, scheme)
     path = "/" + rest.strip("/") if not scheme else rest.strip("/")
     return (f"{scheme}://" if scheme else "") + path + "/"
+
+
+def relative(path: str, location: str) -> str | None:
+    """A file's path below a location; None if it lies elsewhere."""
+    own, here = canonical(location), canonical(path).rstrip("/")
+    return here.removeprefix(own) if here.startswith(own) else None
+
+
+def mismatch(path: str, location: str) -> bool:
+    """Whether a file that lies elsewhere by its name may be one below the location all the same.
+
+    The same path in another scheme, bucket or host: who lists one of them cannot tell whether it is the other. On this
+    machine also a path that reaches the location through a link.
+    """
+    if relative(path, location) is not None:
+        return False
+    own, bare = (urlsplit(each).path.strip("/") for each in (location, path))
+    if bare.startswith(own + "/"):
+        return True
+    if "://" in canonical(path) or "://" in canonical(location):
+        return False
+    folder = canonical(path).rstrip("/").rpartition("/")[0]
+    return f"{_real(folder)}/".startswith(f"{_real(canonical(location))}/")
+
+
+@lru_cache(maxsize=4096)
+def _real(folder: str) -> str:
+    return os.path.realpath(folder)
 
 
 def intruder(table: str, location: str, tables: Mapping[str, str | None], checkpoints: Iterable[str]) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from lakeward.connectors.delta.feed import history
 from lakeward.connectors.iceberg.feed import position
 from lakeward.registry import batches, generations, streams
 from lakeward.tables.facts import Snapshot, TableFacts
@@ -17,11 +18,12 @@ from lakeward.tables.plan.model import Clamp
 @dataclass(frozen=True)
 class Reading:
     """One source of one deployed stream. `at`: up to where it is landed, as recorded; None before its first batch, and
-    where the record of it is too old to be kept."""
+    where the record of it is too old to be kept. `format`: of the table that is read."""
 
     stream: str
     source: str
     at: str | None
+    format: str = "iceberg"
 
 
 def registered(connection: Connection) -> dict[str, tuple[Reading, ...]]:
@@ -38,8 +40,8 @@ def registered(connection: Connection) -> dict[str, tuple[Reading, ...]]:
             continue
         newest = batches.newest(connection, each.id, 1)
         ends: Mapping[str, str] = (newest[0]["end_offsets"] or {}) if newest else {}
-        for source, table in tables:
-            found.setdefault(table, []).append(Reading(each.id, source, ends.get(source)))
+        for source, table, format_ in tables:
+            found.setdefault(table, []).append(Reading(each.id, source, ends.get(source), format_))
     return {table: tuple(readings) for table, readings in found.items()}
 
 
@@ -60,6 +62,8 @@ def standing(reading: Reading, chain: Sequence[Snapshot]) -> Snapshot | None:
     """The snapshot of main a reader stands on; the oldest for one that has read nothing; None if its own is gone."""
     if not chain:
         return None
+    if reading.format == "delta":
+        return _in_log(reading, chain)
     try:
         at = None if reading.at is None else position.parse(reading.at)
     except ValueError:  # of another source, before the spec was changed
@@ -67,6 +71,16 @@ def standing(reading: Reading, chain: Sequence[Snapshot]) -> Snapshot | None:
     if at is None or at.snapshot is None:
         return chain[-1]
     return next((each for each in chain if each.id == at.snapshot), None)
+
+
+def _in_log(reading: Reading, chain: Sequence[Snapshot]) -> Snapshot | None:
+    """Delta's offset names the commit that is under way: all that was in the table then, and came later, is needed."""
+    at = None if reading.at is None else history.parse(reading.at)
+    if at is None:
+        return chain[-1]
+    if at.version > chain[0].id:  # everything is read
+        return chain[0]
+    return next((each for each in chain if each.id == at.version), None)
 
 
 def documents(facts: TableFacts, readings: Iterable[Reading]) -> list[dict[str, Any]]:
@@ -88,8 +102,9 @@ def documents(facts: TableFacts, readings: Iterable[Reading]) -> list[dict[str, 
     return found
 
 
-def _tables(document: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+def _tables(document: Mapping[str, Any]) -> Iterable[tuple[str, str, str]]:
     for name, source in (document.get("sources") or {}).items():
-        table = (source.get("iceberg") or {}).get("table")
-        if table:
-            yield str(name), str(table)
+        for format_ in ("iceberg", "delta"):
+            table = (source.get(format_) or {}).get("table")
+            if table:
+                yield str(name), str(table), format_

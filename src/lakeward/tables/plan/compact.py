@@ -7,7 +7,7 @@ for it: an output of a fragment pass leaves the fragments, a final pass is remem
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -108,12 +108,15 @@ def _late(
     return due_at <= now, why if due_at <= now else f"{part.fragments} of {policy.min_fragments} fragments", due_at
 
 
-def plan_compact(facts: TableFacts, policy: Compact, history: History, now: datetime) -> Action | NotPlanned:
-    """The compaction of a table, within the run's caps; the fullest partitions first."""
+def plan_compact(
+    facts: TableFacts, policy: Compact, history: History, now: datetime, only: Collection[str] = ()
+) -> Action | NotPlanned:
+    """The compaction of a table, within the run's caps; the fullest partitions first. `only`: of these partitions."""
     if not policy.enabled:
         return NotPlanned("compact", "switched off by policy")
     thresholds = facts.profile.thresholds
-    parts = facts.profile.partitions
+    every = facts.profile.partitions
+    parts = [part for part in every if not only or part.key in only]
     verdicts = [
         judge(part, policy, thresholds, _finished(part, history), now, history.contested.get(part.key))
         for part in parts
@@ -121,9 +124,14 @@ def plan_compact(facts: TableFacts, policy: Compact, history: History, now: date
     due = sorted((each for each in verdicts if each.mode), key=lambda each: -each.files)
     if not due:
         return _why_not(verdicts)
+    if len(parts) < len(every) and any(not each.partition.where for each in due):
+        name = next(each.partition.key for each in due if not each.partition.where)
+        return NotPlanned(
+            "compact", f"no condition of the engine selects {name} alone; name no partition for all of them"
+        )
     chosen = _within(due, policy, pace("compact", history.paces))
     rewrites = tuple(
-        rewrite for mode in ("fragments", "final") for rewrite in _rewrites(mode, chosen, thresholds, len(parts))
+        rewrite for mode in ("fragments", "final") for rewrite in _rewrites(mode, chosen, thresholds, len(every))
     )
     left = len(due) - len(chosen)
     why = chosen[0].why if len(due) == 1 else f"{many(len(due), 'partition')} due, the fullest has {chosen[0].why}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from lakeward.tables.plan.cost import Pace
@@ -33,12 +33,14 @@ class Needs:
         refusals: why expiry must not run at all: a position off main, a hold, `gc.enabled=false`.
         hold_until: no maintenance before this.
         forbidden: why no action at all may run, e.g. another table under its location.
+        least_kept: floor under the age of what a VACUUM of a Delta table deletes.
     """
 
     clamps: tuple[Clamp, ...] = ()
     refusals: tuple[str, ...] = ()
     hold_until: datetime | None = None
     forbidden: str = ""
+    least_kept: timedelta = timedelta()
 
 
 @dataclass(frozen=True)

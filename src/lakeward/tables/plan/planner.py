@@ -13,6 +13,7 @@ from lakeward.tables.plan.cost import pace
 from lakeward.tables.plan.expire import plan_expire
 from lakeward.tables.plan.manifests import plan_manifests
 from lakeward.tables.plan.model import Action, History, Needs, NotPlanned, Plan
+from lakeward.tables.plan.vacuum import plan_vacuum
 
 ORDER = ("compact", "manifests", "expire")
 FAILURES = 3
@@ -27,6 +28,7 @@ def plan(
     history: History,
     now: datetime,
     wanted: Collection[str] = ORDER,
+    only: Collection[str] = (),
 ) -> Plan:
     """The plan of one table.
 
@@ -37,6 +39,7 @@ def plan(
         history: what was done before.
         now: the moment every age is measured from.
         wanted: the actions looked at. Naming fewer than all does not make one due that is not.
+        only: the partitions whose files are looked at; all by default.
     """
     found: list[Action | NotPlanned] = []
     for name in (each for each in ORDER if each in wanted):
@@ -44,7 +47,9 @@ def plan(
         if stop is not None:
             found.append(stop)
         elif name == "compact":
-            found.append(plan_compact(facts, policy.compact, history, now))
+            found.append(plan_compact(facts, policy.compact, history, now, only))
+        elif facts.format == "delta":
+            found.append(_of_delta(name, facts, policy, needs, history, now))
         elif name == "manifests":
             found.append(plan_manifests(facts, policy.manifests, history, now))
         else:
@@ -55,6 +60,14 @@ def plan(
         actions=tuple(_timed(each, history) for each in found if isinstance(each, Action)),
         not_planned=tuple(each for each in found if isinstance(each, NotPlanned)),
     )
+
+
+def _of_delta(
+    name: str, facts: TableFacts, policy: Policy, needs: Needs, history: History, now: datetime
+) -> Action | NotPlanned:
+    if name == "manifests":
+        return NotPlanned("manifests", "a Delta table has none")
+    return plan_vacuum(facts, policy.expire, needs, history, now)
 
 
 def _timed(action: Action, history: History) -> Action:

@@ -25,6 +25,13 @@ def test_the_batch_a_stream_staged_and_did_not_publish_stays(facts, chain, now):
     assert [clamp.at for clamp in clamps.staged(table, now)] == [old]
 
 
+def test_the_first_batch_of_a_stream_stays_too(facts, chain, now):
+    old = now - timedelta(hours=5)
+    staged = Snapshot(99, 3, 4, old, "append", {"wap.id": "s/1/nonce"})
+    table = facts((*chain(3), staged), head=3, positions={"other": position(7, 3)})
+    assert [(clamp.who, clamp.at) for clamp in clamps.staged(table, now)] == [("stream s", old)]
+
+
 def test_what_was_staged_for_a_published_seq_pins_nothing(facts, chain, now):
     left = Snapshot(99, 3, 4, now - timedelta(hours=5), "append", {"wap.id": "s/7/nonce"})
     assert clamps.staged(facts((*chain(3), left), head=3, positions={"s": position(7, 3)}), now) == []

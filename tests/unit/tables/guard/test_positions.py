@@ -5,10 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from delta_log import add, commit, remove, table
 
+from lakeward.connectors.delta import state
 from lakeward.connectors.exact.position import Position, key
-from lakeward.tables.facts import Snapshot
+from lakeward.tables.facts import Snapshot, Thresholds
 from lakeward.tables.guard.positions import off_main, on_main
+from lakeward.tables.observe.delta import table_facts
 
 
 def at(snapshot: int, seq: int) -> Position:
@@ -62,3 +65,19 @@ def test_a_position_without_a_snapshot_needs_nothing(facts, chain):
 def test_age_proves_nothing(facts, chain, now, age):
     snapshots = (*chain(3), Snapshot(9, 2, 4, now - age, "append"))
     assert off_main(facts(snapshots, positions={"s": at(3, 3)}), {})
+
+
+def test_a_restored_delta_table_is_found_by_its_log(tmp_path):
+    named = {"domainMetadata": {"domain": key("s"), "configuration": at(2, 2).to_json(), "removed": False}}
+    commit(tmp_path, 0, table(""), add("a", 1))
+    commit(tmp_path, 1, add("b", 1))
+    commit(tmp_path, 2, add("c", 1), named)
+
+    def look():
+        sizes = Thresholds(3, 2, 1)
+        return table_facts("nyc.flights", state.read(tmp_path), lambda size, properties: sizes)
+
+    assert off_main(look(), {}) == []
+    restore = {"commitInfo": {"operation": "RESTORE", "operationParameters": {"version": 1}}}
+    commit(tmp_path, 3, restore, remove("c"))
+    assert [(each.stream, each.reason) for each in off_main(look(), {})] == [("s", "rolled-back")]

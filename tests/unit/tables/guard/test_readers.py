@@ -29,3 +29,16 @@ def test_a_table_without_snapshots_has_nothing_to_keep(facts):
 def test_a_position_of_another_kind_of_source_counts_as_none(facts, chain):
     [kept] = clamps(facts(chain(3)), [Reading("was_kafka", "source", '{"flights":{"0":5}}')])
     assert kept.at == chain(3)[0].at
+
+
+def test_a_reader_of_a_delta_table_keeps_what_was_there_at_the_version_it_is_in(facts, chain):
+    def at(version):
+        return f'{{"reservoirId":"u","reservoirVersion":{version},"index":-1,"isStartingVersion":false}}'
+
+    def kept(text):
+        return [each.at for each in clamps(facts(chain(5)), [Reading("copy", "source", text, "delta")])]
+
+    assert kept(at(3)) == [chain(5)[2].at]
+    assert kept(at(6)) == [chain(5)[4].at], "all is read: what comes next goes on from the newest"
+    assert kept(None) == [chain(5)[0].at]
+    assert kept(at(0)) == [], "its commit is cleaned up: nothing can be kept for it"

@@ -108,6 +108,17 @@ def test_the_fullest_partitions_come_first_and_the_rest_is_told(facts):
     assert "2 partitions left for the next run" in action.why
 
 
+def test_named_partitions_alone_are_taken_and_only_when_due(facts):
+    parts = (part(raw(90), "p=1", "`p` = 1"), part(raw(60), "p=2", "`p` = 2"), part(raw(3), "p=3", "`p` = 3"))
+    found = plan_compact(facts(partitions=parts), POLICY, History(), NOW, ["p=2", "p=3"])
+    assert isinstance(found, Action)
+    assert found.partitions == ("p=2",)
+    assert found.rewrites[0].where == ("`p` = 2",), "the statement is not for the whole table"
+    left = plan_compact(facts(partitions=parts), POLICY, History(), NOW, ["p=3"])
+    assert isinstance(left, NotPlanned)
+    assert left.why.startswith("p=3: 3 of 50 fragments")
+
+
 def test_many_partitions_are_several_statements(facts):
     parts = tuple(part(raw(50), f"p={n}", f"`p` = {n}") for n in range(AT_ONCE + 5))
     parts = (*parts, part(raw(1), "p=x", "`p` = 'x'"))
@@ -120,6 +131,8 @@ def test_a_partition_sql_cannot_name_means_the_whole_table(facts):
     action = plan_compact(facts(partitions=(part(raw(50), "p=?", None), part(raw(1)))), POLICY, History(), NOW)
     assert isinstance(action, Action)
     assert action.rewrites[0].where == ()
+    alone = plan_compact(facts(partitions=(part(raw(50), "p=?", None), part(raw(1)))), POLICY, History(), NOW, ["p=?"])
+    assert isinstance(alone, NotPlanned), "the whole table is not what was asked for"
 
 
 def test_nothing_due_says_how_far_the_fullest_partition_is(facts):

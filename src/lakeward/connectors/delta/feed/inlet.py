@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lakeward.connectors import table_rows
 from lakeward.connectors.delta import log, place
 from lakeward.connectors.delta.feed import history, waiting
-from lakeward.connectors.source import Inlet
+from lakeward.connectors.once import OnceInlet
 from lakeward.errors import Blocked, DependencyDown, SpecError
 from lakeward.runtime import Runtime
 from lakeward.spec.table_source import DeltaSource
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class DeltaInlet(Inlet):
+class DeltaInlet(OnceInlet):
     """The table as it stands when the stream begins, then its appends."""
 
     runtime: Runtime
@@ -43,18 +43,6 @@ class DeltaInlet(Inlet):
     def folder(self) -> Path:
         """Where it stands."""
         return place.folder_of(self.runtime.lake, self.table)
-
-    @property
-    def identity(self) -> tuple[str, ...]:
-        return table_rows.IDENTITY
-
-    @property
-    def replays(self) -> bool:
-        return False
-
-    @property
-    def begins(self) -> bool:
-        return False
 
     @property
     def logged(self) -> bool:
@@ -93,9 +81,6 @@ class DeltaInlet(Inlet):
         rows = session.readStream.format("delta").options(**self._options()).load(str(self.folder))
         self._schema = rows.schema
         return table_rows.packed(rows, self.name)
-
-    def again(self, session: SparkSession, start: str, end: str) -> DataFrame:
-        raise NotImplementedError("`replays` is False: nobody asks for this")
 
     def newest(self, session: SparkSession, most: int) -> DataFrame:
         from pyspark.sql.types import StructType

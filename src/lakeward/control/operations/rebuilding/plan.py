@@ -11,6 +11,7 @@ from pyiceberg.exceptions import NoSuchTableError
 from lakeward.connectors.exact import position
 from lakeward.connectors.exact.position import NO_DATA, Position
 from lakeward.connectors.iceberg import pytable, swap
+from lakeward.connectors.iceberg.quarantine import BACKFILL
 from lakeward.control.operations import ground, target
 from lakeward.control.operations.act import spec_of
 from lakeward.control.operations.rebuilding import names
@@ -275,7 +276,7 @@ def _filled(lake: Catalog, stream: str, made: str, *, named: bool) -> tuple[str,
     number = names.number_of(stream, there)
     fills = [names.filling(stream, number)] if number is not None else []
     if named and not fills:
-        fills = [each for each in there if each.startswith(f"{stream}@backfill-")]
+        fills = [each for each in there if each.startswith(f"{stream}{BACKFILL}")]
     if len(fills) == 1 and set(there) <= {stream, *fills}:
         return fills[0], there[fills[0]]
     if not named or (not there and table.current_snapshot() is None):

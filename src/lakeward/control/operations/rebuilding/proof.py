@@ -9,6 +9,7 @@ from lakeward.connectors.exact import audit as counting
 from lakeward.connectors.exact.position import Position
 from lakeward.connectors.iceberg import audit
 from lakeward.connectors.iceberg.audit import scan
+from lakeward.connectors.iceberg.quarantine import put_aside_as
 from lakeward.control.operations.rebuilding.lost import places
 from lakeward.errors import Unhealthy
 from lakeward.spec.positions import IDENTITY_COLUMNS
@@ -66,7 +67,7 @@ def prove(
     data |= {"filtered": totals.filtered if rows else None, "missing": None, "duplicates": None, "partitions": []}
     if not rows:
         return Proof(("contiguous up to the position; rows are not counted against records (lineage none)",), data)
-    found = audit.audit(new, fill, at, aside)
+    found = audit.audit(new, put_aside_as(fill, name), at, aside)
     # Markers of transactions and compacted records are offsets without a record: what was read is what counts.
     holes = found.consumed - totals.consumed
     missing = found.missing - holes

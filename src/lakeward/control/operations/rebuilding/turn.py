@@ -47,8 +47,14 @@ def alone(site: Site, stream: str) -> Iterator[None]:
 
 
 @contextmanager
-def operating(site: Site, stream: str, comment: str) -> Iterator[Waiting]:
+def operating(
+    site: Site, stream: str, comment: str, word: str = WORD, done: str = "swapped", approved_by: str | None = None
+) -> Iterator[Waiting]:
     """Hold the stream, show life while work takes long, and say how it ended.
+
+    Args:
+        word: the operation, as people read it.
+        done: what is recorded when it was done.
 
     Whoever is killed inside ends nothing: the stream that was stopped is then started by the next to come.
 
@@ -57,11 +63,11 @@ def operating(site: Site, stream: str, comment: str) -> Iterator[Waiting]:
     """
     with site.connect() as connection:
         ticket = operations.begin(
-            connection, stream, WORD, author=site.author, holder=site.holder, token=secrets.token_hex(16),
-            comment=comment,
+            connection, stream, word, author=site.author, holder=site.holder, token=secrets.token_hex(16),
+            comment=comment, approved_by=approved_by,
         )  # fmt: skip
         abandoned.resume(connection, ticket.abandoned)
-        events.record(connection, "stream", stream, WORD, f"{site.author} asked to {WORD}", comment=comment)
+        events.record(connection, "stream", stream, word, f"{site.author} asked to {word}", comment=comment)
     with _kept(site, lambda connection: operations.renew(connection, ticket)):
         try:
             yield Waiting(site, ticket)
@@ -69,7 +75,7 @@ def operating(site: Site, stream: str, comment: str) -> Iterator[Waiting]:
             told = f"{error.what}: {error.why}" if isinstance(error, LakewardError) else str(error) or "interrupted"
             _end(site, ticket, "refused" if isinstance(error, Refused) else "failed", told)
             raise
-        _end(site, ticket, "done", "swapped")
+        _end(site, ticket, "done", done)
 
 
 @contextmanager

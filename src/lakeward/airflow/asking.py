@@ -1,0 +1,94 @@
+"""A task that first shows what it would do, and waits for a person to say yes to just that."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Protocol
+
+import structlog
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk.exceptions import AirflowFailException
+
+from lakeward.errors import LakewardError
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+log = structlog.get_logger(__name__)
+
+ANSWER_WITHIN = timedelta(minutes=30)
+WORK_WITHIN = timedelta(minutes=40)
+_PLAN = "plan"
+
+
+class Shown(Protocol):
+    """A plan as a person sees it; `key` is what the yes is for."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def lines(self) -> Sequence[str]: ...
+    @property
+    def key(self) -> str: ...
+
+
+class Asking(ApprovalOperator):
+    """Waits, without a worker and the triggerer, until somebody approves (Required Actions) or its time is over.
+
+    It is one task with the work, so that runs that need no yes pay nothing for it.
+    """
+
+    template_fields = ()
+
+    def __init__(self, *, subject: str, **kwargs: Any) -> None:
+        super().__init__(subject=subject, response_timeout=ANSWER_WITHIN, **kwargs)
+        self.execution_timeout = WORK_WITHIN  # of the work; given above it would be taken for the answer's
+
+    @abstractmethod
+    def approved(self, context: Context, who: str, key: str) -> None:
+        """Do what somebody approved, if it is still the plan with this key."""
+
+    def ask(self, context: Context, question: str, plan: Shown, comment: str) -> None:
+        """Show a plan and wait for the answer; the task goes on in `execute_complete`."""
+        for line in plan.lines:
+            log.info(line)
+        log.info(f"It would {plan.text}")
+        self.subject = question
+        listed = "\n".join(f"* {plain(line)}" for line in plan.lines)
+        self.body = f"It would {plain(plan.text)}.\n\n{listed}\n\n**Why:** {plain(comment)}"
+        context["ti"].xcom_push(key=_PLAN, value=plan.key)
+        super().execute(context)
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
+        """Somebody answered."""
+        if "error" in event:
+            why = f"nobody answered within {ANSWER_WITHIN.total_seconds() / 60:.0f} min; nothing was changed"
+            raise AirflowFailException(f"The operation was not approved: {why}")
+        answer = super().execute_complete(context, event)
+        who = str((answer.get("responded_by_user") or {}).get("name") or "somebody")
+        if answer["chosen_options"] != [self.APPROVE]:
+            raise AirflowFailException(f"{who} rejected the operation; nothing was changed")
+        key = str(context["ti"].xcom_pull(task_ids=self.task_id, key=_PLAN))
+        return told(lambda: self.approved(context, who, key))
+
+
+def author(context: Context) -> str:
+    """Whoever triggered the run."""
+    return str(getattr(context["dag_run"], "triggering_user_name", None) or "Airflow")
+
+
+def told(work: Callable[[], Any]) -> None:
+    """Do it; a foreseen error is three lines and a red run, without a stack trace."""
+    try:
+        work()
+    except LakewardError as error:
+        for line in str(error).splitlines():
+            log.error(line)
+        raise AirflowFailException(str(error)) from None
+
+
+def plain(text: str) -> str:
+    """Text that Markdown leaves as it is: records and comments are other people's."""
+    return "".join(f"\\{sign}" if sign in "\\`*_{}[]()<>#+!|~" else sign for sign in text)

@@ -1,0 +1,146 @@
+"""`tables_restore`: a table taken back to an earlier snapshot, after a person said yes to just what that means."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import structlog
+from airflow.sdk import DAG, Param
+from airflow.sdk.definitions.param import ParamsDict
+
+from lakeward.airflow.asking import Asking, author, told
+from lakeward.airflow.common import options, quiet_libraries
+from lakeward.airflow.names import RESTORE
+from lakeward.errors import SpecError
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from lakeward.control.operations.restoring.restore import Restore
+
+log = structlog.get_logger(__name__)
+
+DOC = """
+### What it does
+Takes one table back to an earlier snapshot, together with the positions of the streams that write it and the branch
+`verified`, in **one commit**. The streams are stopped at a batch boundary before and run again after; the records that
+were taken out land again, each once, under new checkpoints.
+
+It first shows which rows go, which offsets land again and which commits nobody does again, and then **waits for
+approval** (*Required Actions*, 30 min), without a worker. What was approved is what is done.
+
+### Parameters
+* **Table**: `namespace.table`.
+* **Snapshot**: an earlier one of main; `lakeward sql "FROM lake.namespace.table.history"` lists them.
+* **Comment**: why. It is kept with the change.
+* **Dry run**: shows it, changes nothing.
+
+### When it is red
+It was refused, with the reason and what to do, or it was killed half way: trigger it again with the same parameters, it
+goes on. Until then a stream that would land in the wrong place is turned away. `lakeward tables restore` does the same
+without Airflow.
+"""
+
+
+class RestoreTable(Asking):
+    """Shows, asks, does."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(subject="Restore a table", **kwargs)
+
+    def execute(self, context: Context) -> None:
+        """Show it and ask; what an earlier run began is finished without asking again."""
+        return told(lambda: self._show(context))
+
+    def _show(self, context: Context) -> None:
+        from lakeward.control.operations.restoring import plan as planning
+
+        quiet_libraries()
+        restore = _of(context)
+        ask, comment = restore.ask, restore.ask.comment
+        dry = bool(context["params"].get("dry_run"))
+        if restore.begun:
+            if dry:
+                log.info(f"An earlier restore of {ask.table} was killed half way: would finish it")
+                return
+            log.info(f"An earlier restore of {ask.table} was killed half way: finishing it")
+            log.info(restore.run().detail)
+            return
+        plan = planning.plan(restore.site, ask.table, ask.to)
+        if dry or plan.there:
+            for line in plan.lines:
+                log.info(line)
+            log.info(f"Dry run: would {plan.text}" if dry else f"{ask.table} stands at snapshot {ask.to} already")
+            return
+        if not comment.strip():
+            restore.run()  # refused: a comment is missing; better said before anybody is asked
+        log.info(f"Table {ask.table}: waiting for approval")
+        self.ask(context, f"Restore table {ask.table}?", plan, comment)
+
+    def approved(self, context: Context, who: str, key: str) -> None:
+        """Do just what was approved."""
+        from lakeward.control.operations.request import Approval
+
+        quiet_libraries()
+        log.info(_of(context, Approval(who, key)).run().detail)
+
+
+def build_restore() -> DAG:
+    """The Dag that takes one table back."""
+    with DAG(
+        RESTORE,
+        dag_display_name="tables: restore",
+        description="Takes one table back to an earlier snapshot with its streams' positions; waits for approval.",
+        schedule=None,
+        dagrun_timeout=timedelta(minutes=75),
+        **options(owner="lakeward", tags=["tables"], doc=DOC, max_active_runs=4),
+    ) as dag:
+        RestoreTable(task_id="restore", doc_md="Show what would go and land again, wait for a yes, do it.")
+    dag.params = ParamsDict(
+        {
+            "table": Param("", type="string", title="Table", description_md="`namespace.table`"),
+            "to": Param("", type="string", title="Snapshot", description_md="The id of an earlier snapshot of main."),
+            "comment": Param(
+                "", type=["null", "string"], title="Comment", maxLength=500, description_md="Why. Kept with the change."
+            ),
+            "kill": Param(
+                False, type="boolean", title="Kill drivers that do not stop",
+                description_md="After the wait, end the process of a driver that did not stop its stream.",
+            ),
+            "dry_run": Param(False, type="boolean", title="Dry run", description_md="Show it, change nothing."),
+        }
+    )  # fmt: skip
+    return dag
+
+
+def _of(context: Context, approval: Any = None) -> Restore:
+    """What the trigger form asks for.
+
+    Raises:
+        SpecError: it names no table or no snapshot.
+    """
+    from lakeward.airflow.connections import runtime
+    from lakeward.airflow.project import settings
+    from lakeward.control.operations.restoring.restore import Ask, Restore
+    from lakeward.control.operations.site import Site
+    from lakeward.control.reconcile import registry_of
+
+    params = context["params"]
+    table, to = str(params.get("table") or "").strip(), str(params.get("to") or "").strip()
+    if not table or not to.isdigit():
+        raise SpecError(
+            "Name a table and a snapshot",
+            why=f"table is {table or 'empty'}, snapshot is {to or 'empty'}: a snapshot is a number",
+            next='lakeward sql "FROM lake.<namespace>.<table>.history"',
+        )
+    addresses = runtime()
+    site = Site(
+        registry_of(addresses),
+        addresses,
+        author=author(context),
+        holder=f"run {context['dag_run'].run_id} of {RESTORE}",
+        settings=settings,
+    )
+    ask = Ask(table, int(to), str(params.get("comment") or ""), approval, kill=bool(params.get("kill")))
+    return Restore(site, ask)

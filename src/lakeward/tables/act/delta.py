@@ -1,0 +1,57 @@
+"""OPTIMIZE and VACUUM of a Delta table as statements for one session of the Connect server."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from lakeward.connectors.delta import place
+from lakeward.tables.plan.model import Action, Rewrite
+from lakeward.tables.plan.vacuum import LEAST_KEPT
+
+_AT_ONCE = 2  # groups of files rewritten at a time: the server is shared
+_LISTING = 4  # tasks that list the folder: VACUUM takes ten thousand otherwise
+
+
+def statements(folder: Path, action: Action, now: datetime | None = None) -> list[str]:
+    """What has to be run for a planned action, in order; settings are the session's, and it is this run's own."""
+    if action.action == "compact":
+        return [each for rewrite in action.rewrites for each in optimize(folder, rewrite)]
+    assert action.older_than is not None  # the planner sets it for every expiry
+    return vacuum(folder, action.older_than, now or datetime.now(UTC))
+
+
+def optimize(folder: Path, wanted: Rewrite) -> list[str]:
+    """Bin-packing of some partitions, in one commit that changes no row."""
+    where = " OR ".join(f"({condition})" for condition in wanted.where)
+    return [
+        *_settings({
+            "spark.databricks.delta.optimize.minFileSize": wanted.below,
+            "spark.databricks.delta.optimize.maxFileSize": wanted.target,
+            "spark.databricks.delta.optimize.maxThreads": _AT_ONCE,
+        }),
+        f"OPTIMIZE {place.by_path(folder)}" + (f" WHERE {where}" if where else ""),
+    ]  # fmt: skip
+
+
+def vacuum(folder: Path, older_than: datetime, now: datetime) -> list[str]:
+    """Deletion of what no version since `older_than` names. Delta's check of its own floor is left on above the floor.
+
+    RETAIN is rounded up to a third of a second: nothing younger than planned goes.
+    """
+    kept = now - older_than
+    hours = math.ceil(kept.total_seconds() / 3600 * 10_000) / 10_000
+    settings: dict[str, str | int] = {
+        # Without it this Delta takes the table's property whatever RETAIN says.
+        "spark.databricks.delta.vacuum.retentionWindowIgnore.enabled": "false",
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": _LISTING,
+    }
+    if kept < LEAST_KEPT:
+        settings["spark.databricks.delta.retentionDurationCheck.enabled"] = "false"
+    return [*_settings(settings), f"VACUUM {place.by_path(folder)} RETAIN {hours:.4f} HOURS"]
+
+
+def _settings(values: Mapping[str, str | int]) -> list[str]:
+    return [f"SET {name} = {value}" for name, value in values.items()]

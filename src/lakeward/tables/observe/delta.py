@@ -1,0 +1,156 @@
+"""One Delta table as facts, from its log alone.
+
+A version stands for a snapshot. What the checkpoint no longer says (which files a rewrite made, when a partition was
+last written) is carried on from the profile that was kept at the last look.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from lakeward.connectors.delta.state import Change, Live, State
+from lakeward.connectors.exact import position
+from lakeward.spec.sql import quote, quote_text
+from lakeward.tables.facts import File, PartitionFacts, Profile, Snapshot, TableFacts, Thresholds, summarise
+
+Judge = Callable[[int, Mapping[str, str]], Thresholds]
+"""(table bytes, table properties) -> the sizes its files are judged by."""
+_BY_TEXT = ("date", "timestamp", "timestamp_ntz", "boolean", "byte", "short", "integer", "long")
+_SQL = {"byte": "TINYINT", "short": "SMALLINT", "integer": "INT", "long": "BIGINT"}
+
+
+def table_facts(name: str, state: State, judge: Judge, known: Profile | None = None) -> TableFacts:
+    """The facts of a table.
+
+    Args:
+        name: `namespace.table`.
+        state: what its log says.
+        judge: gives the thresholds.
+        known: the profile kept from an earlier look.
+    """
+    properties = state.properties
+    thresholds = judge(sum(each.size for each in state.files.values()), properties)
+    return TableFacts(
+        table=name,
+        format="delta",
+        uuid=str(state.metadata.get("id")),
+        location=str(state.folder),
+        metadata_location=str(state.folder / "_delta_log" / f"{state.version:020d}.json"),
+        format_version=1,
+        snapshot_id=state.version,
+        sequence=state.version,
+        properties=properties | {key: said for key, said in state.domains.items() if key.startswith("lakeward.")},
+        refs={},
+        snapshots=_snapshots(state),
+        metadata_files=len(list((state.folder / "_delta_log").iterdir())),
+        streams=tuple(position.streams_of(state.domains)),
+        profile=_profile(state, thresholds, known),
+        tombstones={path: _moment(at_ms) for path, at_ms in state.gone.items()},
+    )
+
+
+def partition_name(values: Mapping[str, str | None], columns: Iterable[str]) -> str:
+    """`origin=EWR/day=2013-01-01`; empty for a table without partitions."""
+    return "/".join(f"{column}={'null' if values.get(column) is None else values[column]}" for column in columns)
+
+
+def partition_condition(state: State, values: Mapping[str, str | None]) -> str | None:
+    """The condition that selects a partition; empty for a table without partitions, None where SQL cannot say it."""
+    parts = []
+    for column in state.columns:
+        kind, value = state.type_of(column), values.get(column)
+        if value is None:
+            parts.append(f"{quote(column)} IS NULL")
+        elif kind == "string":
+            parts.append(f"{quote(column)} = {quote_text(value)}")
+        elif kind in _BY_TEXT:
+            parts.append(f"{quote(column)} = CAST({quote_text(value)} AS {_SQL.get(kind, kind.upper())})")
+        else:
+            return None  # floats, decimals, binaries: equality on them is not worth a wrong file
+    return " AND ".join(parts)
+
+
+def _snapshots(state: State) -> tuple[Snapshot, ...]:
+    told = {change.version: change for change in state.changes}
+    first = min(state.versions, default=0)
+    return tuple(
+        Snapshot(
+            id=version,
+            parent=version - 1 if version > first else None,
+            sequence=version,
+            at=_moment(at_ms),
+            operation=_operation(told.get(version)),
+        )
+        for version, at_ms in state.versions.items()
+    )
+
+
+def _operation(change: Change | None) -> str:
+    """In Iceberg's words, from what a commit did to the files; what is too long ago counts as an append."""
+    if change is None:
+        return "append"
+    if change.rewrite:
+        return "replace"
+    if change.removed:
+        return "overwrite" if change.added else "delete"
+    return "append" if change.added else "metadata"
+
+
+def _profile(state: State, thresholds: Thresholds, known: Profile | None) -> Profile:
+    before = known if known is not None and (known.snapshot_id or 0) <= state.version else None
+    since = before.snapshot_id if before is not None and before.snapshot_id is not None else -1
+    rewritten = {path for change in state.changes if change.rewrite for path in change.added}
+    made = rewritten | (set(before.outputs) if before is not None else set())
+    groups: dict[str, list[tuple[str, Live]]] = defaultdict(list)
+    for path, live in state.files.items():
+        groups[partition_name(live.partition, state.columns)].append((path, live))
+    kept = {each.key: each for each in before.partitions} if before is not None else {}
+    newest = _newest(state, since)
+    partitions = []
+    for key, held in groups.items():
+        files = [File(live.size, live.rows or 0, _moment(live.at_ms), path in made) for path, live in held]
+        part = summarise(key, partition_condition(state, held[0][1].partition), files, thresholds)
+        partitions.append(_carried(part, kept.get(key), newest))
+    partitions.sort(key=lambda each: (-each.small, each.key))
+    return Profile(
+        snapshot_id=state.version,
+        thresholds=thresholds,
+        files=sum(each.files for each in partitions),
+        bytes=sum(each.bytes for each in partitions),
+        records=sum(each.records for each in partitions),
+        small_files=sum(each.small for each in partitions),
+        partitions=tuple(partitions),
+        outputs=tuple(sorted(path for path in made & set(state.files) if state.files[path].size < thresholds.small)),
+    )
+
+
+def _carried(
+    part: PartitionFacts, kept: PartitionFacts | None, newest: Mapping[tuple[str, bool], datetime]
+) -> PartitionFacts:
+    """When a partition was last written and rewritten: as commits say for themselves, and as was known before.
+
+    Args:
+        part: its files, by their own times.
+        kept: what was known of it.
+        newest: partition and whether it was rewritten -> the newest commit that did.
+    """
+    written, rewritten = newest.get((part.key, False)), newest.get((part.key, True))
+    if kept is not None:
+        return replace(part, last_written=written or kept.last_written, last_rewritten=rewritten or kept.last_rewritten)
+    return replace(part, last_written=written or part.last_written, last_rewritten=rewritten)
+
+
+def _newest(state: State, since: int) -> dict[tuple[str, bool], datetime]:
+    return {
+        (partition_name(live.partition, state.columns), change.rewrite): _moment(change.at_ms)
+        for change in state.changes  # oldest first: the last word counts
+        if change.version > since
+        for live in change.added.values()
+    }
+
+
+def _moment(milliseconds: int) -> datetime:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)

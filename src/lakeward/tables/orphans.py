@@ -1,0 +1,315 @@
+"""Files below a table's location that nothing names any more: found, put aside, and after a week deleted.
+
+First the location is listed, then the metadata is read: a file committed in between is named, not missing. Before
+every thousand files, and once more at the end, the table is loaded anew and what was committed meanwhile is read too.
+Killed in the middle nothing is half done: a file is where it was or put aside, and the next run begins from a listing.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+
+import structlog
+from sqlalchemy import func, select
+
+from lakeward.connectors.aws import store
+from lakeward.connectors.file_access import FileAccess
+from lakeward.errors import LakewardError, Refused
+from lakeward.registry import events, maintenance
+from lakeward.spec.policy import Orphans
+from lakeward.tables.guard.actor import TTL, Actor, actor
+from lakeward.tables.guard.intruders import intruder_in
+from lakeward.tables.guard.locations import canonical
+from lakeward.tables.look import register, see, told
+from lakeward.tables.maintain import take_over
+from lakeward.tables.needs import longest_batch, needs_of, surroundings
+from lakeward.tables.observe.listing import ASIDE, Listing
+from lakeward.tables.observe.references import references
+from lakeward.tables.plan.model import Action, NotPlanned, Plan
+from lakeward.tables.plan.orphans import ACTION, Survey, judge, oldest_kept, rules, shown, stopped
+from lakeward.tables.plan.words import many, size, span
+from lakeward.tables.site import Site
+from lakeward.telemetry import failpoints
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+log = structlog.get_logger(__name__)
+
+AT_ONCE: Final = 1000  # files between two looks at the table
+LIMIT_S: Final = 3600.0  # of one run; what is left is taken by the next
+_STAMP: Final = "%Y%m%dT%H%M%SZ"  # name of a run's folder
+
+
+def sweep(
+    site: Site,
+    table: str,
+    holder: str | None = None,
+    *,
+    dry_run: bool = False,
+    ttl: timedelta = TTL,
+    limit_s: float = LIMIT_S,
+) -> dict[str, Any]:
+    """Take the orphans of one table; the JSON of `run.maintain`. A first run by new thresholds only shows them.
+
+    Args:
+        site: where.
+        table: `namespace.table`.
+        holder: who acts.
+        dry_run: show, take nothing; also when it is not due.
+        ttl: how long the lease lasts without a sign of life.
+        limit_s: seconds after which it ends, with what it took.
+
+    Raises:
+        Refused: somebody else maintains the table, or took it over.
+    """
+    if site.delta(table) is not None:
+        left = NotPlanned(ACTION, "a Delta table has no orphans apart from what its expiry (VACUUM) deletes")
+        return {"table": table, "told": f"{table} is a Delta table", "plan": _plan(table, left), "actions": []}
+    first = site.load(table)  # a wrong name is told before anything is taken
+    with actor(site.registry, table, holder, ttl) as mine:
+        take_over(site.registry, site.runtime, table)
+        with site.registry() as connection:
+            around = surroundings(connection)
+        seen = see(site, table, around)
+        facts, policy = seen.facts, seen.policy.orphans
+        with site.registry() as connection:
+            register(connection, around, facts)
+            now = connection.execute(select(func.now())).scalar_one()
+            roots = (site.runtime.checkpoints,)
+            needs, _ = needs_of(connection, facts, around, now, has_suite=site.has_suite(table), roots=roots)
+            ledger = maintenance.newest_actions(connection, table, action=ACTION)
+            before = oldest_kept(policy, longest_batch(connection, facts), now)
+        last = next((row["started_at"] for row in ledger if row["result"] == "done"), None)
+        stop = stopped(policy, needs, None if dry_run else last, now, intruder_in(site, table, facts.location))
+        if stop is not None:
+            refused = [_entry("refused", {}, {}, 0.0, stop.why)] if stop.refused else []
+            return {"table": table, "told": told(facts), "plan": _plan(table, stop), "actions": refused}
+        wanted = rules(policy, facts.location)
+        with site.registry() as connection:
+            begun = {"rules": wanted, "written_before": before.isoformat(), "dry_run": dry_run}
+            action_id = maintenance.begin_action(
+                connection, plan=uuid4().hex, table=table, action=ACTION, session_id=None, before=begun
+            )
+        once = monotonic()
+        with _listing(facts.location) as listing:
+            work = _Sweep(site, table, mine, policy, listing, first, before, once + limit_s)
+            try:
+                dry = "asked for" if dry_run else "" if shown(wanted, ledger) else "first"
+                decided, result, why = work.run(dry)
+            except (LakewardError, OSError, ValueError) as error:  # ValueError: a manifest that cannot be read
+                if mine.lost.is_set():
+                    raise  # whoever took over has closed the action
+                decided, result, why = NotPlanned(ACTION, "could not be decided"), "failed", _words(error)
+        entry = _entry(result, begun, work.figures, round(monotonic() - once, 3), why)
+        with site.registry() as connection:
+            values = {key: entry[key] for key in ("result", "verified", "why", "after", "duration_s")}
+            maintenance.finish_action(connection, action_id, **values)
+            if work.harmed:
+                maintenance.hold_expiry(connection, table, f"{why}; a person has to look before more is removed")
+            events.record(connection, "table", table, ACTION, f"{ACTION} {result}: {why}")
+        tell = log.info if result in ("done", "skipped") else log.error
+        tell("Orphan removal ended", table=table, result=result, why=why, duration_s=entry["duration_s"])
+        return {"table": table, "told": told(facts), "plan": _plan(table, decided), "actions": [entry]}
+
+
+@dataclass
+class _Sweep:
+    """One run over one table."""
+
+    site: Site
+    table: str
+    mine: Actor
+    policy: Orphans
+    listing: Listing
+    first: Table  # as it was before the listing began
+    before: datetime
+    until: float
+    figures: dict[str, Any] = field(default_factory=dict)
+    harmed: bool = False
+    _trouble: str = ""
+    _read: set[str] = field(default_factory=set)
+    _taken: int = 0
+    _taken_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        self.files = FileAccess(self.site.runtime.lake)
+        self.location = canonical(self.first.metadata.location).rstrip("/")
+        self.aside = f"{self.location}/{ASIDE}/{datetime.now(UTC):{_STAMP}}"
+
+    def run(self, dry: str) -> tuple[Action | NotPlanned, str, str]:
+        """Look and take; what was decided, the result, and why. `dry`: why nothing may be taken, empty if it may."""
+        found = self._look()
+        self.figures |= found.figures()
+        decided = judge(found, self.policy)
+        if found.lost:
+            back = self._put_back_lost()
+            if back:
+                return decided, "failed", f"{decided.why}; {back}"
+        if isinstance(decided, NotPlanned) and decided.refused:
+            return decided, "refused", decided.why
+        if dry:
+            words = "dry run" if dry == "asked for" else "first run by these thresholds, so nothing was taken"
+            return decided, "skipped", f"{words}: {decided.why}"
+        late = isinstance(decided, Action) and not self._take()
+        trouble = self._trouble or self._look_again()
+        if trouble:
+            return decided, "failed", trouble
+        gone = "" if late else self._purge()
+        why = "; ".join(each for each in (self._told(decided, found), gone) if each)
+        return decided, "timed_out" if late else "done", why
+
+    def _look(self) -> Survey:
+        begun = monotonic()
+        for folder in self.files.walk(self.location):
+            self.mine.check()
+            self._in_time()
+            self.listing.add(folder)
+        failpoints.hit("orphans-listed")
+        loaded = self._load()
+        old = {each.snapshot_id for each in self.first.metadata.snapshots}
+        fresh = {each.snapshot_id for each in loaded.metadata.snapshots} - old
+        self.listing.refer(references(loaded, self._read), fresh)
+        found = self.listing.survey(self.before)
+        log.info(
+            "Held the files below the location against the table's metadata", table=self.table, files=found.listed,
+            size_bytes=found.listed_bytes, orphans=found.orphans, young=found.young, snapshots=len(old | fresh),
+            duration_s=round(monotonic() - begun, 3),
+        )  # fmt: skip
+        return found
+
+    def _take(self) -> bool:
+        """Take every orphan; False when time was up."""
+        after = ""
+        while self.listing.orphans(self.before, 1, after):
+            self.mine.check()
+            self._trouble = self._look_again()
+            if self._trouble or monotonic() >= self.until:
+                return False
+            chunk = self.listing.orphans(self.before, AT_ONCE, after)
+            for path, length in chunk:
+                failpoints.hit("orphans-file")
+                if self._one(path):
+                    self._taken, self._taken_bytes = self._taken + 1, self._taken_bytes + length
+                self.listing.taken(path)
+                after = path
+            self.figures |= {"taken_files": self._taken, "taken_bytes": self._taken_bytes}
+            log.info("Took orphans", table=self.table, files=self._taken, size_bytes=self._taken_bytes)
+        return True
+
+    def _one(self, path: str) -> bool:
+        """Take one file, and the checksum Hadoop keeps beside it on a disk; False if it went by itself."""
+        folder, _, name = path.rpartition("/")
+        checksum = f"{folder}/.{name}.crc".lstrip("/")
+        wanted = [path]
+        if not store.on_s3(self.location) and self.files.exists(f"{self.location}/{checksum}"):
+            wanted.append(checksum)
+        for each in wanted:
+            try:
+                if self.policy.quarantine:
+                    self.files.move(f"{self.location}/{each}", f"{self.aside}/{each}")
+                else:
+                    self.files.remove(f"{self.location}/{each}")
+            except FileNotFoundError:
+                return False
+        return True
+
+    def _look_again(self) -> str:
+        """Read what was committed meanwhile. If it needs a file that was just taken, the file comes back at once.
+
+        Returns: what came of that, empty if nothing had to.
+        """
+        back = self.listing.refer(references(self._load(), self._read))
+        if not back:
+            return ""
+        self.harmed = True
+        if not self.policy.quarantine:
+            return f"{many(len(back), 'deleted file')} came into use while the run went on: {', '.join(back[:3])}"
+        for path in back:
+            self.files.move(f"{self.aside}/{path}", f"{self.location}/{path}")
+        return f"{many(len(back), 'file')} came into use while the run went on and were put back: {', '.join(back[:3])}"
+
+    def _put_back_lost(self) -> str:
+        back = []
+        for path, run in list(self.listing.put_aside()):
+            self.files.move(f"{self.location}/{ASIDE}/{run}/{path}", f"{self.location}/{path}")
+            back.append(path)
+        if not back:
+            return ""
+        self.harmed = True
+        self.figures["put_back"] = len(back)
+        return f"{many(len(back), 'file')} an earlier run had put aside were put back: {', '.join(back[:3])}"
+
+    def _purge(self) -> str:
+        """Delete what was put aside long enough ago."""
+        files = length = 0
+        for run, (count, held) in self.listing.runs().items():
+            try:
+                at = datetime.strptime(run, _STAMP).replace(tzinfo=UTC)
+            except ValueError:
+                continue  # not a folder of ours
+            if at < datetime.now(UTC) - self.policy.keep.timedelta:
+                self.mine.check()
+                self.files.remove_folder(f"{self.location}/{ASIDE}/{run}")
+                files, length = files + count, length + held
+        self.figures |= {"deleted_files": files, "deleted_bytes": length}
+        return f"{many(files, 'file')} of {size(length)} put aside before were deleted" if files else ""
+
+    def _load(self) -> Table:
+        loaded = self.site.load(self.table)
+        was = self.first.metadata
+        if loaded.metadata.table_uuid != was.table_uuid or loaded.metadata.location != was.location:
+            raise Refused(
+                f"{self.table} was replaced, or moved, while its orphans were looked for",
+                why=f"it was {was.table_uuid} at {was.location}, "
+                f"it is {loaded.metadata.table_uuid} at {loaded.metadata.location}",
+                next=f"lakeward tables maintain {self.table} --actions orphans --dry-run",
+            )
+        return loaded
+
+    def _in_time(self) -> None:
+        if monotonic() >= self.until:
+            raise Refused("Listing the location took longer than a run may", why=self.location)
+
+    def _told(self, decided: Action | NotPlanned, found: Survey) -> str:
+        if isinstance(decided, NotPlanned):
+            return decided.why
+        where = f"put aside in {self.aside} for {span(self.policy.keep.timedelta)}"
+        done = where if self.policy.quarantine else "deleted"
+        rest = "" if self._taken == found.orphans else f" of {found.orphans}; the rest goes with the next run"
+        return f"{many(self._taken, 'orphan file')} of {size(self._taken_bytes)} {done}{rest}"
+
+
+@contextmanager
+def _listing(location: str) -> Iterator[Listing]:
+    with (
+        tempfile.TemporaryDirectory(prefix="lakeward-orphans-") as folder,
+        closing(Listing(location, Path(folder) / "listing.sqlite")) as made,
+    ):
+        yield made
+
+
+def _entry(result: str, before: dict[str, Any], after: dict[str, Any], duration: float, why: str) -> dict[str, Any]:
+    return {
+        "action": ACTION, "result": result, "before": before, "after": after, "change": "",
+        "duration_s": duration, "cpu_s": None, "verified": result == "done", "why": why,
+    }  # fmt: skip
+
+
+def _plan(table: str, decided: Action | NotPlanned) -> dict[str, Any]:
+    actions, left = ((decided,), ()) if isinstance(decided, Action) else ((), (decided,))
+    return Plan(table, None, actions, left).document()
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, LakewardError):
+        return f"{error.what} ({error.why})" if error.why else error.what
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,87 @@
+"""What OPTIMIZE and VACUUM of a Delta table really did, from the log and the folder."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow.parquet as pq
+
+from lakeward.connectors.delta import log
+from lakeward.connectors.delta.state import Live, State
+from lakeward.tables.observe.delta import partition_name
+from lakeward.tables.plan.model import Action
+from lakeward.tables.plan.words import many
+from lakeward.tables.verify import TOLERANCE, Moved, Verdict
+
+
+def moved_by(before: State, after: State) -> dict[int, dict[str, Moved]]:
+    """Version -> partition -> files and rows in and out, for each rewrite that was committed since `before`."""
+    known: dict[str, Live] = dict(before.files)
+    found: dict[int, dict[str, Moved]] = {}
+    for change in (each for each in after.changes if each.version > before.version):
+        sums: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+        for at, files in ((0, change.added), (1, {path: known[path] for path in change.removed if path in known})):
+            for path, live in files.items() if change.rewrite else ():
+                name = partition_name(live.partition, after.columns)
+                sums[name][at] += _rows(after, path, live)
+                sums[name][at + 2] += 1
+        if sums:
+            found[change.version] = {name: Moved(*numbers) for name, numbers in sums.items()}
+        known |= change.added
+    return found
+
+
+def _rows(table: State, path: str, live: Live) -> int:
+    if live.rows is not None:
+        return live.rows
+    return int(pq.read_metadata(log.absolute(table.folder, path)).num_rows)  # its writer did not say
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What stands in a table's folder.
+
+    Attributes:
+        missing: files of the newest version that are not there.
+        gone: files that were taken out and are still there.
+    """
+
+    missing: frozenset[str]
+    gone: frozenset[str]
+
+
+def standing(state: State) -> Standing:
+    """Look; no file is opened."""
+
+    def there(path: str) -> bool:
+        return log.absolute(state.folder, path).exists()
+
+    missing = frozenset(path for path in state.files if not there(path))
+    return Standing(missing, frozenset(path for path in state.gone if there(path)))
+
+
+def verify_vacuum(action: Action, before: State, held: Standing, after: State) -> Verdict:
+    """Judge a VACUUM: every file of the newest version stands, nothing young went, and what was promised did.
+
+    Args:
+        before, held: the table and its folder when it began.
+        after: the table now.
+    """
+    assert action.older_than is not None  # the planner sets it for every expiry
+    cutoff = action.older_than.timestamp() * 1000
+    now = standing(after)
+    lost = sorted(now.missing - held.missing)
+    if lost:
+        return Verdict(False, f"gone from the folder: {many(len(lost), 'file')} of the table, e.g. {lost[0]}", True)
+    went = held.gone - now.gone
+    young = sorted(path for path in went if before.gone[path] >= cutoff)
+    if young:
+        return Verdict(False, f"{young[0]} went though it was taken out later than allowed", True)
+    promised = {path for path in held.gone if before.gone[path] < cutoff}
+    figures: Mapping[str, int] = {"files_deleted": len(went), "snapshots_expired": len(went)}
+    if len(went) < len(promised) * (1 - TOLERANCE):
+        why = f"{many(len(went), 'file')} went, {len(promised)} were promised"
+        return Verdict(False, why, figures=figures)
+    return Verdict(True, f"{many(len(went), 'file')} went, {many(len(after.files), 'file')} stand", figures=figures)

@@ -1,0 +1,21 @@
+"""The page of expectations is made from the kept matrix, in which the bridge and stock GX agree everywhere."""
+
+from __future__ import annotations
+
+import json
+
+import gx_matrix
+
+from lakeward.quality.bridge.pinned import WRITTEN_FOR
+
+ROWS = json.loads(gx_matrix.HELD.read_text())
+
+
+def test_the_page_is_made_from_the_matrix() -> None:
+    assert gx_matrix.PAGE.read_text() == gx_matrix.page(ROWS, WRITTEN_FOR), "python tests/support/gx_matrix.py page"
+
+
+def test_every_case_stands_there_and_agrees() -> None:
+    assert [(row["expectation"], row["kwargs"]) for row in ROWS] == [tuple(case) for case in gx_matrix.CASES]
+    states = {state for row in ROWS for state in row["states"].values()}
+    assert states <= {"pass", "fail", "error"}, states

@@ -1,0 +1,71 @@
+"""A real driver whose stream changes rows: it rests while maintenance rewrites its table, and never for longer."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from lakeward.registry import leases, windows
+from lakeward.tables.act.window import window
+
+pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
+
+REWRITE = "CALL lake.system.rewrite_data_files(table => 'lake.{}', options => map('rewrite-all', 'true'))"
+
+
+def test_it_rests_for_the_rewrite_and_goes_on_after_it_also_when_the_maintenance_dies(
+    world: Any, simple: Callable[..., Any]
+) -> None:
+    topic, stream, table = world.kafka.create_topic(), f"{world.name}_up", f"{world.name}.up"
+    sink = {"iceberg": {"table": table, "mode": "upsert", "keys": ["n"], "order_by": "at"}}
+    sql = {"sql": "SELECT n, s, _kafka_offset AS at FROM source"}
+    limits = {"freshness": "15m", "stall": "30m"}
+    world.deploy(simple(stream, topic, table, sink=sink, transform=sql, lineage="none", limits=limits))
+    world.numbers(topic, range(5))
+    world.launch()
+
+    def seq() -> int:
+        return int((world.position(table, stream) or {"seq": 0})["seq"])
+
+    world.wait_for("its first batch", seq)
+
+    over = threading.Event()
+
+    def send() -> None:
+        while not over.wait(0.2):
+            world.numbers(topic, range(5))
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        before = seq()
+        world.wait_for("batches without a pause", lambda: seq() > before + 2)
+        with window(world.connect, table, [stream], wait_s=300) as rested:
+            assert rested.awake == ()
+            stands = seq()
+            world.lake_sql(REWRITE.format(table))  # takes many times as long as a batch
+            assert seq() == stands, "no batch landed beside the rewrite"
+            head = world.catalog().load_table(table).current_snapshot()
+            assert head.summary.operation.value == "replace", "the rewrite landed"
+        world.wait_for("it to go on", lambda: seq() > stands)
+        assert world.stream(stream).blocked is None
+
+        with world.connect() as connection:  # a maintenance that dies at once: nobody renews
+            assert leases.take(connection, windows.WINDOW, table, "dead", "nobody", timedelta(seconds=40))
+        world.wait_for("it to rest", lambda: not asleep(world, stream))
+        stands, since = seq(), time.monotonic()
+        world.wait_for("it to go on by itself", lambda: seq() > stands)
+        assert time.monotonic() - since < 300
+    finally:
+        over.set()
+        sender.join()
+
+
+def asleep(world: Any, stream: str) -> list[str]:
+    with world.connect() as connection:
+        return windows.awake(connection, [stream])
