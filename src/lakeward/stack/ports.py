@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import socket
 from collections.abc import Iterable
 
@@ -9,6 +10,8 @@ from lakeward.errors import Unhealthy
 
 HOST = "127.0.0.1"
 TRIES = 40
+SHORT_LIVED = range(20_000, 32_768)
+"""Below the outgoing connections of Linux (from 32768) and macOS (from 49152), above the usual servers."""
 
 
 def is_free(port: int) -> bool:
@@ -49,8 +52,16 @@ def choose(wanted: int, taken: Iterable[int] = ()) -> int:
 
 
 def any_free() -> int:
-    """A port the system says is free now; for short-lived servers."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port that is free now, for short-lived servers; drawn at random, so that neighbours rarely draw the same.
+
+    Never one of the range of outgoing connections (see `choose`): a server may take half a minute to its first
+    listening, and by then any client of the machine could sit on the number.
+
+    Raises:
+        Unhealthy: no port that was drawn is free.
+    """
+    drawn = random.SystemRandom().sample(SHORT_LIVED, TRIES)
+    for port in drawn:
+        if is_free(port):
+            return port
+    raise Unhealthy("No free port", why=f"{TRIES} ports of {HOST} are all in use", next="lakeward doctor")
