@@ -14,7 +14,7 @@ from uuid import uuid4
 import structlog
 
 from lakeward.errors import LakewardError, Transient
-from lakeward.quality import due, incident, metadata, publish, results_table, waiving
+from lakeward.quality import due, incident, metadata, pointer, publish, results_table, waiving
 from lakeward.quality.first_bad import Failed, search
 from lakeward.quality.footers import footers
 from lakeward.quality.frames import rows
@@ -168,6 +168,8 @@ def _table(table: str, suite: Suite, order: Order, engines: Engines) -> Result |
         raise  # asked for by name, or checked before: it is gone
     found = decide(history, [Mark(each["to_snapshot"], each["to_sequence"]) for each in proofs])
     history = _repaired(found, history, engines)
+    if order.own_suite:
+        pointer.bring(engines, suite, history.verified)
     if order.tables is None:
         wanted = due.decide(found, suite, newest, excused.keys(), waived_then)
         if not wanted.due:
@@ -327,6 +329,7 @@ def _published(result: Result, order: Order, engines: Engines) -> Result:
     checked = head.id
     done, stands = publish.move(engines.session, engines.lake, result.table, lambda now: publish.advance(now, checked))
     log.info(f"{result.table}: verified is at snapshot {stands} ({done.why})", table=result.table)
+    pointer.bring(engines, order.suites[result.table], stands)
     return replace(result, verified=stands)
 
 

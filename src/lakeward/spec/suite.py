@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from lakeward.spec.model import SpecModel, Text
+from lakeward.spec.model import Bool, SpecModel, Text
 from lakeward.spec.types import ExpectationType, TableName
 
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -67,6 +67,8 @@ class Suite(SpecModel):
     """As with each expectation."""
     mask: tuple[Text, ...] = ()
     """Columns whose values stand in no sample row, log or message, e.g. `[email]`."""
+    pointer_table: Bool | None = None
+    """Keep a table `<table>__verified` that shows what is proven, for engines that cannot name a branch."""
     expectations: Annotated[tuple[Expectation, ...], Field(min_length=1)]
 
     @property

@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from lakeward.registry import batches, generations, maintenance, streams, verifications
+from lakeward.spec import pointer
 from lakeward.tables.facts import TableFacts
 from lakeward.tables.guard import clamps, locations, readers
 from lakeward.tables.guard.positions import OffMain, off_main
@@ -113,11 +114,13 @@ def needs_of(
         refusals.append(f"expiry is held: {known.expiry_hold} (lakeward tables unhold {facts.table} --comment ..)")
     others = {name: row.location for name, row in around.tables.items()}
     intruder = locations.intruder(facts.table, facts.location, others, [*around.checkpoints, *roots])
+    of = facts.properties.get(pointer.OF)
+    shown = f"it shows what is proven of {of}, and its files are that table's" if of else ""
     needs = Needs(
         clamps=tuple(held),
         refusals=tuple(refusals),
         hold_until=known.hold_until if known else None,
-        forbidden=f"refused: {intruder}" if intruder else "",
+        forbidden=f"refused: {intruder or shown}" if intruder or shown else "",
         least_kept=least_kept,
     )
     return needs, problems
