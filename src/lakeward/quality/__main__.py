@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any, TextIO
 import structlog
 
 from lakeward.errors import LakewardError
+from lakeward.quality.engines import Engines
 from lakeward.quality.project import order
 from lakeward.quality.request import Request, error_line
-from lakeward.quality.run import Engines, run
+from lakeward.quality.run import run
 from lakeward.quality.tell import story
 
 if TYPE_CHECKING:

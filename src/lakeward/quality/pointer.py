@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyspark.sql.connect.session import SparkSession
 
-    from lakeward.quality.run import Engines
+    from lakeward.quality.engines import Engines
     from lakeward.spec.suite import Suite
 
 log = structlog.get_logger(__name__)

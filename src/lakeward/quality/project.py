@@ -6,8 +6,8 @@ from datetime import timedelta
 from pathlib import Path
 
 from lakeward.errors import SpecError
+from lakeward.quality.order import Order
 from lakeward.quality.request import Request
-from lakeward.quality.run import Order
 from lakeward.runtime import Project
 from lakeward.spec.loader import load_project, load_settings
 from lakeward.spec.problems import Problem, nearest, raise_if_any

@@ -1,0 +1,91 @@
+"""Every check of one table on the rows it is about, and the first snapshot that makes one fail."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from lakeward.quality.engines import Engines
+from lakeward.quality.first_bad import Failed, search
+from lakeward.quality.footers import footers
+from lakeward.quality.frames import rows
+from lakeward.quality.lineage import History
+from lakeward.quality.order import INCREMENT
+from lakeward.quality.own import Look, is_own
+from lakeward.quality.own import check as check_own
+from lakeward.quality.own.usual import Past
+from lakeward.quality.range import Range, Read, appended, reading
+from lakeward.quality.records import Result, by_stream
+from lakeward.quality.suites import Asked
+from lakeward.quality.verdict import Check, State
+from lakeward.registry import batches, verifications
+from lakeward.runtime import CATALOG
+from lakeward.spec.sql import quote_table
+
+
+def check(found: Range, history: History, asked: Sequence[Asked], now: datetime, engines: Engines) -> list[Check]:
+    """Every check's result; checks that read the same rows share one frame."""
+    results: dict[str, Check] = {}
+    groups: dict[Read, list[Asked]] = {}
+    for each in asked:
+        read = reading(found, history, each.scope, now)
+        if read is None:
+            results[each.id] = each.blank(State.SKIPPED, "no new rows in the range")
+        else:
+            groups.setdefault(read, []).append(each)
+    for read, group in groups.items():
+        own = [each for each in group if is_own(each)]
+        results |= {each.id: check_own(each, _look(found, history, read, engines)) for each in own}
+        theirs = [each for each in group if not is_own(each)]
+        if theirs:
+            frame = rows(engines.session, found.table, read)
+            stated = footers(engines.lake.load_table(found.table), read, appended(history, read))
+            results |= {check.id: check for check in engines.checker.check(frame, theirs, stated)}
+    return [results[each.id] for each in asked]
+
+
+def _look(found: Range, history: History, read: Read, engines: Engines) -> Look:
+    """What a check of our own may look at; nothing of it is opened before it asks."""
+
+    def past(check: str) -> list[Past]:
+        with engines.registry() as connection:
+            return [Past(at, value) for at, value in verifications.values(connection, found.table, check)]
+
+    return Look(
+        found=found,
+        history=history,
+        frame=lambda: rows(engines.session, found.table, read),
+        table=lambda name: engines.session.read.table(quote_table(name, CATALOG)),
+        past=past,
+    )
+
+
+def first_bad(found: Range, asked: Sequence[Asked], checks: Sequence[Check], engines: Engines) -> int | None:
+    by_id = {each.id: each for each in asked}
+    about = [
+        by_id[check.id]
+        for check in checks
+        if check.state is State.FAIL
+        and check.scope == INCREMENT
+        and not is_own(by_id[check.id])
+        and engines.checker.by_row(by_id[check.id])
+    ]
+    failed = Failed(
+        strict=tuple(each.id for each in about if each.strict),
+        tolerant=tuple(each.id for each in about if not each.strict),
+    )
+
+    def probe(read: Read, ids: Sequence[str]) -> bool | None:
+        return engines.checker.fails(rows(engines.session, found.table, read), [by_id[each] for each in ids])
+
+    return search(found, failed, probe)
+
+
+def with_first_batches(result: Result, engines: Engines) -> Result:
+    if result.first_bad is None:
+        return result
+    snapshot = next(each for each in result.found.snapshots if each.id == result.first_bad)
+    with engines.registry() as connection:
+        found = batches.of_snapshots(connection, [snapshot.id])
+    return replace(result, first_bad_batches=by_stream(found, [snapshot]))

@@ -1,0 +1,83 @@
+"""What becomes of a result: kept in the registry, then the branch moved, then copied into the lake."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import structlog
+
+from lakeward.quality import incident, pointer, publish, results_table, waiving
+from lakeward.quality.engines import Engines
+from lakeward.quality.lineage import History
+from lakeward.quality.order import Order, proves_nothing
+from lakeward.quality.plain import sentence
+from lakeward.quality.range import Range
+from lakeward.quality.records import Result
+from lakeward.quality.verdict import Check, Effect, State
+from lakeward.quality.waivers import named
+from lakeward.registry import events, verifications
+
+log = structlog.get_logger(__name__)
+
+
+def repaired(found: Range, history: History, engines: Engines) -> History:
+    """The branch brought in line with the results, before anything is checked."""
+    planned = publish.settle(history, found.base)
+    if planned.to is None:
+        return history
+    base = found.base
+    done, stands = publish.move(engines.session, engines.lake, found.table, lambda now: publish.settle(now, base))
+    log.warning(f"{found.table}: verified {done.why}", table=found.table, verified_snapshot=stands)
+    with engines.registry() as connection:
+        events.record(connection, "table", found.table, "verified_repaired", f"verified {done.why}")
+    return replace(history, verified=stands)
+
+
+def published(result: Result, order: Order, engines: Engines) -> Result:
+    """Keep the result, then move the branch: a proof without a branch is repaired, a branch without a proof is not."""
+    head = result.found.head
+    moves = head is not None and result.verdict.publishes
+    reason = proves_nothing(order, order.suites[result.table])
+    if moves and reason:
+        log.info(f"{result.table}: verified stays at snapshot {result.verified}: {reason}", table=result.table)
+        result, moves = (
+            replace(result, note="; ".join(filter(None, [f"verified did not move: {reason}", result.note]))),
+            False,
+        )
+    if moves and head is not None:
+        result = replace(result, verified=head.id)
+    with engines.registry() as connection:
+        verifications.record(connection, result.row(), result.check_rows())
+        waiving.judged(connection, result.table, result.checks)
+        if order.own_suite:
+            incident.after_run(connection, result)
+    if not moves or head is None:
+        return result
+    checked = head.id
+    done, stands = publish.move(engines.session, engines.lake, result.table, lambda now: publish.advance(now, checked))
+    log.info(f"{result.table}: verified is at snapshot {stands} ({done.why})", table=result.table)
+    pointer.bring(engines, order.suites[result.table], stands)
+    return replace(result, verified=stands)
+
+
+def let_through(checks: Sequence[Check]) -> str:
+    """What a waiver lets through, as a sentence for the result; empty when nothing."""
+    told = [
+        f"{named(check.expectation, check.kwargs)} failed and does not hold: {check.excuse.text}"
+        for check in checks
+        if check.state in (State.FAIL, State.ERROR) and check.excuse is not None and check.own_effect is Effect.HOLD
+    ]
+    return "; ".join(told)
+
+
+def into_the_lake(order: Order, engines: Engines) -> None:
+    """The recorded results as rows of the lake's own table. What fails stays recorded, and comes with the next run."""
+    try:
+        with engines.registry() as connection:
+            count = results_table.publish(connection, engines.lake)
+        if count and order.keep is not None:
+            results_table.remove_before(engines.lake, order.now - order.keep)
+    except Exception as error:  # noqa: BLE001 - a copy for queries: the verdict stands in the registry and on the branch
+        said = sentence(f"{type(error).__name__}: {error}")
+        log.warning(f"{results_table.TABLE} did not get the results, the next run tries again: {said}")
