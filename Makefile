@@ -56,3 +56,4 @@ faults: install jars ## the long campaigns, half a day: each goes on where it wa
 	$(RUN) python tests/faults/kills_light.py
 	$(RUN) python tests/faults/parts.py
 	$(RUN) python tests/faults/soak.py
+	LAKEWARD_MATRIX_SEED=whole $(RUN) pytest tests/spark/quality/test_equality.py
