@@ -60,8 +60,7 @@ def show(table: Annotated[str, typer.Argument(help="The table: namespace.table."
     """The newest run of a table: its checks, since when they fail, and where readers of `verified` stand."""
     from lakeward.cli.quality_text import run_text
     from lakeward.errors import LakewardError
-    from lakeward.quality.records import next_step, shown
-    from lakeward.quality.verdict import Verdict
+    from lakeward.quality.records import recorded
     from lakeward.registry import verifications, waivers
 
     with state().registry() as connection:
@@ -72,21 +71,11 @@ def show(table: Annotated[str, typer.Argument(help="The table: namespace.table."
     if newest is None:
         raise LakewardError(f"{table} was never checked", next=f"lakeward quality run {table}")
     data: dict[str, Any] = {
-        **{key: newest[key] for key in ("table", "run", "suite", "from_snapshot", "to_snapshot", "verdict")},
-        "spark_jobs": newest["spark_jobs"],
-        "duration_s": newest["duration_s"],
-        "checks": [shown(each) for each in checks],
-        "first_bad_snapshot": newest["first_bad_snapshot"],
-        "verified_snapshot": newest["verified_snapshot"],
-        "at": newest["at"],
-        "scope": newest["scope"],
-        "batches": newest["batches"] or [],
+        **recorded(newest, checks),
         "proven_at": proof["at"] if proof else None,
-        "note": newest["note"],
         "waivers": [
             {"check": each.check, "name": each.name, "author": each.author, "reason": each.reason, "until": each.until}
             for each in waived
         ],
-        "next": next_step(Verdict(newest["verdict"]), table),
     }
     state().output.either(data, run_text(data))

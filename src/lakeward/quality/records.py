@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -76,18 +76,7 @@ class Result:
 
     def check_rows(self) -> list[dict[str, Any]]:
         """As columns of `registry.schema.checks`; `observed` carries what has no column of its own."""
-        return [
-            {
-                "check": check.id,
-                "expectation": check.expectation,
-                "severity": check.severity,
-                "state": check.state.value,
-                "observed": _facts(check),
-                "unexpected_count": check.unexpected_count,
-                "sample": list(check.sample),
-            }
-            for check in self.checks
-        ]
+        return [check_row(check) for check in self.checks]
 
     def document(self) -> dict[str, Any]:
         """As the contract's JSON of `quality run`."""
@@ -115,6 +104,42 @@ class Result:
             "note": self.note,
             "next": next_step(self.verdict, self.table),
         }
+
+
+def check_row(check: Check) -> dict[str, Any]:
+    """One check as columns of `registry.schema.checks`."""
+    return {
+        "check": check.id,
+        "expectation": check.expectation,
+        "severity": check.severity,
+        "state": check.state.value,
+        "observed": _facts(check),
+        "unexpected_count": check.unexpected_count,
+        "sample": list(check.sample),
+    }
+
+
+def recorded(run: Mapping[str, Any], checks: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """A run as the registry keeps it, in the form of the contract's JSON; it does not keep what the range was made of.
+
+    Args:
+        run: columns of `registry.schema.verifications`.
+        checks: columns of `registry.schema.checks`.
+    """
+    return {
+        **{key: run[key] for key in ("table", "run", "suite", "from_snapshot", "to_snapshot", "verdict")},
+        "spark_jobs": run["spark_jobs"],
+        "duration_s": run["duration_s"],
+        "checks": [shown(each) for each in checks],
+        "first_bad_snapshot": run["first_bad_snapshot"],
+        "verified_snapshot": run["verified_snapshot"],
+        "cpu_s": run["cpu_s"],
+        "at": run["at"],
+        "scope": run["scope"],
+        "batches": run["batches"] or [],
+        "note": run["note"],
+        "next": next_step(Verdict(run["verdict"]), run["table"]),
+    }
 
 
 def _facts(check: Check) -> dict[str, Any]:

@@ -2,39 +2,110 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Literal
 
 import structlog
 
-from lakeward.quality.records import Result, next_step
-from lakeward.quality.verdict import Check, State
+from lakeward.quality.records import Result, check_row, shown
+from lakeward.quality.verdict import Check, State, Verdict
+from lakeward.quality.waivers import Excuse
 
 log = structlog.get_logger(__name__)
 
+Level = Literal["info", "warning", "error"]
+Line = tuple[Level, str]
+
 
 def story(result: Result) -> None:
-    """Tell the verdict, each check that failed, since when, and what to do now."""
-    table = result.table
-    for check in result.failed:
-        level = log.error if check.state is State.ERROR or check.effect.name == "HOLD" else log.warning
-        level(f"{table}: {describe(check)}", table=table, check=check.id)
-        if check.sample:
-            log.info(f"{table}: for example {check.sample[0]}", check=check.id)
-    if result.first_bad is not None:
-        landed = "; ".join(
-            f"stream {each['stream']} seq {each['from_seq']}, offsets {each['start']} to {each['end']}"
-            for each in result.first_bad_batches
-        )
-        log.warning(f"{table}: first bad snapshot {result.first_bad}" + (f" ({landed})" if landed else ""))
-    counts = {state: sum(check.state is state for check in result.checks) for state in State}
-    told = ", ".join(f"{count} {state}" for state, count in counts.items() if count) or result.note
-    text = f"{table}: verdict {result.verdict} ({told}) in {result.duration_s:.1f} s"
-    if result.verdict.publishes:
-        log.info(text, table=table, run=result.run)
+    """Tell the run as `lines` has it."""
+    for level, text in lines(result.document()):
+        getattr(log, level)(f"{result.table}: {text}", table=result.table, run=result.run)
+
+
+def lines(document: dict[str, Any]) -> Iterator[Line]:
+    """The story of a run: range, where each answer came from, what failed since when, verdict, readers, cost, next.
+
+    Args:
+        document: the contract's JSON of `quality run` or `quality show`.
+    """
+    checks, publishes = document["checks"], Verdict(document["verdict"]).publishes
+    yield "info", f"range: {_range(document)}"
+    if any(each["state"] != State.SKIPPED for each in checks):
+        yield "info", _tiers(checks)
+    for check in checks:
+        yield from _failed(check)
+    if document["first_bad_snapshot"] is not None:
+        landed = _landed(document.get("first_bad_batches"))
+        yield "warning", f"first bad snapshot {document['first_bad_snapshot']}{landed}"
+    counts = Counter(each["state"] for each in checks)
+    told = ", ".join(f"{counts[state]} {state}" for state in State if counts[state]) or document["note"]
+    yield "info" if publishes else "error", f"verdict {document['verdict']} ({told})"
+    if document["note"] and counts:
+        yield "info", f"note: {document['note']}"
+    stands = document["verified_snapshot"]
+    if publishes:
+        yield "info", f"verified is at snapshot {stands}" if stands else "nothing is verified yet"
+    else:
+        yield "error", f"readers stay on verified snapshot {stands}" if stands else "nothing is verified yet"
+    yield "info", _cost(document)
+    if document["next"]:
+        yield "info", f"next: {document['next']}"
+
+
+def _range(document: dict[str, Any]) -> str:
+    start, end = document["from_snapshot"], document["to_snapshot"]
+    if end is None:
+        return "nothing of it could be read" if document["verdict"] == Verdict.ERROR else "no snapshot yet"
+    text = f"up to snapshot {end}" if start is None else f"snapshots {start} (exclusive) to {end}"
+    found = document.get("range")
+    if found:
+        text += f": {found['why']}" + (f", {found['rows']:,} rows" if found["rows"] is not None else "")
+    return text + _landed(document["batches"])
+
+
+def _landed(batches: list[dict[str, Any]] | None) -> str:
+    told = "; ".join(
+        f"stream {each['stream']} seq {each['from_seq']} to {each['to_seq']}, offsets {each['start']} to {each['end']}"
+        for each in batches or ()
+    )
+    return f" ({told})" if told else ""
+
+
+_TIERS = {
+    "metadata": "from metadata alone",
+    "rows": "in one pass over the rows",
+    "stock": "by Great Expectations itself",
+}
+
+
+def _tiers(checks: list[dict[str, Any]]) -> str:
+    """Where the answers came from, and how many rows had to be read for them."""
+    by = Counter(each.get("by") for each in checks if each["state"] in (State.PASS, State.FAIL))
+    told = [f"{by[tier]} {words}" for tier, words in _TIERS.items() if by[tier]]
+    others = sum(count for tier, count in by.items() if tier not in _TIERS)
+    told += [f"{others} by rules of Lakeward's own"] if others else []
+    read = max((each.get("rows") or 0 for each in checks if each.get("by") in ("rows", "stock")), default=None)
+    rows = f"{read:,} rows read" if read is not None else "" if others else "no row was read to decide"
+    return f"decided: {'; '.join(filter(None, [', '.join(told) or 'nothing', rows]))}"
+
+
+def _failed(check: dict[str, Any]) -> Iterator[Line]:
+    if check["state"] not in (State.FAIL, State.ERROR):
         return
-    stands = f"readers stay on verified snapshot {result.verified}" if result.verified else "nothing is verified yet"
-    log.error(f"{text}; {stands}", table=table, run=result.run)
-    log.info(f"{table}: next: {next_step(result.verdict, table)}")
+    loud = check["state"] == State.ERROR or check.get("effect") == "hold"
+    yield "error" if loud else "warning", _sentence(check)
+    if check["sample"]:
+        yield "info", f"for example {check['sample'][0]}"
+
+
+def _cost(document: dict[str, Any]) -> str:
+    cpu, jobs = document.get("cpu_s"), document["spark_jobs"]
+    told = [f"{document['duration_s'] or 0:.1f} s"]
+    told += [f"{cpu:.1f} CPU-s of the checking process"] if cpu is not None else []
+    told += [f"{jobs} Spark jobs"] if jobs is not None else []
+    return f"cost: {', '.join(told)}"
 
 
 def said(observed: Any) -> str:
@@ -44,15 +115,19 @@ def said(observed: Any) -> str:
 
 def describe(check: Check) -> str:
     """One failed check as a sentence."""
-    column = check.kwargs.get("column")
-    name = f"{check.expectation}({column})" if column else check.expectation
-    text = f"{check.severity} check {name} "
-    if check.state is State.ERROR:
-        text += f"could not be computed: {check.error}"
-    elif check.unexpected_count is not None and check.rows:
-        text += f"failed: {check.unexpected_count:,} of {check.rows:,} rows"
+    return _sentence(shown(check_row(check)))
+
+
+def _sentence(check: dict[str, Any]) -> str:
+    column = (check.get("kwargs") or {}).get("column")
+    name = f"{check['expectation']}({column})" if column else check["expectation"]
+    text = f"{check['severity']} check {name} "
+    if check["state"] == State.ERROR:
+        text += f"could not be computed: {check.get('error')}"
+    elif check["unexpected_count"] is not None and check.get("rows"):
+        text += f"failed: {check['unexpected_count']:,} of {check['rows']:,} rows"
     else:
-        text += f"failed: {said(check.observed)}"
-    if check.excuse is not None:
-        text += f" ({check.excuse.text})"
-    return text + (f"; {check.why}" if check.why else "")
+        text += f"failed: {said(check['observed'])}"
+    if check.get("excuse"):
+        text += f" ({Excuse.of(check['excuse']).text})"
+    return text + (f"; {check['why']}" if check.get("why") else "")

@@ -40,6 +40,11 @@ class Excuse:
         """As JSON data."""
         return {"until": self.until.isoformat(), "author": self.author, "reason": self.reason}
 
+    @classmethod
+    def of(cls, document: Mapping[str, str]) -> Excuse:
+        """What `document` wrote."""
+        return cls(datetime.fromisoformat(document["until"]), document["author"], document["reason"])
+
 
 def ids(suite: Suite) -> list[str]:
     """The ids of a suite's checks, in order: the hash of what is asserted, told apart by a number where it asserts the
