@@ -14,13 +14,15 @@ from lakeward.quality.lineage import History
 from lakeward.quality.order import INCREMENT
 from lakeward.quality.own import Look, is_own
 from lakeward.quality.own import check as check_own
+from lakeward.quality.own.landed import Landings
 from lakeward.quality.own.usual import Past
 from lakeward.quality.range import Range, Read, appended, reading
 from lakeward.quality.records import Result, by_stream
 from lakeward.quality.suites import Asked
 from lakeward.quality.verdict import Check, State
-from lakeward.registry import batches, verifications
+from lakeward.registry import batches, generations, verifications
 from lakeward.runtime import CATALOG
+from lakeward.spec.own_checks import OF_COMMITS
 from lakeward.spec.sql import quote_table
 
 
@@ -30,6 +32,8 @@ def check(found: Range, history: History, asked: Sequence[Asked], now: datetime,
     groups: dict[Read, list[Asked]] = {}
     for each in asked:
         read = reading(found, history, each.scope, now)
+        if str(each.expectation.type) in OF_COMMITS and found.base and found.head and found.snapshots:
+            read = read or Read(found.base.snapshot, found.head.id)
         if read is None:
             results[each.id] = each.blank(State.SKIPPED, "no new rows in the range")
         else:
@@ -52,12 +56,19 @@ def _look(found: Range, history: History, read: Read, engines: Engines) -> Look:
         with engines.registry() as connection:
             return [Past(at, value) for at, value in verifications.values(connection, found.table, check)]
 
+    def landings(stream: str, seq: int) -> Landings:
+        with engines.registry() as connection:
+            known = generations.latest(connection).get(stream)
+            return Landings(batches.since(connection, stream, seq), known.spec if known else None)
+
     return Look(
         found=found,
         history=history,
         frame=lambda: rows(engines.session, found.table, read),
         table=lambda name: engines.session.read.table(quote_table(name, CATALOG)),
         past=past,
+        rows=lambda part: rows(engines.session, found.table, part),
+        landings=landings,
     )
 
 

@@ -74,10 +74,19 @@ class TotalsEqual(SpecModel):
     mostly: Mostly = 1
 
 
+class LandedEqualsOffsets(SpecModel):
+    """Every record of the offsets that the range's batches moved over is there once: landed, in quarantine, filtered or
+    given up by a person. For tables that streams of lineage `rows` append to from Kafka; looks at all new commits."""
+
+
 OWN: dict[str, type[SpecModel]] = {
     "expect_volume_as_usual": Volume,
     "expect_freshness_as_usual": Freshness,
     "expect_keys_to_be_in_reference": KeysPresent,
     "expect_totals_to_equal_other_table": TotalsEqual,
+    "expect_landed_to_equal_offsets": LandedEqualsOffsets,
 }
 """Name of a check -> the model of its `kwargs`."""
+
+OF_COMMITS = frozenset({"expect_landed_to_equal_offsets"})
+"""Checks that have something to say of commits without a row, too."""

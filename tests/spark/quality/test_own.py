@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from lakeward.quality.results_table import TABLE
-from lakeward.registry import verifications
+from lakeward.registry import batches, generations, streams, verifications
 
 
 def by_type(result: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -82,3 +82,57 @@ def test_checks_against_other_tables_and_a_row_of_each_result_in_the_lake(make_t
     assert json.loads(row["kwargs"])["other"] == other.name and row["cpu_s"] > 0
     table.check()
     assert table.spark.sql(text).count() == 3, "once"
+
+
+def test_records_of_the_offsets_are_there_once_or_the_check_says_how_many_are_not(make_table) -> None:
+    table, aside = make_table(), make_table()
+    for each in (table, aside):
+        each.sql("ALTER TABLE {t} ADD COLUMN _kafka_topic STRING")
+    aside.sql("ALTER TABLE {t} ADD COLUMN stream STRING")
+    stream, topic = f"s_{table.name[-6:]}", "flights"
+    check = "expect_landed_to_equal_offsets"
+    table.suite(f"{{type: {check}, severity: critical}}")
+    spec = {"lineage": "rows", "quarantine": {"table": aside.name}, "sink": {"iceberg": {"table": table.name}}}
+
+    def land(seq: int, start: int, end: int, rows: str, *, told: bool = True, filtered: int = 0) -> None:
+        frame = table.spark.sql(
+            f"SELECT o AS id, 'AA' AS carrier, 1D AS delay, 0 AS _kafka_partition, o AS _kafka_offset, "
+            f"'{topic}' AS _kafka_topic FROM (SELECT explode({rows}) AS o)"
+        )
+        writer = frame.writeTo(f"lake.{table.name}")
+        writer.option("snapshot-property.published-wap-id", f"{stream}/{seq}/n").append()
+        at = [{"source": json.dumps({topic: {"0": each}})} for each in (start, end)]
+        if told:
+            with table.registry() as connection:
+                batches.record(
+                    connection, stream=stream, query_id="q", batch_id=seq, seq=seq, generation=1,
+                    snapshot_id=table.head, start_offsets=at[0], end_offsets=at[1], consumed=end - start,
+                    filtered=filtered, committed_at=datetime.now(UTC),
+                )  # fmt: skip
+
+    def checked() -> dict[str, Any]:
+        return by_type(table.check())[check]
+
+    with table.registry() as connection:
+        streams.accept(connection, stream, generation=1, driver="none", desired="stopped")
+        generations.add(
+            connection, stream=stream, generation=1, spec=spec, digest="d", sql=None, code={}, versions={},
+            author="tests", checkpoint=f"/none/{stream}",
+        )  # fmt: skip
+    aside.sql(f"INSERT INTO {{t}} SELECT id, null, null, 0, id, '{topic}', '{stream}' FROM range(17, 19)")
+    land(1, 0, 10, "sequence(0L, 9L)")
+    land(2, 10, 20, "sequence(10L, 16L)", filtered=1)
+    found = checked()
+    assert found["state"] == "pass" and "17 landed, 2 in quarantine, 1 filtered" in found["observed"], found
+    land(3, 20, 25, "array_remove(array(1L), 1L)")
+    found = checked()
+    assert (found["state"], found["unexpected_count"]) == ("fail", 5), "a commit without a row moved offsets, too"
+    land(4, 25, 35, "array_append(sequence(25L, 34L), 30L)")
+    table.sql(f"INSERT INTO {{t}} VALUES (1, 'AA', 1D, 0, 3, '{topic}')")
+    found = checked()
+    assert found["unexpected_count"] == 6 and "5 missing, 1 rows doubled, 0 of no batch" in found["observed"], found
+    assert f"because no batch: snapshot {table.head} (1 rows)" in found["observed"]
+    land(5, 35, 40, "sequence(35L, 39L)", told=False)
+    found = checked()
+    assert found["state"] == "error" and f"batch seq 5 of stream {stream}" in found["error"], found
+    assert table.history.verified not in (None, table.head)

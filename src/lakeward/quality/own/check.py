@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from lakeward.quality.lineage import History
+from lakeward.quality.own.landed import CannotTell, Landings
 from lakeward.quality.own.usual import Past
 from lakeward.quality.plain import sentence
-from lakeward.quality.range import Range
+from lakeward.quality.range import Range, Read
 from lakeward.quality.suites import Asked
 from lakeward.quality.verdict import Check, State
 from lakeward.spec.messages import findings
@@ -33,6 +34,8 @@ class Look:
         frame: the rows this check reads.
         table: reads another table of the lake, as it is now.
         past: check id -> its values in earlier runs, newest first.
+        rows: reads the rows of a part of the range.
+        landings: stream and seq -> what the registry knows of its batches from there on.
     """
 
     found: Range
@@ -40,6 +43,8 @@ class Look:
     frame: Callable[[], DataFrame]
     table: Callable[[str], DataFrame]
     past: Callable[[str], Sequence[Past]]
+    rows: Callable[[Read], DataFrame]
+    landings: Callable[[str, int], Landings]
 
 
 Kind = Callable[[Any, Asked, Look], Check]
@@ -53,13 +58,14 @@ def is_own(asked: Asked) -> bool:
 
 def check(asked: Asked, look: Look) -> Check:
     """The result of one check; whatever the engine raises is an error of this check alone."""
-    from lakeward.quality.own import others, usually
+    from lakeward.quality.own import accounted, others, usually
 
     kinds: dict[str, Kind] = {
         "expect_volume_as_usual": usually.volume,
         "expect_freshness_as_usual": usually.freshness,
         "expect_keys_to_be_in_reference": others.keys_present,
         "expect_totals_to_equal_other_table": others.totals_equal,
+        "expect_landed_to_equal_offsets": accounted.landed_equals_offsets,
     }
     name = str(asked.expectation.type)
     data = dict(asked.expectation.kwargs)
@@ -68,6 +74,8 @@ def check(asked: Asked, look: Look) -> Check:
     except ValidationError as error:
         said = "; ".join(each.message for each in findings(error, OWN[name], data))
         return asked.blank(State.ERROR, f"its kwargs are wrong: {said}")
+    except CannotTell as error:
+        return asked.blank(State.ERROR, str(error))
     except Exception as error:  # noqa: BLE001 - the boundary of one check: what an engine throws is neither pass nor failure
         return asked.blank(State.ERROR, sentence(str(error)))
 
