@@ -1,6 +1,6 @@
 """What a whole stream costs against the same stream written by hand: Kafka, the declared JSON, an Iceberg table.
 
-    python benchmarks/engine.py [--mode append|upsert] [--decode same|plain] [--records 200000] [--pairs 9]
+    python benchmarks/engine.py [--mode append|upsert] [--decode same|plain] [--per-batch 20000] [--pairs 9]
 
 Both read the same topic (flights) in the same batches with the same columns, into fresh tables, in one JVM, in turns
 ABBA. By hand is what the guides show: `writeStream.toTable` for append, `foreachBatch` with a window and a MERGE for
@@ -43,15 +43,14 @@ DDL = (
     "air_time DOUBLE, distance DOUBLE, hour INT, minute INT, time_hour TIMESTAMP"
 )
 KEYS = ("carrier", "flight", "origin", "dest")
-PER_BATCH = 20_000
 MERGE_ON_READ = {f"write.{what}.mode": "merge-on-read" for what in ("merge", "update", "delete")}
 
 
 class Bench:
     """Runs one side at a time, each into a table of its own."""
 
-    def __init__(self, ground: Ground, topic: str, records: int, mode: str, decode: str) -> None:
-        self.ground, self.topic, self.records, self.mode = ground, topic, records, mode
+    def __init__(self, ground: Ground, topic: str, records: int, per_batch: int, mode: str, decode: str) -> None:
+        self.ground, self.topic, self.records, self.per_batch, self.mode = ground, topic, records, per_batch, mode
         self.decode = _plain if decode == "plain" else _same
         self.spark = ground.spark()
 
@@ -63,7 +62,7 @@ class Bench:
         document = {
             "id": name,
             "owner": "bench",
-            "source": {"kafka": {"topics": [self.topic], "max_offsets_per_trigger": PER_BATCH}},
+            "source": {"kafka": {"topics": [self.topic], "max_offsets_per_trigger": self.per_batch}},
             "decode": {"json": DDL},
             "transform": {"sql": "SELECT * FROM source"},
             "sink": {"iceberg": sink | ({"keys": list(KEYS)} if self.mode == "upsert" else {})},
@@ -79,7 +78,7 @@ class Bench:
     def by_hand(self) -> float:
         """Rows per CPU second of the same, written by hand."""
         name = f"hand{uuid4().hex[:8]}"
-        spec = KafkaSource(topics=(self.topic,), max_offsets_per_trigger=PER_BATCH)
+        spec = KafkaSource(topics=(self.topic,), max_offsets_per_trigger=self.per_batch)
         raw = source.read(self.spark, spec, Cluster("lakeward_kafka", self.ground.bootstrap), fresh=True)
         rows = self.decode(raw)
         properties = MERGE_ON_READ if self.mode == "upsert" else {}
@@ -156,12 +155,13 @@ def main() -> None:
     parser.add_argument("--mode", choices=("append", "upsert"), default="append")
     parser.add_argument("--decode", choices=("same", "plain"), default="same")
     parser.add_argument("--records", type=int, default=200_000)
+    parser.add_argument("--per-batch", type=int, default=20_000, help="each batch costs both sides a fixed part")
     parser.add_argument("--pairs", type=int, default=9)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="lakeward-bench-") as folder, Ground(Path(folder)) as ground:
         topic = ground.topic("flights", partitions=2)
         _fill(ground.bootstrap, topic, arguments.records)
-        bench = Bench(ground, topic, arguments.records, arguments.mode, arguments.decode)
+        bench = Bench(ground, topic, arguments.records, arguments.per_batch, arguments.mode, arguments.decode)
         for side in (bench.by_hand, bench.lakeward, bench.by_hand, bench.lakeward):
             side()  # the JVM compiles what both use
         ratios = []
@@ -180,6 +180,7 @@ def main() -> None:
                 "mode": arguments.mode,
                 "decode": arguments.decode,
                 "records": arguments.records,
+                "per_batch": arguments.per_batch,
                 "pairs": len(ratios),
                 "rows_per_cpu_second_ratio": {
                     "lower_quartile": round(quartiles[0], 2),
