@@ -140,7 +140,7 @@ def test_parameters_are_typed(parsed: dict) -> None:
     assert set(parsed["dags"]["tables_maintain"]["params"]) == {"table", "actions", "partitions", "dry_run"}
     assert set(parsed["dags"]["tables_orphans"]["params"]) == {"table", "dry_run"}
     assert set(parsed["dags"]["tables_restore"]["params"]) == {"table", "to", "comment", "kill", "dry_run"}
-    assert set(parsed["dags"]["quality_check"]["params"]) == {"table", "scope"}
+    assert set(parsed["dags"]["quality_check"]["params"]) == {"table", "scope", "dry_run"}
 
 
 def test_operations_have_a_deadline(parsed: dict) -> None:

@@ -41,6 +41,16 @@ def table(airflow: AirflowService) -> str:
 
 
 @pytest.fixture
+def suite(airflow: AirflowService, table: str) -> Iterator[str]:
+    """The table with a suite, for one test."""
+    file = airflow.site.project.expectations / f"{table}.yaml"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(SUITE)
+    yield table
+    file.unlink()
+
+
+@pytest.fixture
 def unreadable(airflow: AirflowService) -> Iterator[str]:
     """A table whose metadata file is gone, for one test."""
     from pyiceberg.catalog import load_catalog
@@ -86,19 +96,13 @@ def test_an_unknown_partition_is_named_with_the_known_ones(airflow: AirflowServi
     assert "nyc.small has no partition 'day=2013-01-01'" in airflow.log("tables_maintain", run, "maintain", mapped=0)
 
 
-def test_a_table_that_cannot_be_read_is_red_alone(airflow: AirflowService, table: str, unreadable: str) -> None:
+def test_a_table_that_cannot_be_read_is_red_alone(airflow: AirflowService, suite: str, unreadable: str) -> None:
     landed = len(airflow.runs("quality_check"))
-    suite = airflow.site.project.expectations / f"{table}.yaml"
-    suite.parent.mkdir(exist_ok=True)
-    suite.write_text(SUITE)
-    try:
-        run = airflow.trigger("tables_observe")
-        assert airflow.finished("tables_observe", run, 400) == "failed"
-        assert airflow.mapped("tables_observe", run, "unreadable") == {unreadable: "failed"}
-        # What stands in the other tables is checked all the same.
-        airflow.eventually(lambda: len(airflow.runs("quality_check")) > landed, 120, "the check of the readable table")
-    finally:
-        suite.unlink()
+    run = airflow.trigger("tables_observe")
+    assert airflow.finished("tables_observe", run, 400) == "failed"
+    assert airflow.mapped("tables_observe", run, "unreadable") == {unreadable: "failed"}
+    # What stands in the other tables is checked all the same.
+    airflow.eventually(lambda: len(airflow.runs("quality_check")) > landed, 120, "the check of the readable table")
 
 
 def test_maintenance_names_what_is_missing(airflow: AirflowService) -> None:
@@ -170,6 +174,30 @@ def test_a_check_with_nothing_due_is_green_and_says_so(airflow: AirflowService) 
     run = airflow.trigger("quality_check")
     assert airflow.finished("quality_check", run, 400) == "success"
     assert "Nothing is due" in airflow.log("quality_check", run, "check")
+    assert airflow.mapped("quality_check", run, "verdict") == {}, "no process was started for it"
+
+
+def test_what_lands_while_a_check_waits_starts_no_second_one(airflow: AirflowService, suite: str) -> None:
+    def paused(value: bool) -> None:
+        assert airflow.call("PATCH", "/dags/quality_check", json={"is_paused": value}).status_code == 200
+
+    paused(True)  # a run that somebody triggers stays queued
+    try:
+        waiting = airflow.trigger("quality_check", table=f"{suite[:-1]}*", dry_run=True)
+        look = airflow.trigger("tables_observe")
+        assert airflow.finished("tables_observe", look, 400) == "success"
+        told = airflow.log("tables_observe", look, "observe")
+        assert f"Rows no check has seen: {suite}" in told
+        assert "A check is running already" in told
+        events = airflow.call("GET", "/assets/events", params={"source_run_id": look}).json()["asset_events"]
+        assert [each["name"] for each in events if each["name"] == "lakeward_tables_landed"] == []
+    finally:
+        paused(False)
+    assert airflow.finished("quality_check", waiting, 400) == "success"
+    told = airflow.log("quality_check", waiting, "check")
+    assert f"{suite}: due: " in told
+    assert "1 checks" in told
+    assert airflow.mapped("quality_check", waiting, "verdict") == {}, "a dry run checks nothing"
 
 
 def test_a_check_of_a_table_without_a_suite_is_red_and_says_why(airflow: AirflowService) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from lakeward.airflow import assets
 from lakeward.airflow.common import options, quiet_libraries
-from lakeward.airflow.names import MAINTAIN, OBSERVE
+from lakeward.airflow.names import MAINTAIN, OBSERVE, QUALITY
 
 if TYPE_CHECKING:
     from lakeward.runtime import Project, Runtime
@@ -59,7 +60,7 @@ def build_observe(every: timedelta | None = None) -> DAG:
             from lakeward.airflow.connections import runtime
             from lakeward.runtime import Project
 
-            busy = bool(ti.get_dr_count(dag_id=MAINTAIN, states=["queued", "running"]))
+            busy = {dag for dag in (MAINTAIN, QUALITY) if ti.get_dr_count(dag_id=dag, states=["queued", "running"])}
             there = look(runtime(), Project.locate(), busy=busy)
             for asset, tables in ((assets.tables_due(), there.due), (assets.tables_landed(), there.unseen)):
                 if tables:
@@ -91,27 +92,31 @@ class Found:
     errors: dict[str, str]
 
 
-def look(runtime: Runtime, project: Project, *, busy: bool) -> Found:
+def look(runtime: Runtime, project: Project, *, busy: Collection[str] = ()) -> Found:
     """Observe all tables and tell it; what is past its keep time goes.
 
     Args:
         runtime, project: where.
-        busy: whether maintenance is running; what is due then waits for the next look.
+        busy: the Dags that are waiting or at work: an event to one of them would only put another run behind it, so
+            what is due waits for the next look.
     """
     from lakeward.tables.run import observe
 
     quiet_libraries()
     seen = observe(runtime, project)
     log.info(_sentence(seen))
-    if seen["due"] and busy:
+    if seen["due"] and MAINTAIN in busy:
         log.info("Maintenance is running already: what is due waits for the next look", due=", ".join(seen["due"]))
     for each in seen["left"]:
         log.info(f"{each['table']} is due and waits: {each['why']}", next_at=f"{each['next_at']:%Y-%m-%d %H:%M:%S}")
     unseen = _unseen(runtime, project)
     if unseen:
         log.info(f"Rows no check has seen: {', '.join(unseen)}")
+    if unseen and QUALITY in busy:
+        log.info("A check is running already: what it does not see waits for the next look")
     _purge(runtime)
-    return Found([] if busy else seen["due"], unseen, seen["errors"])
+    due = [] if MAINTAIN in busy else seen["due"]
+    return Found(due, [] if QUALITY in busy else unseen, seen["errors"])
 
 
 def _sentence(seen: dict[str, Any]) -> str:

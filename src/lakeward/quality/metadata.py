@@ -22,6 +22,13 @@ class NoTable(LakewardError):
     """Raised when the catalog does not know the table."""
 
 
+def no_table(table: str) -> NoTable:
+    """To raise about this table."""
+    return NoTable(
+        f"There is no table {table}", why="the catalog `lake` does not know it", next="lakeward tables health"
+    )
+
+
 def catalog(runtime: Runtime) -> Catalog:
     """The catalog `lake`, as PyIceberg sees it.
 
@@ -47,9 +54,7 @@ def history(lake: Catalog, table: str) -> History:
         with _answering():
             metadata = lake.load_table(table).metadata
     except NoSuchTableError:
-        raise NoTable(
-            f"There is no table {table}", why="the catalog `lake` does not know it", next="lakeward tables health"
-        ) from None
+        raise no_table(table) from None
     branch = metadata.refs.get(BRANCH)
     return History(
         table=table,

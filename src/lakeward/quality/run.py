@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence, Set
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -12,20 +12,20 @@ from uuid import uuid4
 import structlog
 
 from lakeward.errors import LakewardError, Transient
-from lakeward.quality import due, incident, metadata, pointer, waiving
+from lakeward.quality import incident, metadata, pointer, waiving
 from lakeward.quality.checking import check, first_bad, with_first_batches
 from lakeward.quality.engines import Engines
 from lakeward.quality.keeping import into_the_lake, let_through, published, repaired
-from lakeward.quality.lineage import Mark
+from lakeward.quality.looking import look
 from lakeward.quality.masking import masked
 from lakeward.quality.order import INCREMENT, Order
 from lakeward.quality.plain import sentence
-from lakeward.quality.range import Kind, Range, decide
+from lakeward.quality.range import Kind, Range
 from lakeward.quality.records import Result, by_stream
 from lakeward.quality.suites import Asked, ask
 from lakeward.quality.verdict import State, Verdict, verdict
-from lakeward.quality.waivers import excuses, name_of
-from lakeward.registry import batches, verifications, waivers
+from lakeward.quality.waivers import name_of
+from lakeward.registry import batches, verifications
 
 if TYPE_CHECKING:
     from lakeward.spec.suite import Suite
@@ -53,31 +53,18 @@ def run(order: Order, engines: Engines) -> list[Result]:
 
 def _table(table: str, suite: Suite, order: Order, engines: Engines) -> Result | None:
     began, jobs, cpu = time.monotonic(), engines.jobs, time.process_time()
-    with engines.registry() as connection:
-        proofs = verifications.proofs(connection, table)
-        newest = next(iter(verifications.newest(connection, table, limit=1)), None)
-        before = verifications.checks_of(connection, newest["run"]) if newest is not None else []
-        recorded = waivers.in_force(connection, table)
-    excused = excuses(suite, recorded, order.now)
-    waived_then = {each["check"] for each in before if (each["observed"] or {}).get("waived")}
-    try:
-        history = metadata.history(engines.lake, table)
-    except metadata.NoTable:
-        if order.tables is None and newest is None:
-            log.info(f"{table}: not due: nothing has landed yet", table=table)
-            return None
-        raise  # asked for by name, or checked before: it is gone
-    found = decide(history, [Mark(each["to_snapshot"], each["to_sequence"]) for each in proofs])
-    history = repaired(found, history, engines)
-    if order.own_suite:
+    known = look(table, suite, order, engines)
+    found, newest = known.found, known.newest
+    history = repaired(found, known.history, engines) if found is not None and known.history is not None else None
+    if history is not None and order.own_suite:
         pointer.bring(engines, suite, history.verified)
-    if order.tables is None:
-        wanted = due.decide(found, suite, newest, excused.keys(), waived_then)
-        if not wanted.due:
-            log.info(f"{table}: not due: {wanted.why}", table=table)
-            return None
-    asked = ask(suite, order.scope, excused)
-    _over(table, asked, waived_then)
+    if order.tables is None and not (wanted := known.due(suite)).due:
+        log.info(f"{table}: not due: {wanted.why}", table=table)
+        return None
+    if history is None or found is None:
+        raise metadata.no_table(table)  # asked for by name, or checked before: it is gone
+    asked = ask(suite, order.scope, known.excused)
+    _over(table, asked, known.waived_then)
     blank = Result(
         run=f"{order.now:%Y%m%dT%H%M%S}-{uuid4().hex[:6]}",
         at=datetime.now(UTC),
@@ -90,7 +77,7 @@ def _table(table: str, suite: Suite, order: Order, engines: Engines) -> Result |
     )
     if found.kind is Kind.EMPTY and order.scope in (None, INCREMENT) and order.own_suite:
         log.info(f"{table}: nothing to check: {found.why}", table=table)
-        standing = next(iter(proofs), None)
+        standing = next(iter(known.proofs), None)
         skipped = tuple(each.blank(State.SKIPPED, found.why) for each in asked)
         stands = Verdict(standing["verdict"]) if standing else Verdict.PASS
         return replace(blank, verdict=stands, checks=skipped, note=found.why)
@@ -127,7 +114,7 @@ def _table(table: str, suite: Suite, order: Order, engines: Engines) -> Result |
     return published(result, order, engines)
 
 
-def _over(table: str, asked: Sequence[Asked], waived_then: Set[str]) -> None:
+def _over(table: str, asked: Sequence[Asked], waived_then: Collection[str]) -> None:
     """Say which failures count again."""
     for each in asked:
         if each.id in waived_then and each.excuse is None:

@@ -27,6 +27,12 @@ def newest(connection: Connection, table: str, *, suite: str | None = None, limi
     return [dict(row._mapping) for row in rows]
 
 
+def of_run(connection: Connection, run: str) -> dict[str, Any] | None:
+    """One run by its id."""
+    row = connection.execute(select(verifications).where(verifications.c.run == run)).one_or_none()
+    return None if row is None else dict(row._mapping)
+
+
 def last_verified(connection: Connection, table: str) -> dict[str, Any] | None:
     """The newest run that left `verified` on a snapshot: the proof the branch is repaired from."""
     row = connection.execute(

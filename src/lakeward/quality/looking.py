@@ -1,0 +1,66 @@
+"""What a run knows of a table before it checks anything: metadata and earlier results, no data, no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lakeward.quality import due, metadata
+from lakeward.quality.due import Due
+from lakeward.quality.engines import Engines
+from lakeward.quality.lineage import History, Mark
+from lakeward.quality.order import Order
+from lakeward.quality.range import Range, decide
+from lakeward.quality.waivers import Excuse, excuses
+from lakeward.registry import verifications, waivers
+from lakeward.spec.suite import Suite
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of a table.
+
+    Attributes:
+        history: None when there is no such table.
+        found: the range; None when there is no such table.
+        proofs, newest: recorded runs: those that proved something, newest first; the newest of all.
+        excused: the checks whose failure holds nothing now.
+        waived_then: those waived in the newest run.
+    """
+
+    history: History | None
+    found: Range | None
+    proofs: Sequence[Mapping[str, Any]]
+    newest: Mapping[str, Any] | None
+    excused: Mapping[str, Excuse]
+    waived_then: Collection[str]
+
+    def due(self, suite: Suite) -> Due:
+        """Whether a run that nobody asked for by name would check the table."""
+        if self.found is None and self.newest is None:
+            return Due(False, "nothing has landed yet")
+        if self.found is None:
+            return Due(True, "the table is gone")
+        return due.decide(self.found, suite, self.newest, set(self.excused), set(self.waived_then))
+
+
+def look(table: str, suite: Suite, order: Order, engines: Engines) -> Known:
+    """Read what the registry and the table's metadata say."""
+    with engines.registry() as connection:
+        proofs = verifications.proofs(connection, table)
+        newest = next(iter(verifications.newest(connection, table, limit=1)), None)
+        before = verifications.checks_of(connection, newest["run"]) if newest is not None else []
+        recorded = waivers.in_force(connection, table)
+    try:
+        history = metadata.history(engines.lake, table)
+    except metadata.NoTable:
+        history = None
+    return Known(
+        history,
+        decide(history, [Mark(each["to_snapshot"], each["to_sequence"]) for each in proofs]) if history else None,
+        proofs,
+        newest,
+        excuses(suite, recorded, order.now),
+        {each["check"] for each in before if (each["observed"] or {}).get("waived")},
+    )
