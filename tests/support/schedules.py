@@ -56,6 +56,7 @@ class Schedule:
 
     seed: int
     planted: str = ""
+    here: str = HERE
     now: datetime = START
     files: dict[str, datetime] = field(default_factory=dict)
     snapshots: dict[int, Snapshot] = field(default_factory=dict)
@@ -193,17 +194,18 @@ class Schedule:
         files = sorted(set().union(*(self.held[each] for each in gone)) - left)
         for each in gone:  # the commit; whoever dies after it leaves the files behind
             del self.snapshots[each], self.held[each]
+        self._expired(gone)
         self.expired += len(gone)
         for each in files:
             self._may_die()
-            self.files.pop(each, None)
+            self._remove(each)
 
     def orphans(self) -> None:
-        listing = Listing(HERE)
+        listing = Listing(self.here)
         early = list(self._references())
         known = set(self.snapshots)
-        for path, at in self.files.items():
-            listing.add(Folder("data", (), (Entry(path.removeprefix("data/"), 100, at),)))
+        for folder in self._folders():
+            listing.add(folder)
         self._meanwhile()
         named = early if self.planted == "metadata before listing" else self._references()
         listing.refer(named, set(self.snapshots) - known)
@@ -220,7 +222,7 @@ class Schedule:
                     listing.refer(self._references())
             for path, _ in listing.orphans(before, 1, after):
                 self._may_die()
-                del self.files[path]
+                self._remove(path)
                 self.taken += 1
                 after = path
         listing.close()
@@ -260,6 +262,16 @@ class Schedule:
         if self.rolled_back and held is not None and held.snapshot not in self.snapshots:
             return f"the proof that snapshot {held.snapshot} was rolled back is gone"
         return ""
+
+    def _remove(self, path: str) -> None:
+        self.files.pop(path, None)
+
+    def _expired(self, gone: set[int]) -> None:
+        """Snapshots were taken out of the metadata."""
+
+    def _folders(self) -> Iterator[Folder]:
+        for path, at in self.files.items():
+            yield Folder("data", (), (Entry(path.removeprefix("data/"), 100, at),))
 
     def _age(self, snapshot: int) -> timedelta:
         return self.now - self._at[snapshot]
@@ -308,7 +320,7 @@ class Schedule:
         for snapshot, names in list(self.held.items()):
             if self.planted == "main only" and snapshot != self.head:
                 continue
-            yield from (Reference(f"{HERE}/{each}", self._added[each]) for each in names)
+            yield from (Reference(f"{self.here}/{each}", self._added[each]) for each in names)
 
     def _meanwhile(self) -> None:
         """What others commit while maintenance works; also a file that nothing named until now."""
