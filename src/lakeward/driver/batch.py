@@ -15,13 +15,15 @@ import structlog
 
 from lakeward.connectors.exact import offsets
 from lakeward.connectors.exact.batch import Counted, RunningBatch
+from lakeward.connectors.exact.tally import tally
 from lakeward.connectors.iceberg import quarantine
+from lakeward.connectors.source import REASON
 from lakeward.driver import rows, transform
 from lakeward.driver.flow import Flow
 from lakeward.driver.gate import Draining, Gate
 from lakeward.driver.landing.base import Landing, Outcome
 from lakeward.driver.references import References
-from lakeward.driver.sorting import Bad, Sorter, count, keep
+from lakeward.driver.sorting import Bad, Sorter, keep
 from lakeward.errors import DependencyDown, SpecError
 from lakeward.spec.positions import POSITION_TYPES
 from lakeward.telemetry import failpoints
@@ -211,7 +213,7 @@ class BatchFunction:
             if start == end or not inlet.replays:
                 continue
             decoded = inlet.decode(inlet.again(session, start, end))
-            all_rows, bad_rows = count(decoded)
+            all_rows, bad_rows = tally(decoded, REASON)
             consumed += all_rows
             if bad_rows:
                 bad.append((rows.undecoded(inlet, decoded), bad_rows, inlet.identity))

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lakeward.connectors.exact.tally import tally
 from lakeward.connectors.iceberg import quarantine
 from lakeward.connectors.source import REASON
 from lakeward.driver import flow as flows
@@ -75,8 +76,7 @@ class Sorter:
         for inlet in self.flow.inlets:
             own = raw if len(self.flow.inlets) == 1 else raw.where(F.col(flows.SOURCE) == inlet.name)
             decoded = keep(inlet.decode(own), held)
-            # A query over kept rows, not an accumulator: those count the rows of a repeated task twice.
-            all_rows, bad_rows = count(decoded)
+            all_rows, bad_rows = tally(decoded, REASON)
             consumed += all_rows
             if bad_rows:
                 bad.append((rows.undecoded(inlet, decoded), bad_rows, inlet.identity))
@@ -108,7 +108,7 @@ class Sorter:
         if not rules:
             return result, [], None
         judged = keep(rows.judged(result, rules), held)
-        came_out, number = count(judged)
+        came_out, number = tally(judged, REASON)
         source = self.flow.inlets[0].name if len(self.flow.inlets) == 1 else "transform"
         good = judged.where(F.col(REASON).isNull()).drop(REASON)
         broken = rows.broken(judged, rules, source, self.identity)
@@ -149,11 +149,3 @@ def keep(frame: DataFrame, held: ExitStack) -> DataFrame:
     kept = frame.persist()
     held.callback(kept.unpersist)
     return kept
-
-
-def count(frame: DataFrame) -> tuple[int, int]:
-    """All rows, and those with a reason."""
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
-
-    found = frame.agg(F.count(F.lit(1)), F.count(REASON)).first()
-    return (int(found[0]), int(found[1])) if found is not None else (0, 0)

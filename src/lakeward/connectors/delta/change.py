@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlparse
 from lakeward.connectors import evolution
 from lakeward.connectors.columns import relaxed, up_casts
 from lakeward.connectors.delta import java
+from lakeward.connectors.exact.tally import tally
 from lakeward.connectors.exact.upsert import ByKey
 from lakeward.errors import SpecError
 from lakeward.spec.sql import quote
@@ -99,7 +100,7 @@ class Upsert(ByKey):
         # The batch is read several times, and must be the same; a batch with state must run once only.
         kept = (self.newest(rows, order) if order else rows).persist()
         try:
-            count = kept.count()
+            (count,) = tally(kept)
             if count == 0:
                 return Files((), (), 0)
             if not order:

@@ -32,7 +32,7 @@ class RunningBatch:
 class Counted:
     """What the caller knows about a batch besides the rows it lands.
 
-    `consumed` must be the result of a query (`count_batch`), not an accumulator or an `Observation`: those count a
+    `consumed` must be the result of a query (`tally`), not an accumulator or an `Observation`: those count a
     task again whose shuffle output was lost. `landed` is not here: the staged snapshot's `added-records` is exact,
     because only the files of committed tasks are in it.
 

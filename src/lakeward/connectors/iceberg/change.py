@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from lakeward.connectors.exact.tally import tally
 from lakeward.connectors.exact.upsert import ByKey
 from lakeward.runtime import CATALOG
 from lakeward.spec.sql import quote, quote_table
@@ -81,7 +82,7 @@ class Upsert(ByKey):
         # MERGE reads its source more than once, and must read the same; a batch with state must run once only.
         kept = (self.newest(rows, order) if order else rows).persist()
         try:
-            count = kept.count()
+            (count,) = tally(kept)
             if count == 0:
                 Append().write(kept, table)  # a MERGE of nothing makes no snapshot, and the batch needs one
                 return 0

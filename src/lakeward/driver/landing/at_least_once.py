@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors.exact import offsets
 from lakeward.connectors.exact.batch import Counted, RunningBatch
+from lakeward.connectors.exact.tally import tally
 from lakeward.driver.landing.base import Outcome, Standing
 from lakeward.driver.layout import Checkpoint
 from lakeward.driver.preflight import Verdict
@@ -73,7 +74,7 @@ class AtLeastOnce:
         batch = self.running(batch_id)
         kept = rows.persist()
         try:
-            landed = kept.count()
+            (landed,) = tally(kept)
             if before_publish is not None:
                 before_publish()
             self.held()

@@ -14,6 +14,7 @@ from lakeward.connectors.exact import offsets
 from lakeward.connectors.exact.batch import Counted, RunningBatch
 from lakeward.connectors.exact.follow import AlreadyLanded, Halt, follow
 from lakeward.connectors.exact.position import Position, Totals, totals_of
+from lakeward.connectors.exact.tally import tally
 from lakeward.connectors.folder import store
 from lakeward.driver.landing.base import Outcome, Standing
 from lakeward.driver.layout import Checkpoint
@@ -125,7 +126,7 @@ class FilesLanding:
         staged = self.path / store.STAGING / f"{found.seq}-{secrets.token_hex(6)}"
         kept = rows.persist()
         try:
-            landed = kept.count()
+            (landed,) = tally(kept)
             counts = totals_of(counted, landed)
             if not landed and not batch.advances and at is not None and not counts.quarantined:
                 return Outcome(batch, 0, counts.filtered if counted.consumed is not None else None, seq=at.seq)

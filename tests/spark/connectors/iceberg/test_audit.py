@@ -57,10 +57,11 @@ def test_planted_losses_and_doubles_are_found_where_they_are(rig: Any, catalog: 
 
 
 def test_what_the_transform_filters_is_no_loss(rig: Any, catalog: Any) -> None:
-    from lakeward.connectors.iceberg.counts import count_batch
+    from lakeward.connectors.exact.batch import Counted
+    from lakeward.connectors.exact.tally import tally
 
     def split(frame: Any, batch: int) -> None:
-        rig.land = {"counted": count_batch(frame)}
+        rig.land = {"counted": Counted(*tally(frame))}
 
     rig.before_batch = split
     make = rig.sink

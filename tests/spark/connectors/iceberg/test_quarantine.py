@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakeward.connectors.exact.batch import Counted
+from lakeward.connectors.exact.tally import tally
 from lakeward.connectors.iceberg import quarantine
-from lakeward.connectors.iceberg.counts import count_batch
 from lakeward.telemetry import failpoints
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def sorting(rig: Any) -> Any:
         inner = sink.land
 
         def land(frame: DataFrame, batch: int, **_: Any) -> Any:
-            counted = count_batch(frame, F.expr(BAD))
+            counted = Counted(*tally(frame, F.when(F.expr(BAD), 1)))
             bad = frame.where(BAD).selectExpr(
                 "'source' source", "_kafka_topic", "_kafka_partition", "_kafka_offset", "'rule' reason",
                 "CAST(value AS BINARY) raw", "'divisible by five' error", "current_timestamp() _ingested_at",

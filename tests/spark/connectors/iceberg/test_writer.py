@@ -218,13 +218,14 @@ def _sql_error(spark: Any) -> Exception:
 
 
 def test_every_batch_counts_what_it_consumed(rig: Any) -> None:
-    from lakeward.connectors.iceberg.counts import count_batch
+    from lakeward.connectors.exact.batch import Counted
+    from lakeward.connectors.exact.tally import tally
 
     rig.shape = lambda rows: rows
     counted: list[Any] = []
 
     def land_even(frame: DataFrame, batch: int) -> None:
-        counted.append(count_batch(frame))
+        counted.append(Counted(*tally(frame)))
         rig.land = {"counted": counted[-1]}
 
     rig.before_batch = land_even
