@@ -107,7 +107,7 @@ class Work:
                         placed, whose = self.span.placed(kept, start, end), self.way.named(report.position)
                         quarantine.insert(placed, str(aside.table), whose, identity, self.wanted.generation)
 
-            counted = Counted(found.consumed if self.exact_count else None, bad)
+            counted = Counted(found.consumed, bad, traced=self.exact_count)
             outcome = self.landing.land(found.good, number, counted, put_aside, None)
         _log.info("range landed", stream=self.wanted.stream, position=report.position, batch=number, upto=end)
         lost = report.filtered is None or outcome.filtered is None

@@ -172,11 +172,11 @@ class BatchFunction:
                         quarantine.insert(kept, self.quarantine_table, self.stream, identity, self.generation)
                         _log.info("rows quarantined", stream=self.stream, batch=batch_id, rows=number)
 
-            exact_count = self.flow.lineage == "rows"
+            known = not self.flow.stateful or all(inlet.replays for inlet in self.flow.inlets)
             outcome = self.landing.land(
                 good,
                 batch_id,
-                Counted(consumed if exact_count else None, quarantined),
+                Counted(consumed if known else None, quarantined, traced=self.flow.lineage == "rows"),
                 put_aside if quarantined or checked else None,
                 complete,
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -39,6 +40,10 @@ def test_the_newest_row_of_each_key_stays_within_a_batch_and_across_batches(lab:
     assert len(lab.rows()) == 2
     last = lab.done[-1]
     assert (last.outcome.seq, last.outcome.filtered) == (2, None)
+    shown = lab.spark.sql(f"SHOW TBLPROPERTIES lake.{lab.namespace}.t").collect()
+    properties = {row["key"]: row["value"] for row in shown}
+    totals = json.loads(properties[f"lakeward.stream.{spec['id']}.position"])["totals"]
+    assert (totals["consumed"], totals["filtered"]) == (10, 0), "every record counts, not the newest of each key"
 
 
 def test_without_order_by_the_later_record_wins(lab: Any) -> None:

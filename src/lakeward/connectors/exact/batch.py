@@ -37,9 +37,18 @@ class Counted:
     because only the files of committed tasks are in it.
 
     Attributes:
-        consumed: records decoded; None where records and rows do not correspond (lineage `none`).
+        consumed: records decoded; None where nobody counted them: a source that cannot be read again, under state.
         quarantined: of these, kept aside.
+        traced: whether a row stands for a record (lineage `rows`), so that what is neither landed nor kept aside was
+            filtered.
     """
 
     consumed: int | None = None
     quarantined: int = 0
+    traced: bool = True
+
+    def filtered(self, landed: int) -> int | None:
+        """Records the transform dropped, where so many rows landed; None where that cannot be said."""
+        if self.consumed is None or not self.traced:
+            return None
+        return max(0, self.consumed - landed - self.quarantined)

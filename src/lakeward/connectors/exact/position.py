@@ -21,8 +21,9 @@ _SUFFIX = ".position"
 
 
 class Totals(BaseModel):
-    """Records since the stream's first position; `consumed = landed + quarantined + filtered` with lineage `rows`.
+    """Since the stream's first position: records consumed, kept aside and filtered, and rows landed.
 
+    With lineage `rows`, a row stands for a record: `consumed = landed + quarantined + filtered`.
     `skipped`: records a person gave up, counted by offsets; they are no part of `consumed`.
     """
 
@@ -47,10 +48,9 @@ class Totals(BaseModel):
 
 def totals_of(counted: Counted, landed: int) -> Totals:
     """One batch's records. Without a count at decode, consumed is what is known to have come out."""
-    if counted.consumed is None:
-        return Totals(consumed=landed + counted.quarantined, landed=landed, quarantined=counted.quarantined)
-    filtered = counted.consumed - landed - counted.quarantined
-    return Totals(consumed=counted.consumed, landed=landed, quarantined=counted.quarantined, filtered=max(0, filtered))
+    consumed = landed + counted.quarantined if counted.consumed is None else counted.consumed
+    filtered = counted.filtered(landed) or 0
+    return Totals(consumed=consumed, landed=landed, quarantined=counted.quarantined, filtered=filtered)
 
 
 class Skip(BaseModel):

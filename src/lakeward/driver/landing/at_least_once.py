@@ -83,6 +83,4 @@ class AtLeastOnce:
                 self.write(kept, batch_id)
         finally:
             kept.unpersist()
-        consumed = counted.consumed
-        filtered = None if consumed is None else max(0, consumed - landed - counted.quarantined)
-        return Outcome(batch=batch, landed=landed, filtered=filtered)
+        return Outcome(batch=batch, landed=landed, filtered=counted.filtered(landed))

@@ -158,7 +158,7 @@ class ExactLanding(ABC, Generic[W]):
         return Outcome(
             batch=batch,
             landed=done.counts.landed,
-            filtered=done.counts.filtered if counted.consumed is not None else None,
+            filtered=counted.filtered(done.counts.landed),
             seq=done.seq,
             snapshot=done.snapshot,
             already=done.already,

@@ -129,7 +129,7 @@ class FilesLanding:
             (landed,) = tally(kept)
             counts = totals_of(counted, landed)
             if not landed and not batch.advances and at is not None and not counts.quarantined:
-                return Outcome(batch, 0, counts.filtered if counted.consumed is not None else None, seq=at.seq)
+                return Outcome(batch, 0, counted.filtered(landed), seq=at.seq)
             staged.mkdir(parents=True)
             if landed:
                 self._write(kept, staged)
@@ -153,7 +153,7 @@ class FilesLanding:
             kept.unpersist()
             store.discard(staged)
         return Outcome(
-            batch, landed, counts.filtered if counted.consumed is not None else None, seq=position.seq,
+            batch, landed, counted.filtered(landed), seq=position.seq,
             stage_ms=(written - began) * 1000, publish_ms=(time.monotonic() - written) * 1000,
         )  # fmt: skip
 

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from lakeward.connectors.exact import position
+from lakeward.connectors.exact.batch import Counted
 from lakeward.connectors.exact.position import Position, Totals
 from lakeward.errors import Blocked
 
@@ -47,3 +48,19 @@ def test_totals_add_up_by_field() -> None:
     one = Totals(consumed=4, landed=2, quarantined=1, filtered=1)
 
     assert one.plus(one) == Totals(consumed=8, landed=4, quarantined=2, filtered=2)
+
+
+@pytest.mark.parametrize(
+    ("counted", "landed", "totals", "filtered"),
+    [
+        (Counted(10, 2), 5, Totals(consumed=10, landed=5, quarantined=2, filtered=3), 3),
+        (Counted(10, 2, traced=False), 5, Totals(consumed=10, landed=5, quarantined=2), None),  # the newest of each key
+        (Counted(10, 2, traced=False), 40, Totals(consumed=10, landed=40, quarantined=2), None),  # exploded
+        (Counted(None, 2), 5, Totals(consumed=7, landed=5, quarantined=2), None),  # nobody counted them
+    ],
+)
+def test_consumed_are_the_records_whatever_became_of_them(
+    counted: Counted, landed: int, totals: Totals, filtered: int | None
+) -> None:
+    assert position.totals_of(counted, landed) == totals
+    assert counted.filtered(landed) == filtered
