@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from airflow_service import AirflowService
+from sqlalchemy import select
 
 from lakeward.connectors.iceberg.catalog import pyiceberg_properties
+from lakeward.registry.schema import check_runs
+from lakeward.stack.services import CheckerPart
 
 SUITE = """\
 table: nyc.small
@@ -174,8 +179,40 @@ def test_a_restore_shows_what_goes_waits_for_a_yes_and_takes_the_table_back(
 def test_a_check_with_nothing_due_is_green_and_says_so(airflow: AirflowService) -> None:
     run = airflow.trigger("quality_check")
     assert airflow.finished("quality_check", run, 400) == "success"
-    assert "Nothing is due" in airflow.log("quality_check", run, "check")
+    told = airflow.log("quality_check", run, "check")
+    assert "Nothing is due" in told
+    assert "no checker is up" in told and "lakeward stack up --only checker" in told
     assert airflow.mapped("quality_check", run, "verdict") == {}, "no process was started for it"
+
+
+@pytest.fixture
+def checker(airflow: AirflowService) -> Iterator[CheckerPart]:
+    """The checker of the stack, up."""
+    part, since = CheckerPart(airflow.site), datetime.now(UTC)
+    program = part.program()
+    with part.log.open("ab") as sink:
+        process = subprocess.Popen(
+            program.command, env=program.environment, cwd="/", stdin=subprocess.DEVNULL, stdout=sink, stderr=sink
+        )
+    try:
+        airflow.eventually(lambda: part.healthy(since), 120, "the checker to be up")
+        yield part
+        process.terminate()
+        assert process.wait(60) == 0
+        assert not part.healthy(since)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_check_is_worked_on_by_the_checker_where_one_is_up(airflow: AirflowService, checker: CheckerPart) -> None:
+    run = airflow.trigger("quality_check")
+    assert airflow.finished("quality_check", run, 400) == "success"
+    assert "process of its own" not in airflow.log("quality_check", run, "check")
+    with airflow.registry() as connection:
+        newest = connection.execute(select(check_runs).order_by(check_runs.c.id.desc()).limit(1)).one()
+    assert (newest.state, newest.answer) == ("done", {"results": []})
+    assert newest.owner.startswith("checker ")
 
 
 def test_what_lands_while_a_check_waits_starts_no_second_one(airflow: AirflowService, suite: str) -> None:

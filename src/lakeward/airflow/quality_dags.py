@@ -29,10 +29,11 @@ SCOPES = {
 
 DOC = """
 ### What it does
-Runs the suites in `expectations/` on the snapshots since the last verified one. `check` works on all due tables in one
-process; then a task for each table tells its verdict: the range, what was decided from metadata alone, the rows read,
-what failed since when, where readers of `verified` stand, and the cost. When every critical check passes, the branch
-`verified` of the table moves to exactly the snapshot that was checked, so its readers only ever see proven rows.
+Runs the suites in `expectations/` on the snapshots since the last verified one. `check` has the checker work on all due
+tables, or does it itself, slower, where none is up; then a task for each table tells its verdict: the range, what was
+decided from metadata alone, the rows read, what failed since when, where readers of `verified` stand, and the cost.
+When every critical check passes, the branch `verified` of the table moves to exactly the snapshot that was checked, so
+its readers only ever see proven rows.
 `tables_observe` starts it when rows landed that no check has seen, never while a run is waiting or at work: what lands
 meanwhile is found by the next look.
 

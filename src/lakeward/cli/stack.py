@@ -23,7 +23,8 @@ app = typer.Typer(no_args_is_help=True, help="PostgreSQL, Kafka, Airflow and a w
 @app.command()
 def up(
     only: Annotated[
-        str | None, typer.Option("--only", help="Some parts: postgres,kafka,airflow,connect (and what they need).")
+        str | None,
+        typer.Option("--only", help="Some parts: postgres,kafka,airflow,connect,checker (and what they need)."),
     ] = None,
     no_deploy: Annotated[bool, typer.Option("--no-deploy", help="Do not deploy the project's specs.")] = False,
 ) -> None:

@@ -89,7 +89,27 @@ def interrupt(runtime: Runtime, session_id: str) -> list[str]:
         _release(spark)
 
 
+def answers(runtime: Runtime, spark: SparkSession) -> bool:
+    """Whether a session that stood idle can be used: the server forgets one after an hour, and all when it restarts."""
+    try:
+        _reachable(runtime)
+        return bool(spark.conf.get("spark.app.name"))
+    except Exception:  # noqa: BLE001  whatever is wrong with it, a new one is opened, or says what is wrong
+        return False
+
+
 def _open(runtime: Runtime, session_id: str) -> SparkSession:
+    host, port = _reachable(runtime)
+    from pyspark.sql.connect.session import SparkSession
+
+    # Errors reach the caller; pyspark's own copy of them on stderr, a page each, helps nobody.
+    logging.getLogger("SQLQueryContextLogger").disabled = True
+    token = runtime.connect_token_file.read_text().strip() if runtime.connect_token_file else ""
+    parts = [f"session_id={session_id}", f"user_id={USER}", *([f"token={token}"] if token else [])]
+    return SparkSession.builder.remote(f"sc://{host}:{port}/;{';'.join(parts)}").create()
+
+
+def _reachable(runtime: Runtime) -> tuple[str, int]:
     host, port = endpoint(runtime)
     try:
         socket.create_connection((host, port), timeout=_TCP_TIMEOUT_S).close()
@@ -100,13 +120,7 @@ def _open(runtime: Runtime, session_id: str) -> SparkSession:
             why=f"{host}:{port}: {error.strerror or error}",
             next="lakeward stack status",
         ) from None
-    from pyspark.sql.connect.session import SparkSession
-
-    # Errors reach the caller; pyspark's own copy of them on stderr, a page each, helps nobody.
-    logging.getLogger("SQLQueryContextLogger").disabled = True
-    token = runtime.connect_token_file.read_text().strip() if runtime.connect_token_file else ""
-    parts = [f"session_id={session_id}", f"user_id={USER}", *([f"token={token}"] if token else [])]
-    return SparkSession.builder.remote(f"sc://{host}:{port}/;{';'.join(parts)}").create()
+    return host, port
 
 
 def _release(spark: SparkSession) -> None:

@@ -11,13 +11,14 @@ import logging
 import os
 import sys
 import threading
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TextIO
 
 import structlog
 
-from lakeward.errors import LakewardError
+from lakeward.connectors.spark_connect import interrupt, session
+from lakeward.errors import DependencyDown, LakewardError
 from lakeward.quality.engines import Engines
 from lakeward.quality.project import order
 from lakeward.quality.request import Request, error_line
@@ -26,6 +27,10 @@ from lakeward.quality.tell import story
 
 if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession
+
+    from lakeward.runtime import Runtime
+
+log = structlog.get_logger(__name__)
 
 
 class Worker:
@@ -50,7 +55,12 @@ class Worker:
     def _answer(self, line: str) -> dict[str, Any]:
         request = Request.model_validate_json(line)
         try:
-            results = run(order(request), self._engines_of(request))
+            engines = self._engines_of(request)
+            if request.warm:
+                _warm(engines)
+                return {"results": []}
+            _end(request)
+            results = run(order(request), engines)
         except LakewardError as error:
             return error_line(error)
         for result in results:
@@ -60,13 +70,14 @@ class Worker:
     def _engines_of(self, request: Request) -> Engines:
         key = (request.runtime.model_dump_json(), request.registry_url)
         if key not in self._engines:
-            self._engines[key] = Engines(request.runtime, request.registry_url, lambda: self._session(request))
+            self._engines[key] = Engines(
+                request.runtime, request.registry_url, lambda own_id: self._session(request.runtime, own_id)
+            )
+        self._engines[key].begin(request.claim)
         return self._engines[key]
 
-    def _session(self, request: Request) -> SparkSession:
-        from lakeward.connectors.spark_connect import session
-
-        made = self._held.enter_context(session(request.runtime))
+    def _session(self, runtime: Runtime, own_id: str) -> SparkSession:
+        made = self._held.enter_context(session(runtime, session_id=own_id))
         self._sessions.append(made)
         return made
 
@@ -77,13 +88,34 @@ class Worker:
         if not self._working.is_set():
             self._requests.put(None)
             return
-        for session in self._sessions:
+        for each in self._sessions:
             try:
-                session.interruptAll()
-                session.stop()
+                each.interruptAll()
+                each.stop()
             except Exception:  # noqa: BLE001, S110 - ending: the server drops the session by its own timeout
                 pass
         os._exit(75)
+
+
+def _warm(engines: Engines) -> None:
+    """Import what runs need, and have a session; without a server the next run says what is wrong."""
+    import great_expectations as gx
+
+    assert gx
+    with suppress(DependencyDown):
+        engines.session.sql("SELECT 1").collect()
+        assert engines.checker  # it looks for the session
+
+
+def _end(request: Request) -> None:
+    """End what an earlier claim left on the connect server: from then on it cannot move a branch, either."""
+    if request.left is None:
+        return
+    try:
+        stopped = interrupt(request.runtime, request.left)
+    except DependencyDown:  # no statement is under way, either
+        return
+    log.info(f"Ended what an earlier process of this run left behind: {len(stopped)} statements", left=request.left)
 
 
 def main() -> int:

@@ -1,35 +1,40 @@
-"""Ask for a check run: start the checking process, pass on what it tells, return its results.
+"""Ask for a check run, follow it, return its results.
 
-The process has a clean environment and holds nothing of ours but a pipe: when this end closes, whatever way the asking
-process ends, it interrupts its statements on the connect server and ends too.
+The resident checker works on it, with Great Expectations warm. Without one, or when it dies, the asking process takes
+the run in hand and starts a checking process of its own: the same results, 8 CPU-seconds dearer.
 """
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
-import subprocess
-import sys
-import tempfile
-from collections.abc import Callable, Sequence
+import socket
+import time
+from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
-from threading import Event, Timer
-from typing import IO, Any, Self
+from typing import Any
 
 import structlog
 
-from lakeward.errors import LakewardError, TimedOut
-from lakeward.quality.request import Request, Scope, raise_line
+from lakeward.errors import DependencyDown, LakewardError, TimedOut
+from lakeward.quality.following import Next, Step, decide
+from lakeward.quality.process import TIMEOUT_S, CheckingProcess, Tell
+from lakeward.quality.project import order
+from lakeward.quality.request import Request, Scope, place, raise_line
+from lakeward.quality.working import TTL, Connect, Work, withdrawn
+from lakeward.registry import check_runs, version
+from lakeward.registry.check_runs import Fenced, Run
+from lakeward.registry.checkers import alive
+from lakeward.registry.notices import Notices
 from lakeward.runtime import Project, Runtime, resolved
 
 log = structlog.get_logger(__name__)
 
-TIMEOUT_S = 1800.0
-_GRACE_S = 20.0
-_TAIL = 2000  # characters of the process's stderr shown when it dies
-Tell = Callable[[str, str, dict[str, Any]], None]
-"""Takes level, sentence and fields of one event."""
+WANTED = timedelta(seconds=30)
+"""So long after an asker's last sign of life nobody begins its run."""
+_LOOK_S = 2.0
+_AWAY_S = 60.0
+"""So long the registry may be away while a run is followed."""
 
 
 def check(
@@ -51,7 +56,7 @@ def check(
         tables: these, due or not; None for every table with a suite and an unproven head.
         scope: instead of each check's own.
         suite: a suite file for this run only; `verified` then stays where it is.
-        timeout_s: after this the process is ended and its statements interrupted.
+        timeout_s: after this the run is ended and its statements interrupted.
         tell: takes each event; structlog by default, so that an Airflow task's log tells the story.
 
     Returns:
@@ -61,6 +66,7 @@ def check(
     Raises:
         SpecError: a suite asked for is missing or wrong.
         DependencyDown: the registry does not answer, so nothing could be recorded.
+        Refused: the registry is of another version.
         TimedOut: the time is over.
     """
     root = project.root if isinstance(project, Project) else Path(project)
@@ -72,120 +78,99 @@ def check(
         scope=scope,
         suite=resolved(suite) if suite else None,
     )
-    with CheckingProcess(runtime) as process:
-        return process.ask(request, timeout_s=timeout_s, tell=tell or _log)
+    asker = Asker(request, tell or _log)
+    try:
+        run = asker.ask(timeout_s)
+    except DependencyDown:
+        order(request)  # a suite that is wrong is said in any case
+        raise
+    try:
+        return asker.follow(run)
+    finally:
+        withdrawn(asker.connect, run)
 
 
-def environment(runtime: Runtime) -> dict[str, str]:
-    """What the checking process may know of ours, and what keeps its libraries quiet and at home."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
-    passwords = runtime.pgpass or os.environ.get("PGPASSFILE")
-    if passwords:
-        kept["PGPASSFILE"] = str(passwords)
-    return kept | {
-        "GX_ANALYTICS_ENABLED": "false",
-        "PYTHONUNBUFFERED": "1",
-        "TZ": "UTC",
-        # Without it `pyspark.sql.functions`, which GX uses, looks for a JVM in this very process.
-        "SPARK_CONNECT_MODE_ENABLED": "1",
-    }
+class Asker:
+    """One who asks for a run and waits for its answer."""
 
+    def __init__(self, request: Request, tell: Tell) -> None:
+        self._request, self._tell = request, tell
+        self._place = place(request.project, request.runtime.lake)
+        self._name = f"{socket.gethostname()}:{os.getpid()}"
+        self.connect: Connect = lambda: version.connect(request.registry_url, request.runtime.pgpass)
 
-class CheckingProcess:
-    """A process that checks; Great Expectations and its session stay warm from one question to the next."""
+    def ask(self, timeout_s: float) -> int:
+        """Put the request into the registry; its id."""
+        asked = self._request.model_dump(mode="json", include={"tables", "scope", "suite"})
+        with self.connect() as connection:
+            return check_runs.ask(
+                connection, self._place, asked,
+                asked_by=self._name, timeout=timedelta(seconds=timeout_s), wanted=WANTED,
+            )  # fmt: skip
 
-    def __init__(self, runtime: Runtime) -> None:
-        self._noise: IO[str] = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - closed with the process
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "lakeward.quality"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._noise,
-            text=True,
-            errors="replace",
-            env=environment(runtime),
-            cwd="/",
-        )
+    def follow(self, run: int) -> list[dict[str, Any]]:
+        """Tell what the run tells, and return its answer; do it here when nobody else does."""
+        told = 0
+        with Notices(self._request.registry_url, self._request.runtime.pgpass, check_runs.CHANNEL) as notices:
+            while True:
+                seen, served = self._look(run)
+                for level, text, fields in (seen.told if seen else [])[told:]:
+                    self._tell(level, text, fields)
+                    told += 1
+                what = decide(seen, served)
+                if what.step is Step.WAIT:
+                    notices.wait(_LOOK_S)
+                elif what.step is Step.TAKE:
+                    results = self._take(run, what.why)
+                    if results is not None:
+                        return results
+                else:
+                    return _ended(run, seen, what)
 
-    def __enter__(self) -> Self:
-        return self
+    def _look(self, run: int) -> tuple[Run | None, bool]:
+        until = time.monotonic() + _AWAY_S
+        while True:
+            try:
+                with self.connect() as connection:
+                    return check_runs.want(connection, run, WANTED), alive(connection, self._place)
+            except DependencyDown:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(1)
 
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
-    @property
-    def pid(self) -> int:
-        """Its process id."""
-        return self._process.pid
-
-    def ask(self, request: Request, *, timeout_s: float = TIMEOUT_S, tell: Tell) -> list[dict[str, Any]]:
-        """The results of one request, telling events as they come.
-
-        Raises:
-            LakewardError: as `check` says.
-        """
-        late = Event()
-
-        def give_up() -> None:
-            late.set()
-            self._hang_up()
-
-        timer = Timer(timeout_s, give_up)
-        timer.daemon = True
-        timer.start()
+    def _take(self, run: int, why: str) -> list[dict[str, Any]] | None:
+        """The run in a process of our own; None when somebody was faster."""
+        with self.connect() as connection:
+            claimed = check_runs.claim(connection, self._name, TTL, place=self._place, run=run)
+        if claimed is None:
+            return None
+        self._tell("warning", why, {"check_run": run})
         try:
-            answer = self._answer(request, tell)
-        finally:
-            timer.cancel()
-        if answer is None and late.is_set():
-            raise TimedOut(
-                "The check run took too long",
-                why=f"it was ended after {timeout_s:g} s, its statements on the connect server interrupted",
-                next="lakeward stack status   then: lakeward quality run TABLE",
-            )
-        if answer is None:
-            raise LakewardError("The checking process ended without an answer", why=self._last_words(),
-                                next="lakeward doctor")  # fmt: skip
-        if "failed" in answer:
-            raise_line(answer["failed"])
-        results: list[dict[str, Any]] = answer["results"]
-        return results
+            with CheckingProcess(self._request.runtime) as process:
+                worked = Work(self.connect).do(claimed, process, self._request, self._tell)
+        except Fenced as fenced:  # this very process was paused
+            self._tell("warning", f"{fenced.what}: {fenced.why}", {"check_run": run})
+            return None
+        if worked.error is not None:
+            raise worked.error
+        return worked.results
 
-    def close(self) -> None:
-        """End the process. It leaves nothing running on the connect server."""
-        self._hang_up()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
-        self._noise.close()
 
-    def _hang_up(self) -> None:
-        """Close our end of the pipe, which makes the process interrupt its statements and end; kill it if it hangs."""
-        if self._process.stdin is not None:
-            with contextlib.suppress(BrokenPipeError):
-                self._process.stdin.close()
-        try:
-            self._process.wait(_GRACE_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+def _ended(run: int, seen: Run | None, what: Next) -> list[dict[str, Any]]:
+    """The answer of a run that is over.
 
-    def _answer(self, request: Request, tell: Tell) -> dict[str, Any] | None:
-        stdin, stdout = self._process.stdin, self._process.stdout
-        assert stdin is not None and stdout is not None
-        with contextlib.suppress(BrokenPipeError):  # it died: the end of its stdout tells the same
-            stdin.write(request.model_dump_json() + "\n")
-            stdin.flush()
-        for line in stdout:
-            event: dict[str, Any] = json.loads(line)
-            if "results" in event or "failed" in event:
-                return event
-            tell(str(event.pop("level", "info")), str(event.pop("event", "")), event)
-        return None
-
-    def _last_words(self) -> str:
-        code = self._process.wait()
-        self._noise.seek(0)
-        return f"exit code {code}: {self._noise.read()[-_TAIL:].strip() or 'it said nothing'}"
+    Raises:
+        LakewardError: what was answered, or why there is no answer.
+    """
+    again = "lakeward stack status   then: lakeward quality run TABLE"
+    if what.step is Step.LATE:
+        raise TimedOut("The check run took too long", why=what.why, next=again)
+    if seen is None or seen.answer is None:
+        raise LakewardError(f"Check run {run} has no answer", why=what.why, next=again)
+    if "failed" in seen.answer:
+        raise_line(seen.answer["failed"])
+    results: list[dict[str, Any]] = seen.answer["results"]
+    return results
 
 
 def _log(level: str, text: str, fields: dict[str, Any]) -> None:

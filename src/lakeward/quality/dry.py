@@ -59,5 +59,5 @@ def _planned(table: str, asked: Order, engines: Engines) -> Planned:
     return Planned(table, wanted.due, f"{wanted.why}{size}, {len(suite.expectations)} checks")
 
 
-def _no_session() -> NoReturn:
+def _no_session(own_id: str) -> NoReturn:
     raise AssertionError("metadata and results need no session")

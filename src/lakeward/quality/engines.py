@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from lakeward.connectors import spark_connect
 from lakeward.quality import metadata
-from lakeward.registry import engine
+from lakeward.registry import check_runs, engine
+from lakeward.registry.check_runs import Claim
 from lakeward.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -27,18 +29,59 @@ log = structlog.get_logger(__name__)
 
 @dataclass
 class Engines:
-    """What a run needs, each made when first needed: a run with nothing to do never pays for GX or a session."""
+    """What a run needs, each made when first needed: a run with nothing to do never pays for GX or a session.
+
+    Attributes:
+        session_of: opens a session with the given id, recorded before it is used.
+        claim: on the run in the registry that is worked on; None: nobody else could have it.
+    """
 
     runtime: Runtime
     registry_url: str
-    session_of: Callable[[], SparkSession]
+    session_of: Callable[[str], SparkSession]
+    claim: Claim | None = None
     _stages: dict[str, set[int]] = field(default_factory=dict)
+
+    def begin(self, claim: Claim | None) -> None:
+        """Before a run: what was kept warm since the last one, as far as it still answers."""
+        self.claim = claim
+        known = self.__dict__.pop("lake", None)
+        if known is not None:
+            known.close()  # a catalog that was restarted since would fail its next statement
+        warm = self.__dict__.get("session")
+        if warm is not None and not spark_connect.answers(self.runtime, warm):
+            del self.__dict__["session"]
+            self.__dict__.pop("checker", None)  # its SQL checks run on the session it was made with
+        elif warm is not None:
+            self._remember(warm.session_id)
 
     @contextmanager
     def registry(self) -> Iterator[Connection]:
         """One transaction."""
         with engine.connect(self.registry_url, self.runtime.pgpass) as connection:
             yield connection
+
+    @contextmanager
+    def keeping(self) -> Iterator[Connection]:
+        """One transaction that keeps something of this run, and nothing when others have taken the run over.
+
+        Raises:
+            Fenced: they have.
+        """
+        with self.registry() as connection:
+            if self.claim is not None:
+                check_runs.hold(connection, self.claim)
+            yield connection
+
+    def prove(self) -> None:
+        """Before something is changed outside of the registry: that the run is still ours.
+
+        Raises:
+            Fenced: it is not.
+        """
+        if self.claim is not None:
+            with self.keeping():
+                pass
 
     @cached_property
     def lake(self) -> Catalog:
@@ -48,7 +91,9 @@ class Engines:
     @cached_property
     def session(self) -> SparkSession:
         """The Spark Connect session; counts what it runs."""
-        session = self.session_of()
+        own_id = spark_connect.new_session_id()
+        self._remember(own_id)
+        session = self.session_of(own_id)
         # A statement shorter than the interval (2 s by default) would not be told of, and not be counted.
         session.conf.set("spark.connect.progress.reportInterval", "20ms")
         handler: Any = self._progress
@@ -64,6 +109,11 @@ class Engines:
         made = Checker()
         log.info("Great Expectations is ready", cpu_s=round(time.process_time() - began, 1))
         return made
+
+    def _remember(self, session_id: str) -> None:
+        if self.claim is not None:
+            with self.registry() as connection:
+                check_runs.remember_session(connection, self.claim, session_id)
 
     @property
     def jobs(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import structlog
@@ -12,6 +12,7 @@ from lakeward.quality.engines import Engines
 from lakeward.quality.lineage import History
 from lakeward.quality.order import Order, proves_nothing
 from lakeward.quality.plain import sentence
+from lakeward.quality.publish import Move
 from lakeward.quality.range import Range
 from lakeward.quality.records import Result
 from lakeward.quality.verdict import Check, Effect, State
@@ -27,9 +28,9 @@ def repaired(found: Range, history: History, engines: Engines) -> History:
     if planned.to is None:
         return history
     base = found.base
-    done, stands = publish.move(engines.session, engines.lake, found.table, lambda now: publish.settle(now, base))
+    done, stands = _moved(found.table, engines, lambda now: publish.settle(now, base))
     log.warning(f"{found.table}: verified {done.why}", table=found.table, verified_snapshot=stands)
-    with engines.registry() as connection:
+    with engines.keeping() as connection:
         events.record(connection, "table", found.table, "verified_repaired", f"verified {done.why}")
     return replace(history, verified=stands)
 
@@ -47,7 +48,7 @@ def published(result: Result, order: Order, engines: Engines) -> Result:
         )
     if moves and head is not None:
         result = replace(result, verified=head.id)
-    with engines.registry() as connection:
+    with engines.keeping() as connection:
         verifications.record(connection, result.row(), result.check_rows())
         waiving.judged(connection, result.table, result.checks)
         if order.own_suite:
@@ -55,10 +56,21 @@ def published(result: Result, order: Order, engines: Engines) -> Result:
     if not moves or head is None:
         return result
     checked = head.id
-    done, stands = publish.move(engines.session, engines.lake, result.table, lambda now: publish.advance(now, checked))
+    done, stands = _moved(result.table, engines, lambda now: publish.advance(now, checked))
     log.info(f"{result.table}: verified is at snapshot {stands} ({done.why})", table=result.table)
     pointer.bring(engines, order.suites[result.table], stands)
     return replace(result, verified=stands)
+
+
+def _moved(table: str, engines: Engines, decide: Callable[[History], Move]) -> tuple[Move, int | None]:
+    """Move the branch while the run is ours. Between this look and the statement others may take the run over: they
+    end our session first, and the statement with it."""
+
+    def ours(now: History) -> Move:
+        engines.prove()
+        return decide(now)
+
+    return publish.move(engines.session, engines.lake, table, ours)
 
 
 def let_through(checks: Sequence[Check]) -> str:
@@ -74,6 +86,7 @@ def let_through(checks: Sequence[Check]) -> str:
 def into_the_lake(order: Order, engines: Engines) -> None:
     """The recorded results as rows of the lake's own table. What fails stays recorded, and comes with the next run."""
     try:
+        engines.prove()
         with engines.registry() as connection:
             count = results_table.publish(connection, engines.lake)
         if count and order.keep is not None:

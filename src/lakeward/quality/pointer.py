@@ -43,6 +43,7 @@ def bring(engines: Engines, suite: Suite, verified: int | None) -> None:
         return
     table = str(suite.table)
     try:
+        engines.prove()
         moved = follow(engines.session, engines.lake, table, verified)
     except Exception as error:  # noqa: BLE001 - the branch shown to other engines: the branch itself stands
         said = f"{error.what}: {error.why}" if isinstance(error, LakewardError) else f"{type(error).__name__}: {error}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Any, Literal
 
@@ -9,7 +10,8 @@ from pydantic import BaseModel, ConfigDict
 
 from lakeward import errors
 from lakeward.errors import LakewardError
-from lakeward.runtime import Runtime
+from lakeward.registry.check_runs import Claim
+from lakeward.runtime import Lake, Runtime
 
 Scope = Literal["increment", "window", "table"]
 
@@ -21,6 +23,9 @@ class Request(BaseModel):
         tables: these, due or not; None for every due table.
         scope: instead of each check's own.
         suite: a suite file for this run only; needs exactly one table.
+        claim: on the run in the registry; what is found is kept only while it holds.
+        left: a session of Spark Connect that an earlier claim left behind: it is ended first.
+        warm: check nothing, have everything ready for the next request.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -31,6 +36,14 @@ class Request(BaseModel):
     tables: tuple[str, ...] | None = None
     scope: Scope | None = None
     suite: Path | None = None
+    claim: Claim | None = None
+    left: str | None = None
+    warm: bool = False
+
+
+def place(project: Path, lake: Lake) -> str:
+    """What a checker serves, as a digest: this project's suites on this lake."""
+    return hashlib.sha256(f"{project}\n{lake.model_dump_json()}".encode()).hexdigest()[:16]
 
 
 def error_line(error: LakewardError) -> dict[str, Any]:

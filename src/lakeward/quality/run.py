@@ -26,6 +26,7 @@ from lakeward.quality.suites import Asked, ask
 from lakeward.quality.verdict import State, Verdict, verdict
 from lakeward.quality.waivers import name_of
 from lakeward.registry import batches, verifications
+from lakeward.registry.check_runs import Fenced
 
 if TYPE_CHECKING:
     from lakeward.spec.suite import Suite
@@ -34,15 +35,22 @@ log = structlog.get_logger(__name__)
 
 
 def run(order: Order, engines: Engines) -> list[Result]:
-    """Check the tables one after the other. A table that cannot be checked does not stop the others."""
+    """Check the tables one after the other. A table that cannot be checked does not stop the others.
+
+    Raises:
+        Fenced: another process has taken the run over.
+    """
     results = []
-    with engines.registry() as connection:
+    with engines.keeping() as connection:
         for each in waiving.run_out(connection):
             log.warning(each)
     for table in order.tables if order.tables is not None else sorted(order.suites):
         suite = order.suites[table]
+        engines.prove()
         try:
             result = _table(table, suite, order, engines)
+        except Fenced:
+            raise
         except Exception as error:  # noqa: BLE001 - the boundary of one table: an engine error is a verdict, never a pass
             result = _broken(table, suite, order, engines, error)
         if result is not None:
@@ -138,7 +146,7 @@ def _broken(table: str, suite: Suite, order: Order, engines: Engines, error: Exc
         note=text,
     )
     log.error(f"{table}: could not be checked: {text}", table=table, kind=type(error).__name__)
-    with engines.registry() as connection:
+    with engines.keeping() as connection:
         verifications.record(connection, result.row(), [])
         if order.own_suite and not isinstance(error, Transient):  # what does not answer is an incident of its own
             incident.after_run(connection, result)

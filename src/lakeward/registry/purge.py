@@ -10,11 +10,11 @@ from sqlalchemy import Connection, delete, func, select, update
 from lakeward.registry import schema
 from lakeward.spec.settings import Keep
 
-_SETTING = {"verifications": "checks", "waivers": "changes"}
+_SETTING = {"verifications": "checks", "waivers": "changes", "check_runs": "requests"}
 """Table -> the setting with its keep time, where they have different names. Checks go with their run."""
 TABLES = (
     "batches", "events", "incidents", "restarts", "operations", "facts", "plans", "actions", "verifications", "changes",
-    "waivers",
+    "waivers", "check_runs",
 )  # fmt: skip
 _TIME = {
     "batches": "committed_at",

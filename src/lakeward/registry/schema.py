@@ -309,6 +309,27 @@ checks = Table(
     Column("sample", JSONB),
 )
 
+check_runs = Table(
+    "check_runs",
+    metadata,
+    Column("id", BigInteger, Identity(), primary_key=True),
+    Column("place", String, nullable=False),  # digest of project and lake: a checker serves its own
+    Column("request", JSONB, nullable=False),  # {tables, scope, suite}
+    Column("asked_by", String, nullable=False),
+    _at(),
+    Column("wanted_until", DateTime(timezone=True), nullable=False),  # whoever asks says so again and again
+    Column("deadline", DateTime(timezone=True), nullable=False),  # its time is over then
+    Column("state", String, nullable=False, server_default="asked"),  # asked | working | done | failed | timed_out
+    Column("claim", Integer, nullable=False, server_default="0"),  # how often it was begun: an older one is fenced
+    Column("owner", String),  # of the newest claim, for people
+    Column("claimed_until", DateTime(timezone=True)),  # the heartbeat: past it others may take the run over
+    Column("session_id", String),  # Spark Connect session: whoever takes over ends it first
+    Column("told", JSONB, nullable=False, server_default=text("'[]'::jsonb")),  # [[level, sentence, fields], ...]
+    Column("answer", JSONB),  # {results: [...]} or {failed: {...}}
+    Column("finished_at", DateTime(timezone=True)),
+    Index("ix_check_runs_open", "place", "id", postgresql_where=text("finished_at IS NULL")),
+)
+
 waivers = Table(
     "waivers",
     metadata,

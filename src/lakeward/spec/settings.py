@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from lakeward.spec.model import Bool, Cores, SpecModel, partial
+from lakeward.spec.model import Bool, Cores, PositiveInt, SpecModel, partial
 from lakeward.spec.stream import Executors, SparkConf, StreamSpec
 from lakeward.spec.types import Brokers, DriverName, Duration, Memory, Name, ObjectPlace, Span, SparkMaster
 
@@ -70,6 +70,16 @@ class Reconcile(SpecModel):
     """How long a driver's lease lives without renewal."""
 
 
+class Checker(SpecModel):
+    """When the process that holds Great Expectations ready is made anew, between two check runs."""
+
+    max_age: Span = Duration("12h")
+    max_runs: PositiveInt = 500
+    """Check runs it has worked on."""
+    max_memory: Memory = Memory("640m")
+    """Memory it holds; about 400 MB are what it needs to be ready."""
+
+
 class Keep(SpecModel):
     """How long what Lakeward records about itself is kept. Positions and generations are kept for ever."""
 
@@ -92,6 +102,8 @@ class Keep(SpecModel):
     """What the table `lakeward.quality_results` of the lake keeps; whole months are removed."""
     samples: Span = Duration("30d")
     """The failing rows that were kept with checks as examples; the checks themselves stay longer."""
+    requests: Span = Duration("1d")
+    """Check runs that were asked for, with what they told and answered; their results are kept by `checks`."""
     changes: Span = Duration("1095d")
     """Who changed what: three years."""
     launches: Span = Duration("14d")
@@ -128,6 +140,7 @@ class Settings(SpecModel):
     reached by the catalog's connection."""
     drivers: dict[DriverName, Driver] = Field(default_factory=dict)
     reconcile: Reconcile = Reconcile()
+    checker: Checker = Checker()
     keep: Keep = Keep()
 
     def driver(self, name: str) -> Driver:

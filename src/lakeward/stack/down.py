@@ -13,7 +13,8 @@ from lakeward.stack.state import Process, StackState
 from lakeward.stack.supervisor import Observed, Supervisor
 
 # Airflow first: it would launch again what is being stopped. PostgreSQL and Kafka last: drivers finish a batch on them.
-_AFTER_DRIVERS = (("connect", "kafka"), ("postgres",))
+# The checker before the connect server: a run that is given back ends its statements there.
+_AFTER_DRIVERS = (("checker",), ("connect", "kafka"), ("postgres",))
 _LONGEST_STOP_S = 90
 
 

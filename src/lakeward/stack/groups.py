@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from lakeward.errors import SpecError
 from lakeward.stack.airflow_parts import ApiServer, DagProcessor, Scheduler, Triggerer
 from lakeward.stack.part import Part
-from lakeward.stack.services import ConnectPart, KafkaPart, PostgresPart
+from lakeward.stack.services import CheckerPart, ConnectPart, KafkaPart, PostgresPart
 from lakeward.stack.site import Site
 
 PARTS: tuple[type[Part], ...] = (
@@ -18,10 +18,10 @@ PARTS: tuple[type[Part], ...] = (
     Scheduler,
     DagProcessor,
     Triggerer,
+    CheckerPart,
 )
 GROUPS = tuple(dict.fromkeys(part.group for part in PARTS))
-NOT_YET = ("checker",)
-NEEDS = {"airflow": {"postgres"}, "connect": {"postgres"}}
+NEEDS = {"airflow": {"postgres"}, "connect": {"postgres"}, "checker": {"connect", "postgres"}}
 
 
 def resolve(asked: Iterable[str] | None) -> set[str]:
@@ -36,8 +36,7 @@ def resolve(asked: Iterable[str] | None) -> set[str]:
         raise SpecError("--only names no part", why=known, next="lakeward stack up   starts all of them")
     unknown = sorted(chosen - set(GROUPS))
     if unknown:
-        what = "not yet" if unknown[0] in NOT_YET else "no such part"
-        raise SpecError(f"--only: {what}: {unknown[0]}", why=known)
+        raise SpecError(f"--only: no such part: {unknown[0]}", why=known)
     return chosen | {need for group in chosen for need in NEEDS.get(group, set())}
 
 

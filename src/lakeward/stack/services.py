@@ -1,4 +1,4 @@
-"""The parts that are not Airflow: PostgreSQL, Kafka, the Spark Connect server."""
+"""The parts that are not Airflow: PostgreSQL, Kafka, the Spark Connect server, the checker."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from datetime import datetime
 
 from lakeward.connectors.aws import store
 from lakeward.connectors.iceberg.catalog import create_schema, spark_conf
+from lakeward.errors import LakewardError
 from lakeward.jars import pyspark_jars
+from lakeward.quality.request import place
+from lakeward.registry import checkers, engine
 from lakeward.stack import connect, kafka, ports, postgres, private
 from lakeward.stack.part import Part
 from lakeward.stack.program import Program
@@ -98,3 +101,21 @@ class ConnectPart(Part):
         return ports.answers(self.site.ports["connect"]) and connect.answers(
             self.site.connect, self.site.secret(self.site.connect_token.name)
         )
+
+
+class CheckerPart(Part):
+    """The process that has Great Expectations ready for check runs. It serves nothing but the registry's requests."""
+
+    name = group = "checker"
+
+    def program(self) -> Program:
+        # Ten seconds for the end of a run, then its process is ended and the run given back.
+        return Program([sys.executable, "-m", "lakeward.quality.resident"], self.site.environment(), stop_wait_s=40)
+
+    def healthy(self, since: datetime) -> bool:
+        url = self.site.home.registry_url_file
+        try:
+            with engine.connect(url.read_text().strip(), self.site.home.pgpass) as connection:
+                return checkers.alive(connection, place(self.site.project.root, self.site.runtime().lake), since)
+        except (LakewardError, OSError):  # the registry is away, or was never there
+            return False

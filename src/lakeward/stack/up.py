@@ -37,7 +37,13 @@ def critical_path(seconds: Mapping[str, float]) -> list[str]:
     """The chain of steps, each waiting for the one before, that took longest."""
     airflow = [step for step in seconds if step.startswith("airflow-") and step != "airflow-database"]
     ends = sorted(airflow, key=seconds.__getitem__)[-1:]
-    chains = (["postgres", "airflow-database", *ends], ["postgres", "deploy"], ["kafka"], ["connect"])
+    chains = (
+        ["postgres", "airflow-database", *ends],
+        ["postgres", "deploy"],
+        ["kafka"],
+        ["connect"],
+        ["postgres", "checker"],
+    )
     known = [[step for step in chain if step in seconds] for chain in chains]
     return max(known, key=lambda chain: sum(seconds[step] for step in chain))
 
@@ -112,11 +118,12 @@ class Up:
         postgres = next((part for part in self.parts if isinstance(part, PostgresPart)), None)
         if postgres is not None:
             first = pool.submit(self._postgres, postgres)
-        rest = [part for part in self.parts if part.group not in {"postgres", "airflow"}]
+        rest = [part for part in self.parts if part.group not in {"postgres", "airflow", "checker"}]
         running = [pool.submit(self._start, part) for part in rest]
         airflow = [part for part in self.parts if part.group == "airflow"]
         if first is not None:
             first.result()
+            running += [pool.submit(self._start, part) for part in self.parts if part.group == "checker"]
             if airflow:
                 running.append(pool.submit(self._airflow, airflow))
             if self.deploy is not None:

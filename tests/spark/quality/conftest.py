@@ -14,8 +14,8 @@ from sqlalchemy import Connection
 
 from lakeward.connectors.spark_connect import session
 from lakeward.quality import metadata
-from lakeward.quality.ask import CheckingProcess
 from lakeward.quality.lineage import History
+from lakeward.quality.process import CheckingProcess
 from lakeward.quality.request import Request
 from lakeward.registry import engine
 from lakeward.runtime import Runtime

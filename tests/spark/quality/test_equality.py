@@ -12,7 +12,7 @@ from typing import Any
 import gx_matrix
 import pytest
 
-from lakeward.quality.ask import environment
+from lakeward.quality.process import environment
 from lakeward.runtime import Runtime
 
 pytestmark = pytest.mark.timeout(3600)  # stock Great Expectations asks some 400 queries for the whole matrix

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from lakeward.errors import DependencyDown, LakewardError, SpecError, TimedOut
-from lakeward.quality import ask, check
-from lakeward.quality.request import error_line, raise_line
+from lakeward.quality import check, process
+from lakeward.quality.process import CheckingProcess
+from lakeward.quality.request import Request, error_line, raise_line
 from lakeward.runtime import Lake, Runtime
 
 SUITE = "table: ns.t\nowner: me\nexpectations:\n  - {type: expect_column_to_exist, kwargs: {column: id}}\n"
@@ -48,7 +49,7 @@ def test_the_caller_imports_no_engine() -> None:
 def test_the_process_knows_nothing_it_need_not(monkeypatch, runtime: Runtime) -> None:
     monkeypatch.setenv("AIRFLOW__CORE__FERNET_KEY", "secret")
     monkeypatch.setenv("PGPASSFILE", "/somewhere")
-    known = ask.environment(runtime)
+    known = process.environment(runtime)
     assert "AIRFLOW__CORE__FERNET_KEY" not in known
     assert known["GX_ANALYTICS_ENABLED"] == "false"
     assert known["PGPASSFILE"] == "/somewhere"
@@ -77,10 +78,16 @@ def test_what_does_not_answer_is_told_as_such(runtime: Runtime, project: Path, p
         check(runtime, NOWHERE, project, ["ns.t"])
 
 
+def asked(runtime: Runtime, project: Path, timeout_s: float = 60) -> list[dict]:
+    request = Request(runtime=runtime, registry_url=NOWHERE, project=project, tables=("ns.t",))
+    with CheckingProcess(runtime) as made:
+        return made.ask(request, timeout_s=timeout_s, tell=lambda level, text, fields: None)
+
+
 def test_a_process_that_dies_is_an_error_with_its_last_words(runtime: Runtime, project: Path, monkeypatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(LakewardError, match="without an answer") as caught:
-        check(runtime, NOWHERE, project, ["ns.t"])
+        asked(runtime, project)
     assert "exit code 1" in caught.value.why
 
 
@@ -90,7 +97,7 @@ def test_a_process_that_hangs_is_ended(runtime: Runtime, project: Path, monkeypa
     hanging.chmod(0o700)
     monkeypatch.setattr(sys, "executable", str(hanging))
     with pytest.raises(TimedOut):
-        check(runtime, NOWHERE, project, ["ns.t"], timeout_s=0.2)
+        asked(runtime, project, timeout_s=0.2)
 
 
 @pytest.mark.parametrize("kind", [SpecError, DependencyDown, LakewardError])

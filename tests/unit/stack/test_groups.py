@@ -9,23 +9,19 @@ from lakeward.stack import groups
 
 
 def test_everything_unless_asked() -> None:
-    assert groups.resolve(None) == {"postgres", "kafka", "connect", "airflow"}
+    assert groups.resolve(None) == {"postgres", "kafka", "connect", "airflow", "checker"}
 
 
 def test_what_a_part_needs_comes_along() -> None:
     assert groups.resolve(["kafka"]) == {"kafka"}
     assert groups.resolve(["airflow"]) == {"airflow", "postgres"}
+    assert groups.resolve(["checker"]) == {"checker", "connect", "postgres"}
     assert groups.resolve(["connect", "kafka"]) == {"connect", "kafka", "postgres"}
 
 
 def test_no_part_at_all_is_not_everything() -> None:
     with pytest.raises(SpecError, match="names no part"):
         groups.resolve([])
-
-
-def test_a_part_to_come_is_told_from_a_wrong_name() -> None:
-    with pytest.raises(SpecError, match="not yet: checker"):
-        groups.resolve(["checker"])
 
 
 def test_an_unknown_part_is_named_with_the_known_ones() -> None:

@@ -1,0 +1,67 @@
+"""What whoever asked for a check run does next: wait, take it in hand, or give up. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from lakeward.registry.check_runs import ASKED, CLAIMS, WORKING, Run
+
+BEGUN_WITHIN_S = 30.0
+"""A checker that lives has so long to begin a run; then it is busy with others, or hangs."""
+TAKEN_WITHIN_S = 5.0
+"""A checker that lives has so long to take over a run whose worker died."""
+GRACE_S = 60.0
+"""So long past its time a run at work may say so itself."""
+
+START = "lakeward stack up --only checker"
+
+
+class Step(Enum):
+    """The next step."""
+
+    WAIT = "wait"
+    TAKE = "take"
+    ANSWERED = "answered"
+    LATE = "late"
+    LOST = "lost"
+
+
+@dataclass(frozen=True)
+class Next:
+    """The next step, with why as a sentence for the log."""
+
+    step: Step
+    why: str = ""
+
+
+def decide(run: Run | None, served: bool) -> Next:
+    """What to do.
+
+    Args:
+        run: as the registry has it; None when it is gone.
+        served: whether a checker of this project and lake lives.
+    """
+    if run is None:
+        return Next(Step.LOST, "its row is gone from the registry")
+    if run.answer is not None:
+        return Next(Step.ANSWERED)
+    if run.left_s < (-GRACE_S if run.state == WORKING else 0):
+        return Next(Step.LATE, f"it was {'at work' if run.state == WORKING else 'waiting'} for {run.asked_s:.0f} s")
+    idle = run.state == ASKED or run.lapsed_s is not None
+    if idle and run.claim >= CLAIMS:
+        return Next(Step.LOST, f"it was begun {run.claim} times, and each process that did ended, last {run.owner}")
+    if not idle:
+        return Next(Step.WAIT)
+    if not served:
+        died = f"{run.owner} died at work on this run, and " if run.claim else ""
+        return Next(Step.TAKE, f"{died}no checker is up: this run starts a process of its own, slower; next: {START}")
+    if run.lapsed_s is not None and run.lapsed_s > TAKEN_WITHIN_S:
+        return Next(Step.TAKE, f"{run.owner} died at work on this run: it goes on in a process of its own, slower")
+    if run.state == ASKED and run.asked_s > BEGUN_WITHIN_S:
+        return Next(
+            Step.TAKE,
+            f"the checker has not begun this run for {run.asked_s:.0f} s, it is at work on another: this one starts a "
+            "process of its own, slower; next: lakeward stack status",
+        )
+    return Next(Step.WAIT)

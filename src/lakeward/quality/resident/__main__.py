@@ -1,0 +1,45 @@
+"""The resident checker: `python -m lakeward.quality.resident`, with `LAKEWARD_HOME` and `LAKEWARD_PROJECT`.
+
+Logs JSON lines to stdout. SIGTERM ends it at the end of a run, or gives the run back.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+
+import structlog
+
+from lakeward.errors import LakewardError
+from lakeward.quality.resident.serve import Resident
+from lakeward.runtime import Home, Project
+
+
+def main() -> int:
+    """Entry point. Returns 0 when told to stop or to make room, else an exit code of the errors' kind."""
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(default=str),
+        ],
+        logger_factory=structlog.PrintLoggerFactory(sys.stdout),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+    )
+    project = Project.locate()
+    try:
+        resident = Resident(Home.locate(project=project), project)
+        for each in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(each, resident.stop)
+        resident.serve()
+    except LakewardError as error:
+        structlog.get_logger(__name__).error(error.what, why=error.why, next=error.next)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

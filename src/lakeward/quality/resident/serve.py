@@ -1,0 +1,179 @@
+"""The loop of the resident checker: wait, claim, have the checking process work, answer."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+import time
+from datetime import timedelta
+from typing import Any
+
+import structlog
+
+from lakeward.errors import DependencyDown, LakewardError
+from lakeward.quality.process import CheckingProcess
+from lakeward.quality.request import Request, place
+from lakeward.quality.resident.recycle import Used, due, limits, made_of
+from lakeward.quality.working import TTL, Beats, Work
+from lakeward.registry import check_runs, checkers, version
+from lakeward.registry.check_runs import Claimed, Fenced
+from lakeward.registry.notices import Notices
+from lakeward.runtime import Home, Project, Runtime, registry_url
+
+log = structlog.get_logger(__name__)
+
+LOOK_S = 5.0
+"""Between two looks at the registry when no notice comes; each is a sign of life."""
+WARM_AFTER_S = 8.0
+"""Idle for so long, it has its checking process ready: the start of a stack has better use for the CPU."""
+WARM_WITHIN_S = 300.0
+AGAIN_S = 2.0
+STOP_GRACE_S = 10.0
+CODE_EVERY_S = 15.0
+
+
+class Resident:
+    """One checker of one project and lake.
+
+    Args:
+        ttl: of its claims.
+        grace_s: after SIGTERM a run has so long to come to its end; then it is given back.
+    """
+
+    def __init__(self, home: Home, project: Project, *, ttl: timedelta = TTL, grace_s: float = STOP_GRACE_S) -> None:
+        self._home, self._project, self._ttl, self._grace_s = home, project, ttl, grace_s
+        self.runtime = Runtime.load(home.runtime_file)
+        self.url = registry_url(home)
+        self.owner = f"checker {socket.gethostname()}:{os.getpid()}"
+        self._place = place(project.root, self.runtime.lake)
+        self._made_of = made_of(home.runtime_file)
+        self._looked_at_code = time.monotonic()
+        self._process: CheckingProcess | None = None
+        self._began, self._runs, self._idle_since = 0.0, 0, time.monotonic()
+        self._stopping = threading.Event()
+        self._wake = os.pipe()
+
+    def stop(self, *signal: object) -> None:
+        """End at the end of the run at work; past the grace it is given back."""
+        if self._stopping.is_set():
+            return
+        self._stopping.set()
+        os.write(self._wake[1], b".")
+        late = threading.Timer(self._grace_s, self._hang_up)
+        late.daemon = True
+        late.start()
+
+    def serve(self) -> None:
+        """Serve until told to stop, or until this code is not the installed one any more."""
+        log.info("The checker is up", owner=self.owner, project=str(self._project.root))
+        try:
+            with Notices(self.url, self.runtime.pgpass, check_runs.CHANNEL) as notices:
+                while not self._stopping.is_set() and not self._outdated():
+                    try:
+                        worked = self._next()
+                    except DependencyDown as error:
+                        log.warning(f"{error.what}: {error.why}")
+                        self._stopping.wait(AGAIN_S)
+                        continue
+                    if not worked and not self._ready():
+                        notices.wait(LOOK_S, (self._wake[0],))
+        finally:
+            self._end("the checker ends")
+            with contextlib.suppress(DependencyDown), self._connect() as connection:
+                checkers.gone(connection, self.owner)
+
+    def _connect(self) -> Any:
+        return version.connect(self.url, self.runtime.pgpass)
+
+    def _next(self) -> bool:
+        """Work on the next run, if there is one."""
+        with self._connect() as connection:
+            checkers.live(connection, self.owner, self._place)
+            claimed = check_runs.claim(connection, self.owner, self._ttl, place=self._place)
+        if claimed is None:
+            return False
+        self._work(claimed)
+        self._idle_since = time.monotonic()
+        return True
+
+    def _work(self, claimed: Claimed) -> None:
+        claim = claimed.claim
+        log.info("A run begins", check_run=claim.run, claim=claim.number, **claimed.request)
+        request = Request.model_validate({**self._where(), **claimed.request})
+        process = self._ready_process()
+        work = Work(self._connect, self._ttl, lambda link: checkers.live(link, self.owner, self._place), again=True)
+        try:
+            worked = work.do(claimed, process, request, lambda level, text, fields: None)
+        except Fenced as error:
+            log.warning(f"{error.what}: {error.why}", check_run=claim.run)
+            self._end("its run was taken over")
+            return
+        self._runs += 1
+        why = f"{worked.error.what}: {worked.error.why}" if worked.error else ""
+        verdicts = {each["table"]: each["verdict"] for each in worked.results}
+        log.info("A run ended", check_run=claim.run, state=worked.state, verdicts=verdicts, why=why, rss=process.rss)
+        if process.ended:
+            self._end("its process ended with its run")
+
+    def _ready(self) -> bool:
+        """Between two runs: the process made anew when it is due, and made ready. True when that took a while."""
+        if self._process is not None:
+            used = Used(time.monotonic() - self._began, self._runs, self._process.rss)
+            why = "it ended" if self._process.ended else due(used, limits(self._project))
+            if why is None:
+                return False
+            self._end(why)
+            self._idle_since = 0.0  # it was warm: so is the next one
+        if time.monotonic() - self._idle_since < WARM_AFTER_S:
+            return False
+        try:
+            self._warm(self._ready_process())
+        except LakewardError as error:
+            self._end(f"{error.what}: {error.why}")
+            self._idle_since = time.monotonic()
+        return True
+
+    def _warm(self, process: CheckingProcess) -> None:
+        def beat(lines: object) -> bool:
+            with self._connect() as connection:
+                checkers.live(connection, self.owner, self._place)
+            return not self._stopping.is_set()
+
+        began = time.monotonic()
+        with Beats(beat, process.hang_up):
+            process.ask(
+                Request.model_validate({**self._where(), "warm": True}),
+                timeout_s=WARM_WITHIN_S, tell=lambda level, text, fields: None,
+            )  # fmt: skip
+        log.info("The checking process is ready", wall_s=round(time.monotonic() - began, 1), rss=process.rss)
+
+    def _ready_process(self) -> CheckingProcess:
+        if self._process is None:
+            self._process = CheckingProcess(self.runtime)
+            self._began, self._runs = time.monotonic(), 0
+        return self._process
+
+    def _where(self) -> dict[str, Any]:
+        return {"runtime": self.runtime, "registry_url": self.url, "project": self._project.root}
+
+    def _hang_up(self) -> None:
+        if self._process is not None:
+            self._process.hang_up()
+
+    def _end(self, why: str) -> None:
+        if self._process is not None:
+            log.info("The checking process is ended", why=why, runs=self._runs)
+            self._process.close()
+            self._process = None
+
+    def _outdated(self) -> bool:
+        """Whether to make room for a process of the installed code and the present addresses."""
+        if time.monotonic() - self._looked_at_code < CODE_EVERY_S:
+            return False
+        self._looked_at_code = time.monotonic()
+        if made_of(self._home.runtime_file) == self._made_of:
+            return False
+        log.info("The checker ends: Lakeward, its engines or the addresses changed; the supervisor starts it again")
+        return True

@@ -1,0 +1,73 @@
+"""Waiting until the registry says that something happened, at no cost while nothing does."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+from collections.abc import Collection
+from pathlib import Path
+from time import sleep
+from typing import Any, Self
+
+import psycopg2
+import psycopg2.sql
+from psycopg2.extensions import ISOLATION_LEVEL_AUTOCOMMIT
+from sqlalchemy.exc import SQLAlchemyError
+
+from lakeward.registry.engine import engine
+
+_AGAIN_S = 1.0
+"""After a failure to listen."""
+
+
+class Notices:
+    """The notices of one channel, on a connection of their own. A notice may be missed: look again now and then."""
+
+    def __init__(self, url: str, pgpass: Path | None, channel: str) -> None:
+        self._url, self._pgpass, self._channel = url, pgpass, channel
+        self._link: Any = None
+        self._listen()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def wait(self, seconds: float, also: Collection[int] = ()) -> None:
+        """Return at a notice, when one of the files `also` can be read, or after so many seconds.
+
+        A registry that is away is waited for: whoever waits asks it next and learns what is wrong.
+        """
+        if self._link is None and not self._listen():
+            ready, _, _ = select.select([*also], [], [], min(seconds, _AGAIN_S)) if also else ([], [], [])
+            if not ready and not also:
+                sleep(min(seconds, _AGAIN_S))
+            return
+        ready, _, _ = select.select([self._link, *also], [], [], seconds)
+        if self._link in ready:
+            try:
+                self._link.poll()
+                self._link.notifies.clear()
+            except psycopg2.Error:
+                self.close()
+
+    def close(self) -> None:
+        """End the connection."""
+        if self._link is not None:
+            with contextlib.suppress(psycopg2.Error):
+                self._link.close()
+            self._link = None
+
+    def _listen(self) -> bool:
+        try:
+            pooled = engine(self._url, self._pgpass).raw_connection()
+            link: Any = pooled.driver_connection
+            pooled.detach()  # it is none of the pool's any more
+            link.set_isolation_level(ISOLATION_LEVEL_AUTOCOMMIT)
+            with link.cursor() as cursor:
+                cursor.execute(psycopg2.sql.SQL("LISTEN {}").format(psycopg2.sql.Identifier(self._channel)))
+        except (psycopg2.Error, SQLAlchemyError):
+            return False
+        self._link = link
+        return True
