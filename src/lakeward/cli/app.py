@@ -21,6 +21,7 @@ from lakeward.cli import (
     sql,
     stack,
     stream_rebuild,
+    table_erase,
     table_restore,
 )
 from lakeward.errors import LakewardError
@@ -49,6 +50,7 @@ app.command()(deploy.deploy)
 app.command()(demo.demo)
 app.add_typer(stream_rebuild.app, name="streams")
 app.add_typer(table_restore.app, name="tables")
+app.add_typer(table_erase.app, name="tables")
 app.add_typer(quality_quarantine.app, name="quality")
 app.command()(sql.sql)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from lakeward.connectors.exact import erased
 from lakeward.connectors.exact.position import NO_DATA, Position, Totals, key, parse
 from lakeward.connectors.exact.replay import Replay, of
 from lakeward.connectors.files.log import count_of
@@ -48,23 +49,24 @@ def audit(runtime: Runtime, spec: StreamSpec, late_dropped: int) -> dict[str, An
     catalog = load_catalog(CATALOG, **pyiceberg_properties(runtime.lake, runtime.pgpass))
     replayed = Replay()
     if spec.sink.postgres:
-        (position, landed), aside = _postgres(runtime, spec), _aside(catalog, spec, replayed)
+        (position, landed), (aside, gone) = _postgres(runtime, spec), _aside(catalog, spec, replayed)
     elif spec.sink.delta:
-        (position, landed), aside = _delta(runtime, spec), _aside(catalog, spec, replayed)
+        (position, landed), (aside, gone) = _delta(runtime, spec), _aside(catalog, spec, replayed)
     else:
-        position, landed, replayed, aside = _iceberg(catalog, spec)
+        position, landed, replayed, aside, gone = _iceberg(catalog, spec)
     totals = _totals(position, replayed)
     position = position.model_copy(update={"totals": totals})
     tail = {"skipped": position.totals.skipped, "late_dropped": late_dropped}
     holes = any(source.kinesis is not None for source in spec.sources.values())  # sequence numbers count nothing
     if spec.lineage != "rows" or holes:
         return found | _by_totals(position) | tail | {"missing": None, "duplicates": None} | _ranges(position, spec)
-    result = count(landed, str(spec.id), position, aside)
+    result = count(landed, str(spec.id), position, aside, erased=gone)
     return found | {
         "consumed": result.consumed,
         "landed": result.landed,
         "quarantined": result.quarantined,
         "filtered": result.filtered,
+        "erased": result.erased,
         **tail,
         "skipped": result.skipped,
         "missing": result.missing,
@@ -86,8 +88,9 @@ def audit(runtime: Runtime, spec: StreamSpec, late_dropped: int) -> dict[str, An
     }
 
 
-def _iceberg(catalog: Catalog, spec: StreamSpec) -> tuple[Position, Scan, Replay, Scan | None]:
-    """Position and rows of an Iceberg table, from one load of it, and what is in quarantine beside it.
+def _iceberg(catalog: Catalog, spec: StreamSpec) -> tuple[Position, Scan, Replay, Scan | None, int]:
+    """Position and rows of an Iceberg table, from one load of it, what is in quarantine beside it, and how many rows
+    were erased from the two.
 
     A record passes from the stream into quarantine, and by a replay from there into the table: whichever of the two is
     read first, a replay in between would hide rows. So the table is looked at before and after.
@@ -102,9 +105,10 @@ def _iceberg(catalog: Catalog, spec: StreamSpec) -> tuple[Position, Scan, Replay
         except NoSuchTableError:
             raise _nothing(spec, f"the table {spec.sink.label} does not exist") from None
         newest = of(table.properties, str(spec.id), spec.sink.label)
-        aside = _aside(catalog, spec, newest)
+        aside, gone = _aside(catalog, spec, newest)
+        gone += erased.of(table.properties, str(spec.id), spec.sink.label)
         if of(catalog.load_table(spec.sink.label).properties, str(spec.id), spec.sink.label) == newest:
-            return _position(table.properties, spec), scan(table), newest, aside
+            return _position(table.properties, spec), scan(table), newest, aside, gone
     raise Transient(
         f"Stream {spec.id} cannot be audited now",
         why="its quarantine is being replayed",
@@ -112,18 +116,21 @@ def _iceberg(catalog: Catalog, spec: StreamSpec) -> tuple[Position, Scan, Replay
     )
 
 
-def _aside(catalog: Catalog, spec: StreamSpec, newest: Replay) -> Scan | None:
-    """What is in quarantine, read afresh; None while there is no such table: the first start makes it."""
+def _aside(catalog: Catalog, spec: StreamSpec, newest: Replay) -> tuple[Scan | None, int]:
+    """What is in quarantine, read afresh, None while there is no such table: the first start makes it; and how many
+    rows were erased from it."""
     from pyiceberg.exceptions import NoSuchTableError
 
     from lakeward.connectors.iceberg.audit import put_aside
 
     if spec.quarantine is None:
-        return None
+        return None, 0
+    name = str(spec.quarantine.table)
     try:
-        return put_aside(catalog.load_table(str(spec.quarantine.table)), newest.done)
+        table = catalog.load_table(name)
     except NoSuchTableError:
-        return None
+        return None, 0
+    return put_aside(table, newest.done), erased.of(table.properties, str(spec.id), name)
 
 
 def _totals(position: Position, replayed: Replay) -> Totals:

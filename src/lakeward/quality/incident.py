@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 KIND = "quality"
 """Of the incident; its subject is the table."""
+ROW = "row: "
+"""How a line of the message begins that shows a failing row."""
 ROWS, CHANGES = 5, 4
 _BEFORE_S = 3600.0
 """So long before the first bad commit a change may be the cause."""
@@ -91,7 +93,7 @@ def lines(result: Result, failing: Sequence[Check], proven: datetime | None, cha
     if result.found.head is not None:
         told.append(f"since: {since(result)}")
     rows = [row for each in failing for row in each.sample][:ROWS]
-    told += [f"row: {json.dumps(row, default=str, ensure_ascii=False)}" for row in rows]
+    told += [f"{ROW}{json.dumps(row, default=str, ensure_ascii=False)}" for row in rows]
     told += [f"changed: {each}" for each in changed]
     return told + offers(result, failing)
 

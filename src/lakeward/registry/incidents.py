@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -103,3 +104,20 @@ def unsaid(connection: Connection) -> list[Incident]:
         select(incidents).where(said.is_distinct_from(incidents.c.text), due).order_by(incidents.c.id).limit(100)
     )
     return [_read(row) for row in rows]
+
+
+def forget_lines(connection: Connection, kind: str, subject: str, goes: Callable[[str], bool]) -> None:
+    """Take lines out of what is kept of a subject's incidents. What was sent stays with whoever got it, and is not sent
+    anew: the message is kept as changed as the text."""
+
+    def left(text: str) -> str:
+        return "\n".join(each for each in text.splitlines() if not goes(each))
+
+    of = (incidents.c.kind == kind, incidents.c.subject == subject)
+    for row in connection.execute(select(incidents.c.id, incidents.c.text, incidents.c.message).where(*of)).all():
+        message = row.message and {
+            name: left(value) if name == "text" else value for name, value in row.message.items() if name != "refused"
+        }
+        if (left(row.text), message) != (row.text, row.message):
+            kept = {"text": left(row.text)} | ({"message": message} if message else {})
+            connection.execute(update(incidents).where(incidents.c.id == row.id).values(**kept))

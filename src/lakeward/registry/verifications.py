@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Connection, Select, func, insert, null, select, update
 
 from lakeward.registry.schema import checks, verifications
 
@@ -108,3 +109,29 @@ def proofs(connection: Connection, table: str, limit: int = 100) -> list[dict[st
         .limit(limit)
     )
     return [dict(row._mapping) for row in rows]
+
+
+def samples(connection: Connection, table: str) -> int:
+    """How many checks of a table's runs keep failing rows."""
+    statement = select(func.count()).select_from(checks).where(checks.c.run.in_(_runs(table)), *_KEEPS_ROWS)
+    return int(connection.execute(statement).scalar_one())
+
+
+def forget_values(connection: Connection, table: str, told: Callable[[str], bool]) -> None:
+    """No failing row of a table's runs is kept any more, and no observed value whose text `told` says yes to."""
+    mine = checks.c.run.in_(_runs(table))
+    connection.execute(update(checks).where(mine, *_KEEPS_ROWS).values(sample=null()))
+    for row in connection.execute(select(checks.c.run, checks.c.check, checks.c.observed).where(mine)).all():
+        if row.observed is not None and told(json.dumps(row.observed, ensure_ascii=False)):
+            kept = {
+                name: value for name, value in row.observed.items() if not told(json.dumps(value, ensure_ascii=False))
+            }
+            found = (checks.c.run == row.run, checks.c.check == row.check)
+            connection.execute(update(checks).where(*found).values(observed=kept))
+
+
+_KEEPS_ROWS = (checks.c.sample.is_not(None), func.jsonb_typeof(checks.c.sample) != "null", checks.c.sample != [])
+
+
+def _runs(table: str) -> Select[tuple[str]]:
+    return select(verifications.c.run).where(verifications.c.table == table)

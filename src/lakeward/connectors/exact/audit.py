@@ -35,7 +35,8 @@ class PartitionAudit:
         records: records the source has in the range.
         landed, quarantined: distinct records found.
         skipped: records found nowhere that a person gave up.
-        missing: other records found nowhere; None where the transform filters: then it cannot be told by partition.
+        missing: other records found nowhere; None where the transform filters or rows were erased: then it cannot be
+            told by partition.
         duplicates: rows landed beyond the first, and records that are both landed and in quarantine.
         beyond: records found outside the range: landed without being counted by the position.
         gaps: the first missing ranges, `(from, to)` exclusive; with holes in the topic also those.
@@ -57,7 +58,7 @@ class PartitionAudit:
 
 @dataclass(frozen=True)
 class Audit:
-    """A whole stream; see `PartitionAudit`. `missing` counts what neither the filter nor a skip explains."""
+    """A whole stream; see `PartitionAudit`. `missing` counts what no filter, skip or erase explains."""
 
     stream: str
     consumed: int
@@ -69,6 +70,7 @@ class Audit:
     beyond: int
     partitions: tuple[PartitionAudit, ...]
     skipped: int = 0
+    erased: int = 0
 
     @property
     def clean(self) -> bool:
@@ -82,6 +84,7 @@ def audit(
     position: Position,
     quarantine: Scan | None = None,
     records: Mapping[Partition, int] | None = None,
+    erased: int = 0,
 ) -> Audit:
     """Audit a stream of lineage `rows` whose sources are Kafka topics.
 
@@ -92,6 +95,7 @@ def audit(
         position: the stream's, from the same load.
         quarantine: reads the quarantine table, freshly loaded after `table` so that it is not behind it.
         records: (topic, partition) -> records the source has between begin and end; default: one for each offset.
+        erased: rows that were erased from both tables: which records they were is not kept.
     """
     begin, end = _partitions(position.begin), _partitions(position.end)
     source_of = {part: source for source, offset in position.end.items() for part in _offsets(offset)}
@@ -109,7 +113,7 @@ def audit(
             (records or {}).get(part),
             landed.get(part, _NONE),
             aside.get(part, _NONE),
-            filtered == 0,
+            filtered == 0 and erased == 0,
             given_up.get(part, ()),
         )
         for part in sorted(end)
@@ -125,11 +129,12 @@ def audit(
         landed=sum(each.landed for each in found),
         quarantined=sum(each.quarantined for each in found),
         filtered=filtered,
-        missing=consumed - (accounted - both) - filtered - skipped,
+        missing=consumed - (accounted - both) - filtered - skipped - erased,
         duplicates=sum(each.duplicates for each in found),
         beyond=sum(each.beyond for each in found),
         partitions=found,
         skipped=skipped,
+        erased=erased,
     )
 
 

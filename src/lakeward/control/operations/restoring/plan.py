@@ -121,8 +121,8 @@ def plan(site: Site, name: str, to: int, *, settled: bool = False) -> RestorePla
     main = past.chain(head, known.get)
     target = _target(table, name, to, known, main)
     with site.connect() as connection:
-        _not_held(connection, name)
-        running = _writers(connection, name)
+        not_held(connection, name)
+        running = writers(connection, name)
         for stream, kept in running.items():
             follow.exact(name, stream, spec_of(kept))
         backs = tuple(
@@ -207,7 +207,10 @@ def _no_act(table: Table, name: str, gone: list[Link]) -> None:
         )
 
 
-def _not_held(connection: Connection, name: str) -> None:
+def not_held(connection: Connection, name: str) -> None:
+    """Raises:
+    Refused: a person holds the table.
+    """
     row = maintenance.all_tables(connection).get(name)
     if row is None or row.hold_until is None:
         return
@@ -219,7 +222,7 @@ def _not_held(connection: Connection, name: str) -> None:
         )
 
 
-def _writers(connection: Connection, name: str) -> dict[str, Generation]:
+def writers(connection: Connection, name: str) -> dict[str, Generation]:
     """Stream -> what of it runs, of all that write the table."""
     rows = streams.all_streams(connection)
     found = generations.of_streams(connection, {each.id: each.generation for each in rows})

@@ -1,0 +1,1 @@
+"""erase: rows that somebody has a duty to delete, gone from every file."""

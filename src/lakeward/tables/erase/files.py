@@ -1,0 +1,348 @@
+"""Rows that go from an Iceberg table for good: no file that anything names, or that lies beside them, holds them.
+
+1. *rewrite*: the files with such rows are written again without them, in one commit with the counts. Files are judged
+by all that is in them: a row that a MERGE replaced is deleted by a position, and still there. 2. *forget*: every
+snapshot but those that stay is removed, in one commit; what only those named is written down before it. 3. *delete*:
+what was written down, and what a rewrite that was killed had made. 4. *strays*: files that nothing names. Killed
+anywhere, each step finds what is left to do.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeward.connectors.file_access import Entry, FileAccess
+from lakeward.errors import Fenced
+from lakeward.tables.erase.where import Matching
+from lakeward.tables.guard.intruders import PLACES
+from lakeward.tables.guard.locations import relative
+from lakeward.tables.observe.references import references
+from lakeward.telemetry import failpoints
+
+if TYPE_CHECKING:
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.partitioning import PartitionSpec
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import Table
+    from pyiceberg.typedef import Record
+
+MAIN = "main"
+_NOTE = ".lakeward-erase-"  # hidden from Spark, Iceberg and the search for orphans
+_TRIES = 5
+
+
+def obstacle(table: Table) -> str:
+    """What of a table keeps its rows from being erased by this; empty if nothing does."""
+    from pyiceberg.manifest import DataFileContent, FileFormat
+    from pyiceberg.transforms import IdentityTransform
+
+    if table.metadata.format_version > 2:
+        return "its format version is 3, whose deletion vectors and row ids are not written from here yet"
+    if table.properties.get("gc.enabled", "true").lower() == "false":
+        return "gc.enabled is false: its files may be another table's"
+    for place in PLACES:
+        if place in table.properties and relative(f"{table.properties[place]}/any", table.location()) is None:
+            return f"{place} lies outside its location: what nothing names is not searched for there"
+    if table.properties.get("write.format.default", "parquet").lower() != "parquet":
+        return "write.format.default is not parquet: what is written again would be of another make"
+    computed = not all(isinstance(each.transform, IdentityTransform) for each in table.spec().fields)
+    for each in _entries(table):
+        if computed and each.content == DataFileContent.DATA and each.spec_id != table.spec().spec_id:
+            return "it has files of an earlier partitioning: rewrite them all into the present one first"
+        if each.content == DataFileContent.EQUALITY_DELETES:
+            return "it has equality deletes, which hold values of rows"
+        if each.content == DataFileContent.DATA and each.file_format != FileFormat.PARQUET:
+            return f"it has files of {each.file_format}; Parquet is rewritten"
+    return ""
+
+
+def held(table: Table, match: Matching) -> set[str]:
+    """The data files any snapshot reaches that hold such rows, deleted by a position or not."""
+    from pyiceberg.expressions.visitors import _InclusiveMetricsEvaluator
+    from pyiceberg.manifest import DataFileContent
+
+    may: Any = _InclusiveMetricsEvaluator(table.schema(), match.prune, case_sensitive=True)
+    return {
+        each.file_path
+        for each in _entries(table)
+        if each.content == DataFileContent.DATA and may.eval(each) and count(table, each, match)
+    }
+
+
+def holding(table: Table, snapshot: int, files: set[str]) -> bool:
+    """Whether a snapshot reaches one of these files."""
+    found = table.metadata.snapshot_by_id(snapshot)
+    assert found is not None
+    return any(
+        entry.data_file.file_path in files
+        for manifest in found.manifests(table.io)
+        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True)
+    )
+
+
+def count(table: Table, file: DataFile, match: Matching) -> int:
+    """How many such rows a file holds."""
+    return int(pc.sum(match.mask(_read(table, file, match.columns))).as_py() or 0)
+
+
+def live(table: Table, files: set[str], match: Matching, columns: tuple[str, ...] = ()) -> pa.Table:
+    """Such rows of main's head, with these columns as far as the table has them."""
+    names = [each.name for each in table.schema().fields]
+    wanted = tuple(each for each in names if each in {*columns, *match.columns})
+    found = [
+        rows.filter(match.mask(rows))
+        for task in _tasks(table, files)
+        for rows in [_scan(table, wanted).to_table([task])]
+    ]
+    return pa.concat_tables(found) if found else _scan(table, wanted).to_table([])
+
+
+def rewrite(
+    load: Callable[[], Table], match: Matching, own: Callable[[Table, pa.Table], Mapping[str, str]],
+    columns: tuple[str, ...], access: FileAccess,
+) -> int:  # fmt: skip
+    """Step 1; the number of rows that went from main's head.
+
+    An empty commit follows in the same one: the manifest that says which files went, with the bounds of their rows,
+    is the first one's alone, and goes with it.
+
+    Args:
+        load: the table as it is now.
+        own: the table and the rows that go -> properties of the same commit.
+        columns: what `own` looks at.
+
+    Raises:
+        Fenced: others committed to the table every time; nothing was changed.
+    """
+    from pyiceberg.exceptions import CommitFailedException, ValidationException
+
+    for _ in range(_TRIES):
+        table = load()
+        files = held(table, match)
+        tasks = _tasks(table, files)
+        if not tasks:
+            return 0
+        going = live(table, files, match, columns)
+        name, counter = uuid.uuid4(), itertools.count(0)
+        access.write(f"{_folder(table)}/{_NOTE}{name}", b"[]")  # all that is made for this commit bears the name
+        told = {"lakeward.erase": str(name)}
+        try:
+            with table.transaction() as change:
+                with change.update_snapshot(snapshot_properties=told).overwrite(commit_uuid=name) as step:
+                    for task in tasks:
+                        rows = _scan(table).to_table([task])
+                        stay = rows.filter(pc.invert(match.mask(rows)))
+                        step.delete_data_file(task.file)
+                        for each in _written(table, task.file, stay, name, counter) if stay.num_rows else ():
+                            step.append_data_file(each)
+                change.update_snapshot(snapshot_properties=told).fast_append().commit()
+                change.set_properties(dict(own(table, going)))
+                failpoints.hit("erase-before-commit")
+        except (CommitFailedException, ValidationException):  # PyIceberg's own retry says the second
+            continue
+        failpoints.hit("erase-rewritten")
+        return int(going.num_rows)
+    raise _contention(load())
+
+
+@dataclass(frozen=True)
+class _Partition:
+    """The partition of a file that is written again: its rows stay there, whatever the transforms make of them."""
+
+    partition: Record
+    spec: PartitionSpec
+    schema: Schema
+
+    def to_path(self) -> str:
+        return self.spec.partition_to_path(self.partition, self.schema)
+
+
+def _written(
+    table: Table, file: DataFile, rows: pa.Table, name: uuid.UUID, counter: itertools.count[int]
+) -> Iterator[DataFile]:
+    """Rows of a file in files of their own, in the same partition."""
+    from pyiceberg.io.pyarrow import _dataframe_to_data_files, bin_pack_arrow_table, pyarrow_to_schema, write_file
+    from pyiceberg.table import TableProperties, WriteTask
+
+    spec, schema = table.spec(), table.schema()
+    if file.spec_id != spec.spec_id or spec.is_unpartitioned():
+        return iter(_dataframe_to_data_files(table.metadata, rows, table.io, name, counter))
+    size = TableProperties.WRITE_TARGET_FILE_SIZE_BYTES
+    most = int(table.properties.get(size, TableProperties.WRITE_TARGET_FILE_SIZE_BYTES_DEFAULT))
+    same: Any = _Partition(file.partition, spec, schema)
+    shape = pyarrow_to_schema(rows.schema, name_mapping=schema.name_mapping)
+    tasks = (
+        WriteTask(name, next(counter), shape, each, partition_key=same) for each in bin_pack_arrow_table(rows, most)
+    )
+    return iter(write_file(table.io, table.metadata, tasks))
+
+
+def forget(
+    load: Callable[[], Table], drop: set[str], own: Callable[[Table], Mapping[str, str]], access: FileAccess
+) -> int:
+    """Step 2: main's head and the refs that are not dropped stay, without any history; how many snapshots went.
+
+    Args:
+        load: the table as it is now.
+        own: the table -> properties of the same commit.
+
+    Raises:
+        Fenced: others committed to the table every time; nothing was changed.
+    """
+    from pyiceberg.exceptions import CommitFailedException
+    from pyiceberg.table.update import (
+        AssertRefSnapshotId,
+        AssertTableUUID,
+        RemoveSnapshotRefUpdate,
+        RemoveSnapshotsUpdate,
+        RemoveStatisticsUpdate,
+        SetPropertiesUpdate,
+    )
+
+    for _ in range(_TRIES):
+        table = load()
+        metadata = table.metadata
+        stay = {ref.snapshot_id for name, ref in metadata.refs.items() if name not in drop}
+        gone = [each.snapshot_id for each in metadata.snapshots if each.snapshot_id not in stay]
+        if not gone and not drop & metadata.refs.keys():
+            return 0
+        left = table.metadata.model_copy(
+            update={"snapshots": [each for each in metadata.snapshots if each.snapshot_id in stay], "statistics": []}
+        )
+        trimmed = type(table)(table.name(), left, table.metadata_location, table.io, table.catalog)
+        needed = {each.path for each in references(trimmed, set())}
+        going = sorted({each.path for each in references(table, set())} - needed)
+        access.write(f"{_folder(table)}/{_NOTE}{uuid.uuid4().hex}", json.dumps(going).encode())
+        updates: list[Any] = [
+            *(RemoveSnapshotRefUpdate(**{"ref-name": each}) for each in sorted(drop & metadata.refs.keys())),
+            *([RemoveSnapshotsUpdate(**{"snapshot-ids": gone})] if gone else []),
+            *(RemoveStatisticsUpdate(**{"snapshot-id": each.snapshot_id}) for each in metadata.statistics),
+            SetPropertiesUpdate(updates=dict(own(table))),
+        ]
+        head = metadata.current_snapshot_id
+        same = AssertRefSnapshotId(**{"ref": MAIN, "snapshot-id": head})
+        try:
+            table.catalog.commit_table(table, (AssertTableUUID(uuid=metadata.table_uuid), same), tuple(updates))
+        except CommitFailedException:
+            continue
+        failpoints.hit("erase-forgotten")
+        return len(gone)
+    raise _contention(load())
+
+
+def delete(table: Table, access: FileAccess) -> int:
+    """Step 3: the files that were written down, or made for a commit that never was; how many went.
+
+    Args:
+        table: freshly loaded.
+    """
+    folder = _folder(table)
+    notes = [each for each in access.names(folder) if each.startswith(_NOTE)]
+    if not notes:
+        return 0
+    needed = {each.path for each in references(table, set())}
+    location = table.location().rstrip("/")
+    kept = {relative(each, location) for each in needed}
+    marks = [each.removeprefix(_NOTE) for each in notes]
+    going = [path for each in notes for path in json.loads(access.content(f"{folder}/{each}") or b"[]")]
+    going += [
+        f"{location}/{path}"
+        for path, each in _below(location, access)
+        if path not in kept and not each.name.startswith(_NOTE) and any(mark in each.name for mark in marks)
+    ]
+    gone = 0
+    for path in going:
+        if path not in needed:
+            access.remove(path)
+            gone += 1
+            failpoints.hit("erase-one-deleted")
+    for each in notes:
+        access.remove(f"{folder}/{each}")
+    return gone
+
+
+def strays(table: Table, match: Matching, access: FileAccess) -> Iterator[tuple[str, datetime, bool]]:
+    """Data files below the location that nothing names and that hold such rows, or cannot be read: path, when it was
+    written, whether it could be read. Those that the search for orphans put aside are among them."""
+    from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+    from pyiceberg.typedef import Record
+
+    location = table.location().rstrip("/")
+    needed = {relative(each.path, location) for each in references(table, set())}
+    for path, each in _below(location, access):
+        if not each.name.endswith(".parquet") or path in needed:
+            continue
+        file = DataFile.from_args(
+            content=DataFileContent.DATA, file_path=f"{location}/{path}", file_format=FileFormat.PARQUET,
+            partition=Record(), record_count=0, file_size_in_bytes=each.size,
+        )  # fmt: skip
+        file.spec_id = -1  # none: nothing is known of its partition, and no value is taken from there
+        try:
+            found = count(table, file, match)
+        except (OSError, ValueError):  # not whole, or of another make
+            yield file.file_path, each.modified, False
+            continue
+        if found:
+            yield file.file_path, each.modified, True
+
+
+def _below(location: str, access: FileAccess) -> Iterator[tuple[str, Entry]]:
+    """Every file below a location, by its path from there."""
+    for folder in access.walk(location):
+        for each in folder.files:
+            yield f"{folder.path}/{each.name}".lstrip("/"), each
+
+
+def _read(table: Table, file: DataFile, columns: tuple[str, ...]) -> pa.Table:
+    from pyiceberg.table import FileScanTask
+
+    return _scan(table, columns).to_table([FileScanTask(file)])
+
+
+def _scan(table: Table, columns: tuple[str, ...] = ()) -> Any:
+    from pyiceberg.expressions import AlwaysTrue
+    from pyiceberg.io.pyarrow import ArrowScan
+
+    names = {each.name for each in table.schema().fields}
+    schema = table.schema().select(*(each for each in columns if each in names)) if columns else table.schema()
+    return ArrowScan(table.metadata, table.io, schema, AlwaysTrue())
+
+
+def _tasks(table: Table, files: set[str]) -> list[Any]:
+    return [task for task in table.scan().plan_files() if task.file.file_path in files]
+
+
+def _entries(table: Table) -> Iterator[DataFile]:
+    """Every file of every retained snapshot, once."""
+    read: set[str] = set()
+    seen: set[str] = set()
+    for snapshot in table.metadata.snapshots:
+        for manifest in snapshot.manifests(table.io):
+            if manifest.manifest_path in read:
+                continue
+            read.add(manifest.manifest_path)
+            for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
+                if entry.data_file.file_path not in seen:
+                    seen.add(entry.data_file.file_path)
+                    yield entry.data_file
+
+
+def _folder(table: Table) -> str:
+    return f"{table.location().rstrip('/')}/metadata"
+
+
+def _contention(table: Table) -> Fenced:
+    return Fenced(
+        f"Rows of {'.'.join(table.name())} were not erased: others committed to it every time",
+        why=f"{_TRIES} attempts met a table that had changed",
+        next="the same command again",
+    )

@@ -1,0 +1,235 @@
+"""Which rows are erased: a condition on a table's columns, and the same condition on what was put aside of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+
+from lakeward.connectors.iceberg.quarantine import BACKFILL, ERROR, RAW, ROW, STREAM
+from lakeward.errors import SpecError
+from lakeward.spec.positions import RECORD_COLUMNS
+
+if TYPE_CHECKING:
+    from pyiceberg.expressions import BooleanExpression
+    from pyiceberg.schema import Schema
+
+_TEXTS = (RAW, ROW, ERROR, *RECORD_COLUMNS["kafka"])
+"""Columns of a quarantine table that may hold values of a record."""
+
+
+class Matching(Protocol):
+    """Rows that go. `columns` are what `mask` looks at; `prune` is true of no file's bounds that holds none of them."""
+
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+
+    @property
+    def prune(self) -> BooleanExpression: ...
+
+    def mask(self, rows: pa.Table) -> pa.Array:
+        """True for the rows that go; never null."""
+        ...
+
+
+@dataclass(frozen=True)
+class Where:
+    """A condition on a table's columns; build it by `parse`."""
+
+    schema: Schema
+    prune: BooleanExpression = field(repr=False)
+    columns: tuple[str, ...]
+    literals: tuple[Any, ...] = field(repr=False)
+
+    def mask(self, rows: pa.Table) -> pa.Array:
+        """True for the rows that go; where the condition is null, the row stays."""
+        import pyarrow.dataset as ds
+        from pyiceberg.expressions.visitors import bind
+        from pyiceberg.io.pyarrow import expression_to_pyarrow
+
+        condition = expression_to_pyarrow(bind(self.schema, self.prune, case_sensitive=True), self.schema)
+        scanned = ds.dataset(rows).scanner(columns={"goes": condition}).to_table().column("goes")
+        return scanned.combine_chunks().fill_null(False)
+
+    def of_values(self, values: dict[str, Any]) -> bool | None:
+        """Whether it holds for a record's values; None where they do not have all of its columns, or not as such."""
+        from pyiceberg.expressions.literals import literal
+        from pyiceberg.typedef import Record
+
+        if not set(self.columns) <= values.keys():
+            return None
+        found: list[Any] = [None] * len(self.schema.fields)
+        for index, each in enumerate(self.schema.fields):
+            if each.name in self.columns and (value := values[each.name]) is not None:
+                try:
+                    found[index] = literal(value).to(each.field_type).value
+                except (TypeError, ValueError):
+                    return None
+        return bool(self._evaluate(Record(*found)))
+
+    def in_text(self, text: str) -> bool:
+        """Whether one of the values the condition names stands in a text."""
+        return any(each.search(text) for each in self._patterns)
+
+    @cached_property
+    def _patterns(self) -> list[re.Pattern[str]]:
+        words = sorted({str(each) for each in self.literals} - {""})
+        return [
+            re.compile(re.escape(each) if re.search(r"[^\d.-]", each) else rf"(?<![\w.]){re.escape(each)}(?![\w.])")
+            for each in words
+        ]
+
+    @cached_property
+    def _evaluate(self) -> Any:
+        from pyiceberg.expressions.visitors import expression_evaluator
+
+        return expression_evaluator(self.schema, self.prune, case_sensitive=True)
+
+
+def parse(text: str, schema: Schema, table: str) -> Where:
+    """A condition as people write it, e.g. `customer_id = 42 AND day < '2026-01-01'`.
+
+    Raises:
+        SpecError: it is none, or not one on the table's own columns.
+    """
+    from pyiceberg.expressions import parser
+    from pyiceberg.expressions.visitors import bind
+    from pyparsing import ParseException
+
+    known = ", ".join(each.name for each in schema.fields)
+    try:
+        found = parser.parse(text)
+        columns, literals = _parts(found)
+        bound = bind(schema, found, case_sensitive=True)
+    except ParseException as error:
+        raise _wrong(table, f"it cannot be read from character {error.loc + 1} on", known) from None
+    except (TypeError, ValueError) as error:
+        raise _wrong(table, str(error).splitlines()[0], known) from None
+    nested = sorted(each for each in columns if "." in each)
+    if nested:
+        raise _wrong(table, f"{', '.join(nested)} is within a struct", known)
+    if not columns or type(bound).__name__ in ("AlwaysTrue", "AlwaysFalse"):
+        raise _wrong(table, "it holds for every row, or for none", known)
+    return Where(schema, found, tuple(sorted(columns)), tuple(literals))
+
+
+def _wrong(table: str, why: str, known: str) -> SpecError:
+    return SpecError(
+        f"--where is no condition on the rows of {table}",
+        why=f"{why}; its columns: {known}; comparisons, IN, LIKE 'begins%', IS NULL, AND, OR, NOT",
+        next=f'e.g. lakeward tables erase {table} --where "customer_id = 42" --dry-run',
+    )
+
+
+def _parts(found: Any) -> tuple[set[str], list[Any]]:
+    """The columns of a condition, and the values that rows it holds for have: of `=`, `IN` and `LIKE`."""
+    from pyiceberg.expressions import EqualTo, In, Not, StartsWith
+
+    columns: set[str] = set()
+    literals: list[Any] = []
+    waiting = [(found, False)]
+    while waiting:
+        each, negated = waiting.pop()
+        below = [part for name in ("left", "right", "child") if (part := getattr(each, name, None)) is not None]
+        waiting += [(part, negated or isinstance(each, Not)) for part in below]
+        if (term := getattr(each, "term", None)) is not None:
+            columns.add(term.name)
+        if isinstance(each, EqualTo | StartsWith) and not negated:
+            literals.append(each.literal.value)
+        elif isinstance(each, In) and not negated:
+            literals += [one.value for one in each.literals]
+    return columns, literals
+
+
+@dataclass
+class PutAside:
+    """The condition on rows of a quarantine table: by the columns where `row` or `raw` has them as JSON, else by text.
+
+    Attributes:
+        streams: whose rows.
+        erase_unreadable: whether a row of theirs goes whose bytes are no text.
+        unreadable: how many such rows the last `mask` met.
+    """
+
+    where: Where
+    streams: Collection[str]
+    erase_unreadable: bool = False
+    unreadable: int = 0
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (STREAM, *_TEXTS)
+
+    @property
+    def prune(self) -> BooleanExpression:
+        from pyiceberg.expressions import AlwaysTrue
+
+        return AlwaysTrue()
+
+    def mask(self, rows: pa.Table) -> pa.Array:
+        self.unreadable = 0
+        return pa.array([self._goes(each) for each in rows.select(list(self._there(rows))).to_pylist()], pa.bool_())
+
+    def _there(self, rows: pa.Table) -> list[str]:
+        return [each for each in self.columns if each in rows.column_names]
+
+    def _goes(self, row: dict[str, Any]) -> bool:
+        if (row[STREAM] or "").partition(BACKFILL)[0] not in self.streams:
+            return False
+        judged = [found for each in (ROW, RAW) if (found := self._by_columns(row.get(each))) is not None]
+        if judged:
+            return any(judged)
+        texts = [_text(row.get(each)) for each in _TEXTS]
+        if any(self.where.in_text(each) for each in texts if each):
+            return True
+        if self.where.literals and None not in texts:
+            return False
+        self.unreadable += 1
+        return self.erase_unreadable
+
+    def _by_columns(self, value: Any) -> bool | None:
+        text = _text(value)
+        try:
+            document = json.loads(text) if text else None
+        except ValueError:
+            return None
+        return self.where.of_values(document) if isinstance(document, dict) else None
+
+
+def _text(value: Any) -> str | None:
+    """As text; None for bytes that are none. Keys and headers of any shape are written as they print."""
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return None
+    return "" if value is None else value if isinstance(value, str) else repr(value)
+
+
+@dataclass(frozen=True)
+class Results:
+    """Results of a table's checks whose observed value or error names one of the condition's values."""
+
+    where: Where
+    table: str
+    columns: tuple[str, ...] = ("table", "observed", "error")
+
+    @property
+    def prune(self) -> BooleanExpression:
+        from pyiceberg.expressions import EqualTo
+
+        return EqualTo(term="table", value=self.table)
+
+    def mask(self, rows: pa.Table) -> pa.Array:
+        found = rows.select(list(self.columns)).to_pylist()
+        told = [[each[name] or "" for name in self.columns[1:]] for each in found]
+        goes = [
+            each["table"] == self.table and any(map(self.where.in_text, of))
+            for each, of in zip(found, told, strict=True)
+        ]
+        return pa.array(goes, pa.bool_())
