@@ -14,6 +14,7 @@ from lakeward.runtime import CATALOG, Runtime
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
 
 BRANCH = "verified"
 
@@ -48,13 +49,28 @@ def history(lake: Catalog, table: str) -> History:
         NoTable: there is no such table.
         DependencyDown: the catalog does not answer.
     """
+    return history_of(table, load(lake, table))
+
+
+def load(lake: Catalog, table: str) -> Table:
+    """The table as it is now.
+
+    Raises:
+        NoTable: there is no such table.
+        DependencyDown: the catalog does not answer.
+    """
     from pyiceberg.exceptions import NoSuchTableError
 
     try:
         with _answering():
-            metadata = lake.load_table(table).metadata
+            return lake.load_table(table)
     except NoSuchTableError:
         raise no_table(table) from None
+
+
+def history_of(table: str, loaded: Table) -> History:
+    """The same of a table that was loaded."""
+    metadata = loaded.metadata
     branch = metadata.refs.get(BRANCH)
     return History(
         table=table,

@@ -1,8 +1,9 @@
 """The branch `verified`: the snapshot up to which readers may trust the table.
 
-It moves to exactly the checked snapshot, never to main, and only after our own look at the ancestry: Iceberg's REPLACE
-BRANCH moves anywhere, also backwards. The registry's results are the proof; where branch and results disagree the
-branch is repaired. Deciding is pure; `move` acts and decides anew on every retry.
+It moves to exactly the checked snapshot, never to main, and only after our own look at the ancestry: Iceberg moves a
+branch anywhere, also backwards. The registry's results are the proof; where branch and results disagree the branch is
+repaired. Deciding is pure; `move` acts and decides anew on every retry. What it decided on is a condition of its
+commit: main or the branch elsewhere by then, and nothing moves (ADR 56).
 """
 
 from __future__ import annotations
@@ -10,20 +11,22 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lakeward.errors import Transient
 from lakeward.quality.lineage import History, Mark
-from lakeward.quality.metadata import BRANCH, history
+from lakeward.quality.metadata import BRANCH, history_of, load
 from lakeward.quality.plain import sentence
 from lakeward.runtime import CATALOG
 from lakeward.spec.sql import quote, quote_table
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
     from pyspark.sql.connect.session import SparkSession
 
 TRIES = 6
+_NEWEST = 2  # the newest format whose metadata PyIceberg writes whole
 # A writer committed between our read of the metadata and our write: read again and decide again.
 _CONFLICTS = ("metadata refresh is required", "CommitFailedException", "Cannot commit", "has been updated by another")
 
@@ -75,19 +78,19 @@ def move(
         Transient: writers were faster every time.
     """
     for attempt in range(TRIES):
-        now = history(lake, table)
+        loaded = load(lake, table)
+        now = history_of(table, loaded)
         decided = decide(now)
         if decided.to is None:
             return decided, now.verified
-        statement = (
-            f"ALTER TABLE {quote_table(table, CATALOG)} "
-            f"CREATE OR REPLACE BRANCH {quote(BRANCH)} AS OF VERSION {decided.to:d}"
-        )
         try:
-            session.sql(statement).collect()
+            if loaded.metadata.format_version > _NEWEST:
+                _by_spark(session, table, decided.to)
+            else:
+                _commit(lake, loaded, now, decided.to)
         except Exception as error:
-            # Spark Connect gives one exception type for whatever the server threw; only the text tells conflicts.
-            if not any(each in str(error) for each in _CONFLICTS):
+            # A catalog and Spark Connect each give types of their own; only the text tells conflicts in both.
+            if not any(each in f"{type(error).__name__}: {error}" for each in _CONFLICTS):
                 raise
             if attempt == TRIES - 1:
                 raise Transient(
@@ -99,3 +102,25 @@ def move(
             continue
         return decided, decided.to
     raise AssertionError("unreachable: the last try raises or returns")
+
+
+def _commit(lake: Catalog, loaded: Table, now: History, to: int) -> None:
+    """Move the branch, if main and the branch are where they were decided on."""
+    from pyiceberg.table import update as changes
+
+    make: Any = changes  # pydantic hides these constructors from mypy
+    lake.commit_table(
+        loaded,
+        (
+            make.AssertTableUUID(uuid=loaded.metadata.table_uuid),
+            make.AssertRefSnapshotId(ref="main", snapshot_id=now.head),
+            make.AssertRefSnapshotId(ref=BRANCH, snapshot_id=now.verified),
+        ),
+        (make.SetSnapshotRefUpdate(ref_name=BRANCH, type="branch", snapshot_id=to),),
+    )
+
+
+def _by_spark(session: SparkSession, table: str, to: int) -> None:
+    """The same without the condition, for metadata PyIceberg would not write whole."""
+    name = quote_table(table, CATALOG)
+    session.sql(f"ALTER TABLE {name} CREATE OR REPLACE BRANCH {quote(BRANCH)} AS OF VERSION {to:d}").collect()

@@ -1,9 +1,20 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog import Catalog
+from pyiceberg.catalog.sql import SqlCatalog
+
+from lakeward.errors import Transient
+from lakeward.quality import publish
 from lakeward.quality.lineage import History, Mark
-from lakeward.quality.publish import advance, settle
+from lakeward.quality.metadata import history
+from lakeward.quality.publish import Move, advance, move, settle
 
 
 def rolled_back(line, verified: int | None) -> History:
@@ -51,3 +62,71 @@ class TestSettle:
     def test_not_to_a_snapshot_that_is_gone_or_off_main(self, line) -> None:
         assert settle(line(*["append"] * 3, gone=1), Mark(1, 1)).to is None
         assert settle(rolled_back(line, verified=None), Mark(3, 3)).to is None
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Iterator[Catalog]:
+    """A catalog of PyIceberg's own with the empty table `n.t`."""
+    made = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/w")
+    made.create_namespace("n")
+    made.create_table("n.t", pa.schema([("id", pa.int64())]))
+    yield made
+    made.engine.dispose()
+
+
+def append(lake: Catalog) -> int:
+    lake.load_table("n.t").append(pa.table({"id": [1]}))
+    head = history(lake, "n.t").head
+    assert head is not None
+    return head
+
+
+class TestMove:
+    """Without Spark: no session is needed for a table of format 2."""
+
+    no_session: Any = None
+
+    def test_creates_and_moves_the_branch(self, lake) -> None:
+        for number in range(2):
+            checked = append(lake)
+            done, stands = move(self.no_session, lake, "n.t", lambda now, to=checked: advance(now, to))
+            assert (done.to, stands, history(lake, "n.t").verified) == (checked, checked, checked), number
+
+    def test_decides_anew_when_main_was_rolled_back_meanwhile(self, lake) -> None:
+        kept, checked = append(lake), append(lake)
+        seen: list[History] = []
+
+        def decide(now: History) -> Move:
+            if not seen:
+                lake.load_table("n.t").manage_snapshots().set_current_snapshot(snapshot_id=kept).commit()
+            seen.append(now)
+            return advance(now, checked)
+
+        done, _ = move(self.no_session, lake, "n.t", decide)
+        assert done.to is None and "left main" in done.why
+        assert ([each.head for each in seen], history(lake, "n.t").verified) == ([checked, kept], None)
+
+    def test_does_not_take_back_what_a_newer_run_moved_meanwhile(self, lake) -> None:
+        older, newer = append(lake), append(lake)
+        seen: list[History] = []
+
+        def decide(now: History) -> Move:
+            if not seen:
+                lake.load_table("n.t").manage_snapshots().create_branch(newer, "verified").commit()
+            seen.append(now)
+            return advance(now, older)
+
+        done, stands = move(self.no_session, lake, "n.t", decide)
+        assert (done.to, stands, history(lake, "n.t").verified) == (None, newer, newer)
+
+    def test_writers_that_are_always_faster_are_told(self, lake, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(publish.time, "sleep", lambda _: None)
+        checked = append(lake)
+
+        def decide(now: History) -> Move:
+            append(lake)
+            return advance(now, checked)
+
+        with pytest.raises(Transient, match="could not be moved"):
+            move(self.no_session, lake, "n.t", decide)
+        assert history(lake, "n.t").verified is None
