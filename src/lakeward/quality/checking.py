@@ -16,6 +16,7 @@ from lakeward.quality.own import Look, is_own
 from lakeward.quality.own import check as check_own
 from lakeward.quality.own.landed import Landings
 from lakeward.quality.own.usual import Past
+from lakeward.quality.patience import PATIENCE_S, patient
 from lakeward.quality.range import Range, Read, appended, reading
 from lakeward.quality.records import Result, by_stream
 from lakeward.quality.suites import Asked
@@ -26,8 +27,15 @@ from lakeward.spec.own_checks import OF_COMMITS
 from lakeward.spec.sql import quote_table
 
 
-def check(found: Range, history: History, asked: Sequence[Asked], now: datetime, engines: Engines) -> list[Check]:
-    """Every check's result; checks that read the same rows share one frame."""
+def check(
+    found: Range,
+    history: History,
+    asked: Sequence[Asked],
+    now: datetime,
+    engines: Engines,
+    patience_s: float = PATIENCE_S,
+) -> list[Check]:
+    """Every check's result; checks that read the same rows share one frame, and the time they may take."""
     results: dict[str, Check] = {}
     groups: dict[Read, list[Asked]] = {}
     for each in asked:
@@ -40,12 +48,13 @@ def check(found: Range, history: History, asked: Sequence[Asked], now: datetime,
             groups.setdefault(read, []).append(each)
     for read, group in groups.items():
         own = [each for each in group if is_own(each)]
-        results |= {each.id: check_own(each, _look(found, history, read, engines)) for each in own}
         theirs = [each for each in group if not is_own(each)]
-        if theirs:
-            frame = rows(engines.session, found.table, read)
-            stated = footers(engines.lake.load_table(found.table), read, appended(history, read))
-            results |= {check.id: check for check in engines.checker.check(frame, theirs, stated)}
+        with patient(engines.session, patience_s, found.table):
+            results |= {each.id: check_own(each, _look(found, history, read, engines)) for each in own}
+            if theirs:
+                frame = rows(engines.session, found.table, read)
+                stated = footers(engines.lake.load_table(found.table), read, appended(history, read))
+                results |= {check.id: check for check in engines.checker.check(frame, theirs, stated)}
     return [results[each.id] for each in asked]
 
 

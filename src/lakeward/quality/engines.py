@@ -91,9 +91,13 @@ class Engines:
     @cached_property
     def session(self) -> SparkSession:
         """The Spark Connect session; counts what it runs."""
+        from pyspark.sql.connect.client.retries import DefaultPolicy
+
         own_id = spark_connect.new_session_id()
         self._remember(own_id)
         session = self.session_of(own_id)
+        # By its default the client waits ten minutes for a server that is gone; this is half a minute.
+        session.client.set_retry_policies([DefaultPolicy(max_retries=6, max_backoff=10_000)])
         # A statement shorter than the interval (2 s by default) would not be told of, and not be counted.
         session.conf.set("spark.connect.progress.reportInterval", "20ms")
         handler: Any = self._progress

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from lakeward.quality.patience import PATIENCE_S
+
 if TYPE_CHECKING:
     from lakeward.spec.suite import Suite
 
@@ -23,6 +25,7 @@ class Order:
         tables: these, whether due or not; None for every table with a suite that is due.
         scope: instead of each check's own.
         keep: how long results stay in the lake's table; None removes nothing.
+        patience_s: how long checks that read the same rows may take together.
         now: when the run began, UTC; waivers and windows are judged by it.
         own_suite: False when a suite was handed in for this run: it proves nothing about the project's own, so
             `verified` stays where it is.
@@ -33,6 +36,7 @@ class Order:
     scope: str | None = None
     own_suite: bool = True
     keep: timedelta | None = None
+    patience_s: float = PATIENCE_S
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 

@@ -30,7 +30,7 @@ def order(request: Request) -> Order:
     suites = {str(table): suite for table, suite in loaded.suites.items()}
     if request.tables is None:
         raise_if_any(wrong, LINT)
-        return Order(suites, None, request.scope, keep=_keep(request.project))
+        return Order(suites, None, request.scope, keep=_keep(request.project), patience_s=request.patience_s)
     asked = {f"expectations/{table}.yaml" for table in request.tables}
     raise_if_any([each for each in wrong if each.file in asked], LINT)
     for table in request.tables:
@@ -40,7 +40,7 @@ def order(request: Request) -> Order:
                 why=_known(table, suites),
                 next=f"write expectations/{table}.yaml, then: {LINT}",
             )
-    return Order(suites, request.tables, request.scope, keep=_keep(request.project))
+    return Order(suites, request.tables, request.scope, keep=_keep(request.project), patience_s=request.patience_s)
 
 
 def _keep(project: Path) -> timedelta | None:

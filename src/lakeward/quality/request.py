@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from lakeward import errors
 from lakeward.errors import LakewardError
+from lakeward.quality.patience import PATIENCE_S
 from lakeward.registry.check_runs import Claim
 from lakeward.runtime import Lake, Runtime
 
@@ -23,6 +24,7 @@ class Request(BaseModel):
         tables: these, due or not; None for every due table.
         scope: instead of each check's own.
         suite: a suite file for this run only; needs exactly one table.
+        patience_s: how long checks that read the same rows may take together.
         claim: on the run in the registry; what is found is kept only while it holds.
         left: a session of Spark Connect that an earlier claim left behind: it is ended first.
         warm: check nothing, have everything ready for the next request.
@@ -36,6 +38,7 @@ class Request(BaseModel):
     tables: tuple[str, ...] | None = None
     scope: Scope | None = None
     suite: Path | None = None
+    patience_s: float = PATIENCE_S
     claim: Claim | None = None
     left: str | None = None
     warm: bool = False

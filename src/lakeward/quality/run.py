@@ -100,7 +100,7 @@ def _table(table: str, suite: Suite, order: Order, engines: Engines) -> Result |
             f"the old one: `lakeward quality run {table} --scope table` checks them all",
             table=table,
         )
-    checks = masked(check(found, history, asked, order.now, engines), suite.mask)
+    checks = masked(check(found, history, asked, order.now, engines, order.patience_s), suite.mask)
     judged = verdict(checks)
     with engines.registry() as connection:
         landed = by_stream(batches.of_snapshots(connection, [each.id for each in found.appends]), found.appends)

@@ -105,4 +105,9 @@ def _failing(needs: Needs, metrics: Metrics) -> Failing | None:
 
 
 def _refusal(error: Exception) -> str:
-    return sentence(str(error) or type(error).__name__)
+    """The first line of pydantic's message only counts the arguments that are wrong."""
+    errors = getattr(error, "errors", None)
+    if not callable(errors):
+        return sentence(str(error) or type(error).__name__)
+    told = [f"{'.'.join(map(str, each['loc'])) or 'kwargs'}: {each['msg']}" for each in errors()]
+    return sentence(f"Great Expectations refuses its kwargs: {'; '.join(told)}")

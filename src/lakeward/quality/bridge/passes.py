@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakeward.quality.bridge.domains import Domains
 from lakeward.quality.bridge.families import Aggregate, Family, Free, Groups, Known, plan
+from lakeward.quality.patience import interrupted
 from lakeward.quality.plain import sentence
 
 if TYPE_CHECKING:
@@ -100,8 +101,8 @@ class Metrics:
         except PySparkException as error:
             if no_server(error):
                 raise
-            if len(keys) == 1:
-                self.failed[keys[0]] = _reason(error)
+            if len(keys) == 1 or interrupted(error):  # a part of it would not be given more time
+                self.failed |= dict.fromkeys(keys, _reason(error))
                 return
             middle = len(keys) // 2
             self._collect(keys[:middle], ask)
