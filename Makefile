@@ -50,6 +50,7 @@ schemas: install ## write the JSON Schemas and reference pages generated from th
 faults: install jars ## the long campaigns, half a day: each goes on where it was interrupted
 	$(RUN) python tests/faults/schedules.py
 	$(RUN) python tests/faults/real_schedules.py
+	$(RUN) python tests/faults/publications.py
 	$(RUN) python tests/faults/campaign.py
 	$(RUN) python tests/faults/exactly_once.py
 	$(RUN) python tests/faults/duplicates.py
