@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from lakeward.quality.engines import Engines
-from lakeward.quality.first_bad import Failed, search
+from lakeward.quality.first_bad import ALONE, Failed, search
 from lakeward.quality.footers import footers
 from lakeward.quality.frames import rows
 from lakeward.quality.lineage import History
@@ -92,7 +92,8 @@ def first_bad(found: Range, asked: Sequence[Asked], checks: Sequence[Check], eng
         and engines.checker.by_row(by_id[check.id])
     ]
     failed = Failed(
-        strict=tuple(each.id for each in about if each.strict),
+        alone=tuple(each.id for each in about if each.strict and each.expectation.type in ALONE),
+        strict=tuple(each.id for each in about if each.strict and each.expectation.type not in ALONE),
         tolerant=tuple(each.id for each in about if not each.strict),
     )
 

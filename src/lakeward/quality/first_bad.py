@@ -1,8 +1,9 @@
 """The first snapshot with which the failed checks fail. Pure: the search is here, the probing is handed in.
 
 Row by row checks without `mostly` can only go from good to bad as rows are appended, so halving finds the first bad
-snapshot in log2(n) small reads. With `mostly` a later good batch can hide an earlier bad one: such checks are probed
-snapshot by snapshot, within a bound. Checks of aggregates (a mean, a row count) belong to no snapshot.
+snapshot in log2(n) reads. Where a row is judged by itself, what was found good is not read again: all the reads
+together take about as many rows as the range has. With `mostly` a later good batch can hide an earlier bad one: such
+checks are probed snapshot by snapshot, within a bound. Checks of aggregates (a mean, a row count) belong to no snapshot.
 """
 
 from __future__ import annotations
@@ -14,6 +15,18 @@ from lakeward.quality.lineage import Snapshot
 from lakeward.quality.range import Kind, Range, Read, changes_rows
 
 MOST_SINGLE = 16  # snapshots probed one by one
+ALONE = frozenset(
+    f"expect_{each}"
+    for each in (
+        "column_values_to_not_be_null", "column_values_to_be_null", "column_values_to_be_between",
+        "column_values_to_be_in_set", "column_values_to_not_be_in_set", "column_values_to_match_regex",
+        "column_values_to_not_match_regex", "column_values_to_match_regex_list",
+        "column_values_to_not_match_regex_list", "column_value_lengths_to_be_between", "column_value_lengths_to_equal",
+        "column_pair_values_a_to_be_greater_than_b", "column_pair_values_to_be_equal", "multicolumn_sum_to_equal",
+        "select_column_values_to_be_unique_within_record",
+    )
+)  # fmt: skip
+"""Expectations that judge a row by what stands in it. Others may need the rows before it: a duplicate is one of two."""
 
 
 @dataclass(frozen=True)
@@ -21,10 +34,12 @@ class Failed:
     """The ids of failed row by row checks on the increment.
 
     Attributes:
-        strict: every row must hold.
+        alone: every row must hold, judged by itself.
+        strict: every row must hold; other rows may be needed to tell.
         tolerant: a share of the rows may fail (`mostly`).
     """
 
+    alone: tuple[str, ...] = ()
     strict: tuple[str, ...] = ()
     tolerant: tuple[str, ...] = ()
 
@@ -40,15 +55,15 @@ def search(found: Range, failed: Failed, probe: Probe) -> int | None:
     """
     snapshots, appends = found.snapshots, found.appends
     whole_line = found.kind is Kind.INCREMENT or (found.base is None and changes_rows(snapshots, None) is None)
-    if not appends or not whole_line or not (failed.strict or failed.tolerant):
+    if not appends or not whole_line or not (failed.alone or failed.strict or failed.tolerant):
         return None
     bads: list[int] = []
-    if failed.strict:
-        index = _halve(found, appends, failed.strict, probe)
+    for checks in (failed.alone, failed.strict):
+        index = _halve(found, appends, checks, probe, again=checks is failed.strict) if checks else None
         if index is not None:
             bads.append(index)
     if failed.tolerant and len(appends) <= MOST_SINGLE:
-        index = _one_by_one(appends[: bads[0] if bads else None], failed.tolerant, probe)
+        index = _one_by_one(appends[: min(bads, default=None)], failed.tolerant, probe)
         if index is not None:
             bads.append(index)
     if not bads:
@@ -58,13 +73,20 @@ def search(found: Range, failed: Failed, probe: Probe) -> int | None:
     return None if oldest_is_not_first else bad.id
 
 
-def _halve(found: Range, appends: Sequence[Snapshot], checks: Sequence[str], probe: Probe) -> int | None:
-    """The index of the first append up to which the checks fail, knowing that they fail up to the last one."""
+def _halve(
+    found: Range, appends: Sequence[Snapshot], checks: Sequence[str], probe: Probe, *, again: bool
+) -> int | None:
+    """The index of the first append up to which the checks fail, knowing that they fail up to the last one.
+
+    Args:
+        again: rows found good are read again with those after them.
+    """
     start = found.base.snapshot if found.base else None
     low, high = 0, len(appends) - 1
     while low < high:
         middle = (low + high) // 2
-        fails = probe(Read(start, appends[middle].id), checks)
+        after = appends[low - 1].id if low and not again else start
+        fails = probe(Read(after, appends[middle].id), checks)
         if fails is None:
             return None
         low, high = (low, middle) if fails else (middle + 1, high)

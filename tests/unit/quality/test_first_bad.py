@@ -33,6 +33,31 @@ def test_halving_finds_the_first_bad_snapshot_in_few_probes(line, seed: int) -> 
     assert probes.asked <= 8
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_what_was_found_good_is_not_read_again(line, seed: int) -> None:
+    chance = random.Random(seed)
+    found = decide(line(*["append"] * 65), [Mark(1, 1)] if seed % 2 else [])
+    bad = set(chance.sample([each.id for each in found.appends], 3))
+    rows: list[int] = []
+
+    def probe(read: Read, checks) -> bool:
+        rows.append(read.end - (read.start or 0))
+        return any((read.start or 0) < each <= read.end for each in bad)
+
+    assert search(found, Failed(alone=("a",)), probe) == min(bad)
+    assert sum(rows) <= 65 + 7, "as many snapshots as there are, read once, but for half of one a probe"
+
+
+def test_a_duplicate_of_an_early_row_is_found_only_with_that_row(line) -> None:
+    found = decide(line(*["append"] * 20), [Mark(1, 1)])
+    twice = (3, 17)  # one row in each, of the same key
+
+    def probe(read: Read, checks) -> bool:
+        return all((read.start or 0) < each <= read.end for each in twice)
+
+    assert search(found, Failed(strict=("unique",)), probe) == 17
+
+
 def test_tolerant_checks_are_probed_one_by_one(line) -> None:
     found = decide(line(*["append"] * 10), [Mark(1, 1)])
     assert search(found, Failed(tolerant=("a",)), Probes({4, 7})) == 4
@@ -52,7 +77,8 @@ def test_the_earlier_of_both_kinds_counts(line) -> None:
     def probe(read: Read, checks) -> bool:
         return (read.start or 0) < (3 if "tolerant" in checks else 5) <= read.end
 
-    assert search(found, Failed(("strict",), ("tolerant",)), probe) == 3
+    assert search(found, Failed(strict=("strict",), tolerant=("tolerant",)), probe) == 3
+    assert search(found, Failed(alone=("alone",), tolerant=("tolerant",)), probe) == 3
 
 
 def test_no_answer_of_the_engine_is_no_answer(line) -> None:
