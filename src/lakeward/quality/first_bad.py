@@ -3,7 +3,7 @@
 Row by row checks without `mostly` can only go from good to bad as rows are appended, so halving finds the first bad
 snapshot in log2(n) reads. Where a row is judged by itself, what was found good is not read again: all the reads
 together take about as many rows as the range has. With `mostly` a later good batch can hide an earlier bad one: such
-checks are probed snapshot by snapshot, within a bound. Checks of aggregates (a mean, a row count) belong to no snapshot.
+checks are probed snapshot by snapshot, within a bound. Checks of aggregates (a mean, a row count) belong to none.
 """
 
 from __future__ import annotations

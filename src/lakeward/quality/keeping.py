@@ -10,10 +10,11 @@ import structlog
 from lakeward.quality import incident, pointer, publish, results_table, waiving
 from lakeward.quality.engines import Engines
 from lakeward.quality.lineage import History
+from lakeward.quality.looking import proven
 from lakeward.quality.order import Order, proves_nothing
 from lakeward.quality.plain import sentence
 from lakeward.quality.publish import Move
-from lakeward.quality.range import Range
+from lakeward.quality.range import Range, decide
 from lakeward.quality.records import Result
 from lakeward.quality.verdict import Check, Effect, State
 from lakeward.quality.waivers import named
@@ -27,8 +28,15 @@ def repaired(found: Range, history: History, engines: Engines) -> History:
     planned = publish.settle(history, found.base)
     if planned.to is None:
         return history
-    base = found.base
-    done, stands = _moved(found.table, engines, lambda now: publish.settle(now, base))
+
+    def settle(now: History) -> Move:
+        """On results read after the metadata: a run beside this one may have proven more and moved the branch."""
+        with engines.registry() as connection:
+            return publish.settle(now, decide(now, proven(connection, found.table)).base)
+
+    done, stands = _moved(found.table, engines, settle)
+    if done.to is None:
+        return replace(history, verified=stands)
     log.warning(f"{found.table}: verified {done.why}", table=found.table, verified_snapshot=stands)
     with engines.keeping() as connection:
         events.record(connection, "table", found.table, "verified_repaired", f"verified {done.why}")

@@ -6,6 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sqlalchemy import Connection
+
 from lakeward.quality import due, metadata
 from lakeward.quality.due import Due
 from lakeward.quality.engines import Engines
@@ -58,9 +60,18 @@ def look(table: str, suite: Suite, order: Order, engines: Engines) -> Known:
         history = None
     return Known(
         history,
-        decide(history, [Mark(each["to_snapshot"], each["to_sequence"]) for each in proofs]) if history else None,
+        decide(history, _marks(proofs)) if history else None,
         proofs,
         newest,
         excuses(suite, recorded, order.now),
         {each["check"] for each in before if (each["observed"] or {}).get("waived")},
     )
+
+
+def proven(connection: Connection, table: str) -> list[Mark]:
+    """The snapshots that recorded runs prove, newest run first."""
+    return _marks(verifications.proofs(connection, table))
+
+
+def _marks(proofs: Sequence[Mapping[str, Any]]) -> list[Mark]:
+    return [Mark(each["to_snapshot"], each["to_sequence"]) for each in proofs]
