@@ -304,7 +304,7 @@ def main() -> None:
         runtime, jvm = held.enter_context(connect_server(ground, ui))
         migrate(runtime.registry_url_file.read_text(), runtime.pgpass)
         url = runtime.registry_url_file.read_text()
-        engines = Engines(runtime, url, lambda: held.enter_context(session(runtime)))
+        engines = Engines(runtime, url, lambda own_id: held.enter_context(session(runtime, session_id=own_id)))
         engines.session.sql("CREATE NAMESPACE lake.bench").collect()
         bench = Bench(engines, Meter(f"127.0.0.1:{ui}", jvm), asked.rows, asked.rounds)
         if asked.only != "first_bad":

@@ -181,7 +181,9 @@ def engines_of(runtime: Runtime, held: ExitStack) -> list[Engines]:
 
     def make() -> Engines:
         return Engines(
-            runtime, runtime.registry_url_file.read_text().strip(), lambda: held.enter_context(session(runtime))
+            runtime,
+            runtime.registry_url_file.read_text().strip(),
+            lambda own_id: held.enter_context(session(runtime, session_id=own_id)),
         )
 
     made = [make(), make()]

@@ -71,8 +71,8 @@ def published(result: Result, order: Order, engines: Engines) -> Result:
 
 
 def _moved(table: str, engines: Engines, decide: Callable[[History], Move]) -> tuple[Move, int | None]:
-    """Move the branch while the run is ours. Between this look and the statement others may take the run over: they
-    end our session first, and the statement with it."""
+    """Move the branch while the run is ours. Between this look and the commit others may take the run over: what
+    they move by then refuses our commit (ADR 56); through Spark, they end our session, and the statement with it."""
 
     def ours(now: History) -> Move:
         engines.prove()

@@ -42,9 +42,11 @@ def lake(tmp_path: Path, table: str) -> Iterator[Catalog]:
 @pytest.fixture
 def engines(lake: Catalog, registry_url: str, postgres: Any) -> Any:
     """A registry and a catalog; no session: none is needed."""
-    return SimpleNamespace(
-        lake=lake, session=None, registry=lambda: engine.connect(registry_url, postgres.pgpass)
-    )  # fmt: skip
+
+    def connect() -> Any:
+        return engine.connect(registry_url, postgres.pgpass)
+
+    return SimpleNamespace(lake=lake, session=None, registry=connect, keeping=connect, prove=lambda: None)
 
 
 def prove(engines: Any, table: str, snapshot: int, sequence: int) -> None:
