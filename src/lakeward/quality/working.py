@@ -134,8 +134,9 @@ class Work:
                 tell(level, text, fields)
 
             worked = self._asked(process, asked, max(claimed.left_s, _LEAST_S), told)
-            with self.connect() as connection:
-                held = self._answer(connection, claim, worked, beats.take())
+        # No sign of life any more: one after the answer would find the claim over, and hang up a warm process.
+        with self.connect() as connection:
+            held = self._answer(connection, claim, worked, beats.take())
         if not held:
             raise Fenced(f"Check run {claim.run} was taken over", why="its heartbeat had run out")
         return worked
