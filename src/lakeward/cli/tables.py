@@ -147,7 +147,8 @@ def why(table: Table) -> None:
 def maintain(
     table: Table,
     actions: Annotated[
-        str | None, typer.Option("--actions", help="Only these, with commas: compact, manifests, expire, orphans.")
+        str | None,
+        typer.Option("--actions", help="Only these, with commas: compact, manifests, expire, metadata, orphans."),
     ] = None,
     partitions: Annotated[
         list[str] | None, typer.Option("--partition", help="Compact only this one, as the plan names it; repeatable.")

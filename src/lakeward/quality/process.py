@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from threading import Event, Timer
+from threading import Event, Lock, Timer
 from typing import IO, Any, Self
 
 import psutil
@@ -52,6 +52,7 @@ class CheckingProcess:
     """A process that checks; Great Expectations and its session stay warm from one question to the next."""
 
     def __init__(self, runtime: Runtime) -> None:
+        self._turn = Lock()
         self._noise: IO[str] = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - closed with the process
         self._process = subprocess.Popen(
             [sys.executable, "-m", "lakeward.quality"],
@@ -89,7 +90,7 @@ class CheckingProcess:
             return 0
 
     def ask(self, request: Request, *, timeout_s: float = TIMEOUT_S, tell: Tell) -> list[dict[str, Any]]:
-        """The results of one request, telling events as they come.
+        """The results of one request, telling events as they come. One at a time: another waits for its turn.
 
         Raises:
             LakewardError: as `check` says.
@@ -104,7 +105,8 @@ class CheckingProcess:
         timer.daemon = True
         timer.start()
         try:
-            answer = self._answer(request, tell)
+            with self._turn:
+                answer = self._answer(request, tell)
         finally:
             timer.cancel()
         if answer is None and late.is_set():
@@ -141,7 +143,7 @@ class CheckingProcess:
     def _answer(self, request: Request, tell: Tell) -> dict[str, Any] | None:
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None and stdout is not None
-        with contextlib.suppress(BrokenPipeError):  # it died: the end of its stdout tells the same
+        with contextlib.suppress(BrokenPipeError, ValueError):  # it ended: so its stdout tells
             stdin.write(request.model_dump_json() + "\n")
             stdin.flush()
         for line in stdout:

@@ -79,6 +79,14 @@ class Manifests(SpecModel):
     every: Duration = Duration("6h")
 
 
+class Metadata(SpecModel):
+    """When a table that keeps every metadata file is told to let old ones go."""
+
+    enabled: Bool = True
+    previous_versions: PositiveInt = 50
+    """Metadata files kept beside the current one; a table whose own property says another number keeps that many."""
+
+
 class Orphans(SpecModel):
     """Which files nobody references go; always a dry run first, and again after any change of these thresholds."""
 
@@ -104,6 +112,7 @@ class Policy(SpecModel):
     deletes: Deletes = Deletes()
     expire: Expire = Expire()
     manifests: Manifests = Manifests()
+    metadata: Metadata = Metadata()
     orphans: Orphans = Orphans()
 
 
@@ -156,6 +165,8 @@ REASONS: Final[dict[str, str]] = {
     "manifests.max_manifests": "planning opens every one of them",
     "manifests.min_files_per_manifest": "fewer means planning reads mostly headers",
     "manifests.every": "after compaction, before expiry",
+    "metadata.enabled": "1,440 commits a day leave 1,440 metadata files, and none is deleted unless the table says so",
+    "metadata.previous_versions": "history is kept by snapshots, not by these files",
     "orphans.enabled": "failed commits leave files behind",
     "orphans.older_than": "four more days of storage are cheap, a wrong delete is final",
     "orphans.every": "listing a whole table is the dearest thing maintenance does",
@@ -182,6 +193,7 @@ FLOORS: Final[dict[str, tuple[Any, str]]] = {
     "expire.every": (Duration("30m"), "each expiry is a commit that streams have to pass"),
     "manifests.max_manifests": (20, "fewer rewrites manifests nearly every batch"),
     "manifests.every": (Duration("30m"), "each rewrite is a commit that streams have to pass"),
+    "metadata.previous_versions": (10, "a reader that holds a metadata file by its path loses it within minutes"),
     "orphans.older_than": (Duration("3d"), "a file being written is not referenced yet: it would be deleted"),
     "orphans.every": (Duration("1d"), "listing a whole table is dear"),
     "orphans.keep": (Duration("1d"), "nobody misses a file within hours"),

@@ -43,7 +43,8 @@ _DEFAULTS_OF = {
     "State": "state", "Restart": "restart",
 }  # fmt: skip
 _SECTIONS = {"CompactOverride": "compact", "DeletesOverride": "deletes", "ExpireOverride": "expire",
-             "ManifestsOverride": "manifests", "OrphansOverride": "orphans"}  # fmt: skip
+             "ManifestsOverride": "manifests", "MetadataOverride": "metadata",
+             "OrphansOverride": "orphans"}  # fmt: skip
 
 
 def schema(name: str) -> dict[str, Any]:

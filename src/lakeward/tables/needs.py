@@ -206,6 +206,8 @@ def _changed_nothing(row: Mapping[str, Any]) -> bool:
     before, after = row["before"] or {}, row["after"]
     if after is None:
         return False
+    if row["action"] == "metadata":
+        return False  # what it sets stays set
     if row["action"] == "manifests":
         return bool(after.get("manifests", 0) >= before.get("manifests", 1))
     return bool(after.get("files_taken" if row["action"] == "compact" else "snapshots_expired") == 0)

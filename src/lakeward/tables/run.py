@@ -25,10 +25,10 @@ from lakeward.tables.maintain import maintain_table
 from lakeward.tables.needs import surroundings
 from lakeward.tables.orphans import sweep
 from lakeward.tables.plan import ORDER
+from lakeward.tables.plan.metadata import DELETE
 from lakeward.tables.plan.orphans import ACTION as ORPHANS
 from lakeward.tables.plan.pressure import pressure
 from lakeward.tables.plan.rank import Candidate, rank
-from lakeward.tables.plan.words import many
 from lakeward.tables.site import Site
 
 log = structlog.get_logger(__name__)
@@ -199,7 +199,7 @@ def wanted_actions(actions: Collection[str] | None) -> tuple[str, ...]:
             raise SpecError(
                 "restore is a command of its own", why=why, next="lakeward tables restore TABLE --to SNAPSHOT"
             )
-        if each not in (*there, "deletes", "metadata"):
+        if each not in (*there, "deletes"):
             raise SpecError(f"There is no action {each!r}", why=f"actions: {', '.join(there)}")
         if each not in there:
             raise SpecError(f"Not yet: {each}", why=f"actions that work now: {', '.join(there)}")
@@ -254,8 +254,6 @@ def _advice(there: Look) -> str:
     if there.plan.actions:
         return there.plan.actions[0].why
     facts = there.facts
-    if facts.format_version > 1 and facts.properties.get("write.metadata.delete-after-commit.enabled") != "true":
-        return (
-            f"set write.metadata.delete-after-commit.enabled: {many(facts.metadata_files, 'metadata file')} and growing"
-        )
+    if facts.format == "iceberg" and facts.properties.get(DELETE, "true") != "true":
+        return next((each.why for each in there.plan.not_planned if each.action == "metadata"), "")
     return ""

@@ -154,6 +154,19 @@ def verify_manifests(before: TableFacts, after: TableFacts) -> Verdict:
     return Verdict(True, why, False, ours)
 
 
+def verify_metadata(action: Action, before: TableFacts, after: TableFacts) -> Verdict:
+    """Judge a repair of properties: they stand as planned, and as many metadata files went as were promised."""
+    unset = [name for name, value in action.properties.items() if after.properties.get(name) != value]
+    if unset:
+        return Verdict(False, f"not set: {', '.join(unset)}")
+    if not after.continues(before):
+        return Verdict(False, f"main no longer holds snapshot {before.snapshot_id}, where the repair began", True)
+    left = before.metadata_files - action.files
+    if after.metadata_files > left:
+        return Verdict(False, f"{many(after.metadata_files, 'metadata file')} are named still, {left} were promised")
+    return Verdict(True, f"{before.metadata_files} → {after.metadata_files} metadata files, and so it stays")
+
+
 def verify_expire(
     action: Action, before: TableFacts, after: TableFacts, promised: set[int], checked: Mapping[str, int]
 ) -> Verdict:

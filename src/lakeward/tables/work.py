@@ -30,7 +30,7 @@ from lakeward.tables.observe.commits import moved_by
 from lakeward.tables.plan import Action
 from lakeward.tables.plan.expire import expirable
 from lakeward.tables.site import CHANGES_ROWS, Site
-from lakeward.tables.verify import Verdict, between, verify_compact, verify_expire, verify_manifests
+from lakeward.tables.verify import Verdict, between, verify_compact, verify_expire, verify_manifests, verify_metadata
 from lakeward.tables.verify_delta import Standing, standing, verify_vacuum
 from lakeward.tables.verify_delta import moved_by as moved_in_log
 
@@ -149,6 +149,8 @@ class Work:
             return Verdict(False, "the table was replaced by one of another format", True)
         if action.action == "manifests":
             return verify_manifests(before, after.facts)
+        if action.action == "metadata":
+            return verify_metadata(action, before, after.facts)
         if action.action == "expire":
             assert action.older_than is not None  # the planner sets it for every expiry
             promised = expirable(before, action.older_than, action.retain_last)

@@ -150,6 +150,24 @@ def test_orphans_of_a_table_spark_writes_go_by_hand_and_every_row_stays(command,
     assert (code, "orphans" in told) == (0, True)
 
 
+def test_a_table_that_keeps_every_metadata_file_is_told_to_let_old_ones_go(command, site, make_table):
+    site.project.tables_file.write_text(site.project.tables_file.read_text() + "    metadata: {previous_versions: 3}\n")
+    table = make_table()
+    table.append(times=6)
+    folder = Path(site.load(table.name).metadata.location.removeprefix("file:")) / "metadata"
+    assert len(list(folder.glob("*.metadata.json"))) == 7
+    code, done, said = command("tables", "maintain", table.name, "--actions", "metadata")
+    assert (code, [each["result"] for each in done["actions"]]) == (0, ["done"]), (done, said)
+    assert len(list(folder.glob("*.metadata.json"))) == 4
+    table.append()
+    assert len(list(folder.glob("*.metadata.json"))) == 4, "and so it stays, whoever commits"
+    assert table.rows() == 42
+    code, plan, _ = command("tables", "plan", table.name)
+    assert [each["why"] for each in plan["not_planned"] if each["action"] == "metadata"] == [
+        "4 metadata files, the oldest goes with each commit"
+    ]
+
+
 def test_sql_reads_and_writes_only_when_told(command, make_table):
     table = make_table()
     table.append()

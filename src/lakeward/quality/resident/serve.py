@@ -16,7 +16,7 @@ from lakeward.errors import DependencyDown, LakewardError
 from lakeward.quality.process import CheckingProcess
 from lakeward.quality.request import Request, place
 from lakeward.quality.resident.recycle import Used, due, limits, made_of
-from lakeward.quality.working import TTL, Beats, Work
+from lakeward.quality.working import TTL, Work
 from lakeward.registry import check_runs, checkers, version
 from lakeward.registry.check_runs import Claimed, Fenced
 from lakeward.registry.notices import Notices
@@ -51,6 +51,7 @@ class Resident:
         self._made_of = made_of(home.runtime_file)
         self._looked_at_code = time.monotonic()
         self._process: CheckingProcess | None = None
+        self._warming: threading.Thread | None = None
         self._began, self._runs, self._idle_since = 0.0, 0, time.monotonic()
         self._stopping = threading.Event()
         self._wake = os.pipe()
@@ -77,7 +78,8 @@ class Resident:
                         log.warning(f"{error.what}: {error.why}")
                         self._stopping.wait(AGAIN_S)
                         continue
-                    if not worked and not self._ready():
+                    if not worked:
+                        self._ready()
                         notices.wait(LOOK_S, (self._wake[0],))
         finally:
             self._end("the checker ends")
@@ -117,36 +119,33 @@ class Resident:
         if process.ended:
             self._end("its process ended with its run")
 
-    def _ready(self) -> bool:
-        """Between two runs: the process made anew when it is due, and made ready. True when that took a while."""
+    def _ready(self) -> None:
+        """Between two runs: end the process when it is due, and warm one after a while without a run."""
         if self._process is not None:
             used = Used(time.monotonic() - self._began, self._runs, self._process.rss)
             why = "it ended" if self._process.ended else due(used, limits(self._project))
             if why is None:
-                return False
+                return
+            was_warm = not self._process.ended
             self._end(why)
-            self._idle_since = 0.0  # it was warm: so is the next one
+            self._idle_since = 0.0 if was_warm else time.monotonic()  # one that cannot start is not tried at once
         if time.monotonic() - self._idle_since < WARM_AFTER_S:
-            return False
-        try:
-            self._warm(self._ready_process())
-        except LakewardError as error:
-            self._end(f"{error.what}: {error.why}")
-            self._idle_since = time.monotonic()
-        return True
+            return
+        # Beside the loop: a run that is asked for meanwhile is claimed, and waits for the same process.
+        self._warming = threading.Thread(target=self._warm, args=(self._ready_process(),), name="warm", daemon=True)
+        self._warming.start()
 
     def _warm(self, process: CheckingProcess) -> None:
-        def beat(lines: object) -> bool:
-            with self._connect() as connection:
-                checkers.live(connection, self.owner, self._place)
-            return not self._stopping.is_set()
-
         began = time.monotonic()
-        with Beats(beat, process.hang_up):
+        try:
             process.ask(
                 Request.model_validate({**self._where(), "warm": True}),
                 timeout_s=WARM_WITHIN_S, tell=lambda level, text, fields: None,
             )  # fmt: skip
+        except LakewardError as error:
+            log.warning(f"{error.what}: {error.why}")
+            process.hang_up()
+            return
         log.info("The checking process is ready", wall_s=round(time.monotonic() - began, 1), rss=process.rss)
 
     def _ready_process(self) -> CheckingProcess:
@@ -165,6 +164,10 @@ class Resident:
     def _end(self, why: str) -> None:
         if self._process is not None:
             log.info("The checking process is ended", why=why, runs=self._runs)
+            self._process.hang_up()
+            if self._warming is not None:
+                self._warming.join()  # it reads until its process has ended
+                self._warming = None
             self._process.close()
             self._process = None
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from lakeward.runtime import CATALOG
 from lakeward.spec.policy import Policy
-from lakeward.spec.sql import quote, quote_text
+from lakeward.spec.sql import quote, quote_table, quote_text
 from lakeward.tables.plan.model import Action, Rewrite
 
 _AT_ONCE = 2  # file groups rewritten at a time: the server is shared
@@ -23,6 +23,8 @@ def statements(table: str, action: Action, policy: Policy) -> list[str]:
         return [rewrite(table, each, policy) for each in action.rewrites]
     if action.action == "manifests":
         return [_call("rewrite_manifests", table)]
+    if action.action == "metadata":
+        return [set_properties(table, action.properties)]
     assert action.older_than is not None  # the planner sets it for every expiry
     return [expire(table, action.older_than, action.retain_last)]
 
@@ -57,6 +59,12 @@ def expire(table: str, older_than: datetime, retain_last: int) -> str:
     return _call(
         "expire_snapshots", table, {"older_than": older_than, "retain_last": retain_last, "stream_results": True}
     )
+
+
+def set_properties(table: str, properties: Mapping[str, str]) -> str:
+    """Table properties, set in one commit."""
+    pairs = ", ".join(f"{quote_text(name)} = {quote_text(value)}" for name, value in properties.items())
+    return f"ALTER TABLE {quote_table(table, CATALOG)} SET TBLPROPERTIES ({pairs})"
 
 
 def literal(value: str | int | datetime) -> str:

@@ -96,8 +96,9 @@ class Action:
     """One planned action.
 
     Attributes:
-        files: files (compact), manifests (manifests) or snapshots (expire) it takes.
+        files: files (compact), manifests (manifests), snapshots (expire) or metadata files (metadata) it takes.
         rewrites: of a compaction.
+        properties: of a repair of the table's properties: what is set.
         older_than, retain_last: of an expiry.
         expected_s: seconds it should take, by this table's own runs.
     """
@@ -111,6 +112,7 @@ class Action:
     older_than: datetime | None = None
     retain_last: int = 0
     expected_s: float = 0.0
+    properties: Mapping[str, str] = field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:
         """The command line's JSON."""

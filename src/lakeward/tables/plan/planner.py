@@ -1,4 +1,4 @@
-"""Everything that is due for one table, in the order it is done: compact, manifests, expire."""
+"""Everything that is due for one table, in the order it is done."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from lakeward.tables.plan.compact import plan_compact
 from lakeward.tables.plan.cost import pace
 from lakeward.tables.plan.expire import plan_expire
 from lakeward.tables.plan.manifests import plan_manifests
+from lakeward.tables.plan.metadata import plan_metadata
 from lakeward.tables.plan.model import Action, History, Needs, NotPlanned, Plan
 from lakeward.tables.plan.vacuum import plan_vacuum
 
-ORDER = ("compact", "manifests", "expire")
+ORDER = ("compact", "manifests", "expire", "metadata")
 FAILURES = 3
 BACK_OFF = timedelta(hours=6)
 IDLE = 5  # runs in a row that changed nothing: from then on half as often
@@ -48,6 +49,8 @@ def plan(
             found.append(stop)
         elif name == "compact":
             found.append(plan_compact(facts, policy.compact, history, now, only))
+        elif name == "metadata":
+            found.append(plan_metadata(facts, policy.metadata))
         elif facts.format == "delta":
             found.append(_of_delta(name, facts, policy, needs, history, now))
         elif name == "manifests":
@@ -94,6 +97,6 @@ def _stopped(name: str, policy: Policy, needs: Needs, history: History, now: dat
 
 def _interval(name: str, policy: Policy) -> timedelta:
     """The least time between two runs of an action."""
-    if name == "compact":
+    if name in ("compact", "metadata"):
         return policy.compact.cooldown.timedelta
     return (policy.manifests if name == "manifests" else policy.expire).every.timedelta

@@ -1,0 +1,76 @@
+"""When a table is told to let its old metadata files go, and when it is left as somebody set it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from lakeward.spec.policy import Metadata
+from lakeward.tables.plan.metadata import DELETE, KEPT, plan_metadata
+from lakeward.tables.plan.model import Action, NotPlanned
+from lakeward.tables.verify import verify_metadata
+
+
+@pytest.fixture
+def piled(facts):
+    """A table whose commits left so many metadata files; properties by their names."""
+
+    def make(files: int, table_format: str = "iceberg", **properties: str):
+        return replace(facts(**properties), metadata_files=files, format=table_format)
+
+    return make
+
+
+def test_many_files_and_no_word_about_them_are_due(piled) -> None:
+    planned = plan_metadata(piled(61), Metadata())
+    assert isinstance(planned, Action)
+    assert (planned.files, dict(planned.properties)) == (10, {DELETE: "true", KEPT: "50"})
+    assert planned.why.startswith("61 metadata files (limit 50 and the current one)")
+
+
+def test_the_tables_own_number_stands(piled) -> None:
+    planned = plan_metadata(piled(101, **{KEPT: "20"}), Metadata())
+    assert isinstance(planned, Action)
+    assert (planned.files, dict(planned.properties)) == (80, {DELETE: "true"})
+    assert isinstance(plan_metadata(piled(101, **{KEPT: "100"}), Metadata()), NotPlanned)
+
+
+@pytest.mark.parametrize(
+    ("files", "properties", "why"),
+    [
+        (51, {}, "51 metadata files (limit 50 and the current one)"),
+        (90, {DELETE: "true"}, "90 metadata files, the oldest goes with each commit"),
+        (90, {DELETE: "false"}, "90 metadata files and growing, but write.metadata"),
+        (90, {"gc.enabled": "false"}, "gc.enabled is false"),
+    ],
+)
+def test_what_is_not_due_says_why(piled, files: int, properties: dict[str, str], why: str) -> None:
+    found = plan_metadata(piled(files, **properties), Metadata())
+    assert isinstance(found, NotPlanned)
+    assert found.why.startswith(why)
+    assert found.refused == ("gc.enabled" in properties)
+
+
+def test_it_can_be_switched_off_and_delta_has_none(piled) -> None:
+    assert plan_metadata(piled(90), Metadata(enabled=False)) == NotPlanned("metadata", "switched off by policy")
+    assert plan_metadata(piled(90, "delta"), Metadata()) == NotPlanned("metadata", "a Delta table has none")
+
+
+def test_it_is_good_when_the_properties_stand_and_the_files_went(piled) -> None:
+    before = piled(61)
+    action = plan_metadata(before, Metadata())
+    assert isinstance(action, Action)
+    after = piled(51, **action.properties)
+    assert verify_metadata(action, before, after).ok
+    assert verify_metadata(action, before, piled(51, **{DELETE: "true"})).why == f"not set: {KEPT}"
+    still = verify_metadata(action, before, piled(52, **action.properties))
+    assert (still.ok, still.why) == (False, "52 metadata files are named still, 51 were promised")
+
+
+def test_it_is_harmed_when_main_is_another(facts, chain) -> None:
+    before = replace(facts(chain(2)), metadata_files=61)
+    action = plan_metadata(before, Metadata())
+    assert isinstance(action, Action)
+    other = replace(facts(chain(2), head=1, **action.properties), metadata_files=51)
+    assert verify_metadata(action, before, other).harmed
