@@ -19,7 +19,7 @@ def busy(facts, chain):
 def test_actions_come_in_the_order_they_are_done(busy, now):
     made = plan(busy, Policy(), Needs(), History(), now)
     assert [each.action for each in made.actions] == ["manifests", "expire"]
-    assert [each.action for each in made.not_planned] == ["compact"]
+    assert [each.action for each in made.not_planned] == ["compact", "metadata"]
     assert set(made.document()) == {"table", "actions", "not_planned"}
     assert set(made.document()["actions"][0]) == {"action", "partitions", "files", "size_bytes", "expected_s", "why"}
     assert set(made.document()["not_planned"][0]) == {"action", "why", "next_at"}
@@ -68,8 +68,8 @@ def test_manifests_are_rewritten_when_planning_feels_them(facts, chain, now, cou
     assert plan(table, Policy(), Needs(), recently, now, ["manifests"]).actions == ()
 
 
-def test_the_order_is_compact_then_manifests_then_expire():
-    assert ORDER == ("compact", "manifests", "expire")
+def test_the_order_is_compact_then_manifests_then_expire_then_metadata():
+    assert ORDER == ("compact", "manifests", "expire", "metadata")
 
 
 @pytest.mark.parametrize(("count", "due"), [(4, True), (5, False)])
