@@ -254,6 +254,6 @@ def _advice(there: Look) -> str:
     if there.plan.actions:
         return there.plan.actions[0].why
     facts = there.facts
-    if facts.format == "iceberg" and facts.properties.get(DELETE, "true") != "true":
+    if facts.format == "iceberg" and facts.properties.get(DELETE, "true").lower() != "true":
         return next((each.why for each in there.plan.not_planned if each.action == "metadata"), "")
     return ""

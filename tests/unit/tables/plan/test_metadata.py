@@ -26,20 +26,30 @@ def test_many_files_and_no_word_about_them_are_due(piled) -> None:
     planned = plan_metadata(piled(61), Metadata())
     assert isinstance(planned, Action)
     assert (planned.files, dict(planned.properties)) == (10, {DELETE: "true", KEPT: "50"})
-    assert planned.why.startswith("61 metadata files (limit 50 and the current one)")
+    assert planned.why.startswith("61 metadata files in its log (limit 50 and the current one)")
 
 
 def test_the_tables_own_number_stands(piled) -> None:
-    planned = plan_metadata(piled(101, **{KEPT: "20"}), Metadata())
+    assert isinstance(plan_metadata(piled(20, **{KEPT: "20"}), Metadata()), NotPlanned)
+    planned = plan_metadata(piled(21, **{KEPT: "20"}), Metadata())  # as many as Iceberg names; more stand on disk
     assert isinstance(planned, Action)
-    assert (planned.files, dict(planned.properties)) == (80, {DELETE: "true"})
-    assert isinstance(plan_metadata(piled(101, **{KEPT: "100"}), Metadata()), NotPlanned)
+    assert (planned.files, dict(planned.properties)) == (0, {DELETE: "true"})
+    assert verify_metadata(planned, piled(21), piled(21, **{KEPT: "20"}, **planned.properties)).ok
+    one = plan_metadata(piled(2, **{KEPT: "0"}), Metadata())  # Iceberg keeps one
+    assert isinstance(one, Action)
+    assert one.files == 0
+
+
+def test_a_limit_above_icebergs_own_is_reached_all_the_same(piled) -> None:
+    assert isinstance(plan_metadata(piled(101), Metadata(previous_versions=500)), Action)
 
 
 @pytest.mark.parametrize(
     ("files", "properties", "why"),
     [
-        (51, {}, "51 metadata files (limit 50 and the current one)"),
+        (50, {}, "50 metadata files (limit 50 and the current one)"),
+        (90, {KEPT: "many"}, "90 metadata files and growing, but write.metadata.previous-versions-max = many is no"),
+        (90, {DELETE: "TRUE"}, "90 metadata files, the oldest goes with each commit"),
         (90, {DELETE: "true"}, "90 metadata files, the oldest goes with each commit"),
         (90, {DELETE: "false"}, "90 metadata files and growing, but write.metadata"),
         (90, {"gc.enabled": "false"}, "gc.enabled is false"),
