@@ -7,6 +7,7 @@ import psutil
 import pytest
 
 from lakeward.cli.app import main
+from lakeward.cli.context import take_common_options
 from lakeward.cli.demo import _hand_over
 from lakeward.demo.report import Report
 from lakeward.stack.state import Process, StackState
@@ -73,6 +74,7 @@ def test_a_project_without_the_demos_streams_is_told_at_once(
 def test_a_report_that_cannot_be_written_after_all_is_printed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    take_common_options([])  # what another test asked for last stands in the process
     assert not _hand_over(Report(1, 1000), tmp_path / "gone" / "r.json")
     out, err = capsys.readouterr()
     assert json.loads(out[: out.index("every claim holds")])["records"] == 1000
