@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from lakeward.quality.ask import environment
+from lakeward.quality.process import environment
 from lakeward.runtime import Home, Project, Runtime
 from lakeward.stack.stack import Stack
 

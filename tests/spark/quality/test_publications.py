@@ -10,7 +10,7 @@ from typing import Any
 import publications
 import pytest
 
-from lakeward.quality.ask import environment
+from lakeward.quality.process import environment
 from lakeward.runtime import Runtime
 
 FAULT = "main instead of what was checked"
