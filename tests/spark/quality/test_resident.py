@@ -202,6 +202,7 @@ def test_it_serves_runs_outlives_a_hung_one_and_a_zombie_of_it_keeps_nothing(res
     assert (resident.recorded[0], table.verified) == ("pass", head)
     assert resident.run["claim"] == 2 and resident.run["answer"]["results"][0]["run"] == taken["run"]
     until(lambda: "taken over" in resident.log.read_text(), "the checker to go on")
+    until(lambda: alive(resident), "its sign of life: without one whoever asks works by himself")
 
     # Told to stop in the middle: the run is given back, and nothing of the checker is left.
     table.append()

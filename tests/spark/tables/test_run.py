@@ -162,8 +162,8 @@ def test_a_table_that_keeps_every_metadata_file_is_told_to_let_old_ones_go(comma
     table.append()
     assert len(list(folder.glob("*.metadata.json"))) == 4, "and so it stays, whoever commits"
     assert table.rows() == 42
-    code, plan, _ = command("tables", "plan", table.name)
-    assert [each["why"] for each in plan["not_planned"] if each["action"] == "metadata"] == [
+    _, told, _ = command("tables", "why", table.name)
+    assert [each["why"] for each in told["plan"]["not_planned"] if each["action"] == "metadata"] == [
         "4 metadata files, the oldest goes with each commit"
     ]
 
