@@ -36,9 +36,3 @@ def line() -> Callable[..., History]:
         return History("ns.t", len(operations) or None, verified, kept)
 
     return make
-
-
-@pytest.fixture(scope="session")
-def registry_url(postgres) -> str:
-    """A migrated registry of its own, once a run."""
-    return postgres.url(postgres.create_registry())

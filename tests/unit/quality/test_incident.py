@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-import pytest
 from sqlalchemy import update
 
 from lakeward.quality import incident
@@ -17,7 +15,7 @@ from lakeward.quality.range import decide
 from lakeward.quality.records import Result
 from lakeward.quality.verdict import Check, State, Verdict
 from lakeward.quality.waivers import Excuse
-from lakeward.registry import batches, changes, engine, incidents, verifications
+from lakeward.registry import batches, changes, incidents, verifications
 from lakeward.registry import schema as tables
 
 ROWS = tuple({"fare": -1.5, "rider": f"r{number}", "_kafka_offset": 40 + number} for number in range(7))
@@ -25,13 +23,6 @@ FARES = Check(
     "c1", "expect_column_values_to_be_between", "critical", State.FAIL, {"column": "fare"}, why="riders are paid",
     rows=40, unexpected_count=7, sample=ROWS,
 )  # fmt: skip
-
-
-@pytest.fixture
-def registry(registry_url: str, postgres: Any) -> Iterator[Any]:
-    with engine.connect(registry_url, postgres.pgpass) as connection:
-        yield connection
-        connection.rollback()
 
 
 def held(line: Any, *checks: Check, verdict: Verdict = Verdict.HOLD, run: str = "r2") -> Result:

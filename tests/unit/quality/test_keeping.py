@@ -18,7 +18,7 @@ from lakeward.quality.keeping import repaired
 from lakeward.quality.lineage import History, Mark
 from lakeward.quality.metadata import history
 from lakeward.quality.range import decide
-from lakeward.registry import engine, verifications
+from lakeward.registry import verifications
 
 
 @pytest.fixture
@@ -40,13 +40,9 @@ def lake(tmp_path: Path, table: str) -> Iterator[Catalog]:
 
 
 @pytest.fixture
-def engines(lake: Catalog, registry_url: str, postgres: Any) -> Any:
+def engines(lake: Catalog, other: Any) -> Any:
     """A registry and a catalog; no session: none is needed."""
-
-    def connect() -> Any:
-        return engine.connect(registry_url, postgres.pgpass)
-
-    return SimpleNamespace(lake=lake, session=None, registry=connect, keeping=connect, prove=lambda: None)
+    return SimpleNamespace(lake=lake, session=None, registry=other, keeping=other, prove=lambda: None)
 
 
 def prove(engines: Any, table: str, snapshot: int, sequence: int) -> None:

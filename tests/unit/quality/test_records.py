@@ -70,18 +70,14 @@ def test_the_same_assertion_twice_is_two_checks() -> None:
     assert [each.scope for each in asked] == ["increment", "table"]
 
 
-def test_proofs_are_runs_that_proved_their_own_head(registry_url, postgres, line) -> None:
-    from lakeward.registry import engine
-
+def test_proofs_are_runs_that_proved_their_own_head(registry, line) -> None:
     made = result(line)
     rows = {
         "held": made.row(),
         "passed": made.row() | {"verdict": "pass", "verified_snapshot": 2},
         "own suite": made.row() | {"verdict": "pass", "verified_snapshot": 1},
     }
-    with engine.engine(registry_url, postgres.pgpass).connect() as connection:
-        for name, row in rows.items():
-            verifications.record(connection, row | {"run": name}, made.check_rows())
-        assert [each["run"] for each in verifications.proofs(connection, "ns.t")] == ["passed"]
-        assert [shown(each) for each in verifications.checks_of(connection, "held")] == made.document()["checks"]
-        connection.rollback()
+    for name, row in rows.items():
+        verifications.record(registry, row | {"run": name}, made.check_rows())
+    assert [each["run"] for each in verifications.proofs(registry, "ns.t")] == ["passed"]
+    assert [shown(each) for each in verifications.checks_of(registry, "held")] == made.document()["checks"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -16,7 +15,7 @@ from lakeward.quality.suites import ask
 from lakeward.quality.verdict import Check, State, Verdict
 from lakeward.quality.waivers import choose, excuses
 from lakeward.quality.waiving import judged, run_out, unwaive, waive
-from lakeward.registry import changes, engine, events, incidents, verifications, waivers
+from lakeward.registry import changes, events, incidents, verifications, waivers
 from lakeward.registry.schema import waivers as rows
 from lakeward.registry.waivers import Waiver
 from lakeward.spec.suite import Suite
@@ -64,13 +63,6 @@ def test_a_check_that_is_none_or_two_is_refused_with_those_there_are() -> None:
     assert "did you mean column_values_to_not_be_null(" in none.value.why
     with pytest.raises(SpecError, match="more than one"):
         choose(suite("a", "b"), NULLS)
-
-
-@pytest.fixture
-def registry(registry_url: str, postgres: Any) -> Iterator[Any]:
-    with engine.connect(registry_url, postgres.pgpass) as connection:
-        yield connection
-        connection.rollback()
 
 
 def test_a_waiver_is_kept_with_its_reason_and_ended_once(registry: Any) -> None:

@@ -176,7 +176,12 @@ def test_a_run_that_is_asked_for_wakes_whoever_waits(other: Other, notices: Noti
 
 def test_a_listener_whose_connection_is_ended_listens_again(other: Other, notices: Notices):
     with other() as connection:
-        connection.execute(text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN %'"))
+        connection.execute(
+            text(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN %'"
+                " AND datname = current_database()"
+            )
+        )
     notices.wait(60)  # it learns of its end
     notices.wait(0)  # and listens anew
     with other() as connection:
