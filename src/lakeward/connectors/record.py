@@ -27,11 +27,7 @@ class RecordInlet(Inlet):
         _ = self.decoder and self.decoder.schema
 
     def explain(self, bad: DataFrame) -> DataFrame:
-        return bad if self.decoder is None else self.decoder.explain(bad, self._kept)
-
-    @property
-    def _kept(self) -> list[str]:
-        return [*self.spec.kept_columns, *self.hidden]
+        return bad if self.decoder is None else self.decoder.explain(bad)
 
     @cached_property
     def decoder(self) -> JsonDecoder | None:
@@ -41,14 +37,14 @@ class RecordInlet(Inlet):
             return None
         if decode.json_ is None:
             raise SpecError(f"Source {self.name}: only decode: json: is implemented yet")
-        return JsonDecoder(decode.json_, decode.longest)
+        return JsonDecoder(decode.json_, decode.longest, (*self.spec.kept_columns, *self.hidden))
 
     def decode(self, raw: DataFrame) -> DataFrame:
         from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
 
         decoder = self.decoder
         if decoder is not None:
-            return decoder.apply(raw, self._kept)
+            return decoder.apply(raw)
         nothing = [F.lit(None).cast(kind).alias(name) for name, kind in ((REASON, "string"), (ERROR, "string"))]
         value = F.col(VALUE).alias(self.undecoded)
         beside = [F.col(name) for name in RECORD_COLUMNS[self.spec.connector]]

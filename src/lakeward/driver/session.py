@@ -32,8 +32,19 @@ BATCH_CONF = {
     # PySpark notes the caller's line at every column expression, by a walk over the stack: a fifth of a second of CPU
     # in every batch, for errors whose place our users would look for in vain.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
+    # Each `persist` clones the whole session, folder and all, unless it finds these as it wants them. The first is
+    # about Hive's buckets, which no table of a lake has; the second lets AQE coalesce what is kept.
+    "spark.sql.sources.bucketing.autoBucketedScan.enabled": "false",
+    "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
 }
 """What makes a batch cheaper to run."""
+LOCAL_CHECKPOINT_FILES = {
+    # Without Hadoop's native library its FileContext, Spark's choice, runs `readlink` sixteen times a batch, each time
+    # as a process. This one does not. On a local disk both write aside, look, and rename by the same call.
+    "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing."
+    "FileSystemBasedCheckpointFileManager",
+}
+"""Conf of a stream whose checkpoint stands on a local disk."""
 # A stream's own conf may not loosen what exactness or secrecy stand on.
 _FIXED = ("spark.sql.catalog.", "spark.sql.extensions", "spark.sql.session.timeZone", "spark.wap.", "spark.redaction.")
 
@@ -148,4 +159,10 @@ def stream_conf(spec: StreamSpec, checkpoint: str = "") -> Mapping[str, str]:
     provider = _ROCKSDB if spec.state.provider == "rocksdb" else _HDFS
     wanted = {"spark.sql.streaming.stateStore.providerClass": provider}
     wanted |= {name: value for name, value in spec.spark.items() if not name.startswith(_FIXED)}
-    return {**wanted, **(store.CHECKPOINT_FILES if store.on_s3(checkpoint) else {})}
+    return {**wanted, **_checkpoint_files(checkpoint)}
+
+
+def _checkpoint_files(checkpoint: str) -> Mapping[str, str]:
+    if store.on_s3(checkpoint):
+        return store.CHECKPOINT_FILES
+    return {} if "://" in checkpoint and not checkpoint.startswith("file://") else LOCAL_CHECKPOINT_FILES

@@ -13,8 +13,9 @@ SPEC = StreamSpec.model_validate({
 MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 
 
-def test_a_checkpoint_on_an_object_store_is_written_without_renames_and_another_with() -> None:
+def test_a_checkpoint_is_written_as_its_store_does_it_best() -> None:
     assert stream_conf(SPEC, "s3a://lake/c")[MANAGER].endswith(".AbortableStreamBasedCheckpointFileManager")
-    for place in ("", "/home/checkpoints", "file:///home/checkpoints"):
-        assert MANAGER not in stream_conf(SPEC, place)
+    for place in ("/home/checkpoints", "file:///home/checkpoints"):
+        assert stream_conf(SPEC, place)[MANAGER].endswith(".FileSystemBasedCheckpointFileManager")
+    assert MANAGER not in stream_conf(SPEC, "hdfs://name/checkpoints"), "its rename is Spark's own choice"
     assert stream_conf(SPEC, "s3a://lake/c")["spark.sql.shuffle.partitions"] == "7"

@@ -41,10 +41,12 @@ class JsonDecoder:
     Args:
         ddl: the columns, e.g. `carrier STRING, dep_delay DOUBLE NOT NULL`.
         max_bytes: the longest value that is decoded; None: any.
+        keep: columns of the raw records carried along unchanged, e.g. the position columns.
     """
 
     ddl: str
     max_bytes: int | None = None
+    keep: tuple[str, ...] = ()
 
     @cached_property
     def schema(self) -> StructType:
@@ -74,34 +76,19 @@ class JsonDecoder:
         # Nobody who writes records can know it, so no record can close the envelope by itself.
         return "end_" + secrets.token_hex(8)
 
-    def apply(self, raw: DataFrame, keep: list[str]) -> DataFrame:
+    def apply(self, raw: DataFrame) -> DataFrame:
         """Decode raw records.
 
         Args:
             raw: has `_value` (binary) and the columns of `keep`.
-            keep: columns carried along unchanged, e.g. the position columns.
 
         Returns:
             The declared columns, those of `keep`, and REASON, ERROR, RAW. Rows are neither dropped nor added. Of a bad
             one RAW is the whole value and ERROR still null: see `explain`.
         """
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+        return self._parsed(raw, self._kept).select(*self._judged).select(*self._decoded)
 
-        kept = [F.col(f"`{column}`") for column in keep]
-        bad = F.col("_lw_bad")
-        return (
-            self._parsed(raw, keep)
-            .select(*kept, F.col(VALUE), F.col("_lw_record"), self._bad.alias("_lw_bad"))
-            .select(
-                *self._fields,
-                *kept,
-                self._reason(bad).alias(REASON),
-                F.lit(None).cast("string").alias(ERROR),
-                F.when(bad, F.col(VALUE)).alias(RAW),
-            )
-        )
-
-    def explain(self, bad: DataFrame, keep: list[str]) -> DataFrame:
+    def explain(self, bad: DataFrame) -> DataFrame:
         """Say of bad records what is wrong with them: `keep`, REASON, ERROR and RAW, which is cut to `KEPT_BYTES`.
 
         They are parsed once more for it. To have the words ready in every row costs more than to decode it: the code
@@ -109,28 +96,15 @@ class JsonDecoder:
         """
         from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
 
-        kept = [F.col(f"`{column}`") for column in (*keep, REASON)]
+        kept = [*self._kept, F.col(REASON)]
         again = bad.select(*kept, F.col(RAW).alias(VALUE))
-        return self._parsed(again, [*keep, REASON]).select(
+        return self._parsed(again, kept).select(
             *kept, self._error().alias(ERROR), F.substring(F.col(VALUE), 1, KEPT_BYTES).alias(RAW)
         )
 
-    def _parsed(self, raw: DataFrame, keep: list[str]) -> DataFrame:
-        """`keep`, the value, the parsed record, whether a field did not fit, whether it is one whole value."""
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
-
-        kept = [F.col(f"`{column}`") for column in keep]
-        elements = F.col(f"_lw_p.{self._mark}")
-        return raw.select(*kept, F.col(VALUE), self._parse.alias("_lw_p")).select(
-            *kept,
-            F.col(VALUE),
-            F.try_element_at(elements, F.lit(1)).alias("_lw_record"),
-            F.col(f"_lw_p.{_CORRUPT}").isNotNull().alias("_lw_broken"),
-            F.coalesce(
-                (F.size(elements) == 2) & F.try_element_at(elements, F.lit(2))[self._mark].eqNullSafe(F.lit(True)),
-                F.lit(False),
-            ).alias("_lw_whole"),
-        )
+    def _parsed(self, raw: DataFrame, kept: list[Column]) -> DataFrame:
+        """`kept`, the value, the parsed record, whether a field did not fit, whether it is one whole value."""
+        return raw.select(*kept, *self._parse).select(*kept, *self._taken_apart)
 
     # Expressions belong to no session: they are made once, each call to the JVM costs, and a batch would make hundreds.
     @cached_property
@@ -140,7 +114,45 @@ class JsonDecoder:
         return [F.col("_lw_record")[field.name].alias(field.name) for field in self.schema.fields]
 
     @cached_property
-    def _parse(self) -> Column:
+    def _kept(self) -> list[Column]:
+        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+
+        return [F.col(f"`{column}`") for column in self.keep]
+
+    @cached_property
+    def _taken_apart(self) -> list[Column]:
+        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+
+        elements = F.col(f"_lw_p.{self._mark}")
+        ended = F.try_element_at(elements, F.lit(2))[self._mark].eqNullSafe(F.lit(True))
+        return [
+            F.col(VALUE),
+            F.try_element_at(elements, F.lit(1)).alias("_lw_record"),
+            F.col(f"_lw_p.{_CORRUPT}").isNotNull().alias("_lw_broken"),
+            F.coalesce((F.size(elements) == 2) & ended, F.lit(False)).alias("_lw_whole"),
+        ]
+
+    @cached_property
+    def _judged(self) -> list[Column]:
+        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+
+        return [*self._kept, F.col(VALUE), F.col("_lw_record"), self._bad.alias("_lw_bad")]
+
+    @cached_property
+    def _decoded(self) -> list[Column]:
+        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+
+        bad = F.col("_lw_bad")
+        return [
+            *self._fields,
+            *self._kept,
+            self._reason(bad).alias(REASON),
+            F.lit(None).cast("string").alias(ERROR),
+            F.when(bad, F.col(VALUE)).alias(RAW),
+        ]
+
+    @cached_property
+    def _parse(self) -> list[Column]:
         from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
         from pyspark.sql.types import ArrayType, BooleanType, StringType, StructField, StructType
 
@@ -156,7 +168,7 @@ class JsonDecoder:
         if self.max_bytes is not None:
             value = F.when(~self._too_large, value)  # what is not to be decoded is not parsed either
         wrapped = F.concat(F.lit(f'{{"{self._mark}":['), value, F.lit(f',{{"{self._mark}":true}}]}}'))
-        return F.from_json(wrapped, envelope, options)
+        return [F.col(VALUE), F.from_json(wrapped, envelope, options).alias("_lw_p")]
 
     def _reason(self, bad: Column) -> Column:
         """The reason, null for a good record."""

@@ -114,12 +114,17 @@ class FilesInlet(Inlet):
 
     def decode(self, raw: DataFrame) -> DataFrame:
         keep = list(self.spec.position_columns)
-        decoder = self._decoder
-        return text.decode(raw, keep) if decoder is None else decoder.apply(raw, keep)
+        match self._decoder:
+            case None:
+                return text.decode(raw, keep)
+            case JsonDecoder() as decoder:
+                return decoder.apply(raw)
+            case decoder:
+                return decoder.apply(raw, keep)
 
     def explain(self, bad: DataFrame) -> DataFrame:
         decoder = self._decoder
-        return decoder.explain(bad, list(self.spec.position_columns)) if isinstance(decoder, JsonDecoder) else bad
+        return decoder.explain(bad) if isinstance(decoder, JsonDecoder) else bad
 
     def before_reading(self, stream: str, start: str, end: str) -> None:
         schema = self._schema
@@ -161,7 +166,7 @@ class FilesInlet(Inlet):
         decode = self.spec.decode
         if decode is None or decode.json_ is None:
             return None
-        return JsonDecoder(decode.json_, decode.longest)
+        return JsonDecoder(decode.json_, decode.longest, self.spec.position_columns)
 
     @property
     def _schema(self) -> StructType | None:

@@ -67,9 +67,9 @@ def _decode(spark: Any, values: list[Any], ddl: str = DDL) -> list[tuple[Any, st
     """Each record decoded, and what is said of it; null for a good one."""
     raw = [(value.encode() if isinstance(value, str) else value, index) for index, value in enumerate(values)]
     frame = spark.createDataFrame(raw, "_value BINARY, _kafka_offset BIGINT")
-    decoder = JsonDecoder(ddl)
-    decoded = decoder.apply(frame, ["_kafka_offset"]).persist()
-    bad = decoder.explain(decoded.where("_lw_reason IS NOT NULL"), ["_kafka_offset"])
+    decoder = JsonDecoder(ddl, keep=("_kafka_offset",))
+    decoded = decoder.apply(frame).persist()
+    bad = decoder.explain(decoded.where("_lw_reason IS NOT NULL"))
     said = {row["_kafka_offset"]: row["_lw_error"] for row in bad.collect()}
     rows = sorted(decoded.collect(), key=lambda row: row["_kafka_offset"])
     decoded.unpersist()
@@ -92,7 +92,7 @@ def test_what_is_kept_of_a_bad_record(spark: Any) -> None:
     [(row, error)] = _decode(spark, [long])
     decoder = JsonDecoder(DDL)
     frame = spark.createDataFrame([(long.encode(),)], "_value BINARY")
-    [kept] = decoder.explain(decoder.apply(frame, []), []).collect()
+    [kept] = decoder.explain(decoder.apply(frame)).collect()
     assert (bytes(row["_lw_raw"]), error) == (long.encode(), "not one JSON object")
     assert bytes(kept["_lw_raw"]) == long[:KEPT_BYTES].encode()
 
