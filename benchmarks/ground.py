@@ -100,6 +100,7 @@ class Ground:
             "spark.sql.session.timeZone": "UTC",
             "spark.sql.streaming.numRecentProgressUpdates": "100000",
             **session.BATCH_CONF,
+            **session.LOCAL_CHECKPOINT_FILES,
             **catalog.spark_conf(self.lake),
         }.items():
             builder = builder.config(name, value)

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from lakeward.registry import leases, windows
+from lakeward.registry import leases, pressures, windows
+from lakeward.registry.pressures import Level
 from lakeward.tables.act.window import window
 
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
@@ -27,7 +28,7 @@ def test_it_rests_for_the_rewrite_and_goes_on_after_it_also_when_the_maintenance
     limits = {"freshness": "15m", "stall": "30m"}
     world.deploy(simple(stream, topic, table, sink=sink, transform=sql, lineage="none", limits=limits))
     world.numbers(topic, range(5))
-    world.launch()
+    driver = world.launch()
 
     def seq() -> int:
         return int((world.position(table, stream) or {"seq": 0})["seq"])
@@ -61,9 +62,25 @@ def test_it_rests_for_the_rewrite_and_goes_on_after_it_also_when_the_maintenance
         stands, since = seq(), time.monotonic()
         world.wait_for("it to go on by itself", lambda: seq() > stands)
         assert time.monotonic() - since < 300
+
+        with world.connect() as connection:  # maintenance is behind, and the stream is to wait for it
+            pressures.say(connection, table, Level.HOLD, "1000 commits")
+        world.wait_for("it to wait", lambda: driver.events("stream waits for maintenance"))
+        world.wait_for("the batch under way to end", lambda: held_for(seq, 5))
+        with world.connect() as connection:
+            pressures.say(connection, table, Level.OK, "")
+        stands = seq()
+        world.wait_for("it to go on at its own pace", lambda: seq() > stands)
     finally:
         over.set()
         sender.join()
+
+
+def held_for(seq: Callable[[], int], seconds: float) -> bool:
+    """Whether nothing landed meanwhile, although records kept coming."""
+    stands = seq()
+    time.sleep(seconds)
+    return seq() == stands
 
 
 def asleep(world: Any, stream: str) -> list[str]:

@@ -17,7 +17,7 @@ import pytest
 from lakeward import jars
 from lakeward.connectors.iceberg import catalog as addresses
 from lakeward.control.resources import QUICK
-from lakeward.driver.session import BATCH_CONF
+from lakeward.driver.session import BATCH_CONF, LOCAL_CHECKPOINT_FILES
 from lakeward.registry.engine import migrate
 from lakeward.runtime import CATALOG, Lake, Runtime
 from lakeward.stack import connect as stack_connect
@@ -88,6 +88,7 @@ def make_spark(lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> Callable
             "spark.sql.session.timeZone": "UTC",
             "spark.sql.streaming.forceDeleteTempCheckpointLocation": "true",
             **BATCH_CONF,
+            **LOCAL_CHECKPOINT_FILES,
             **addresses.spark_conf(lake),
         }.items():
             builder = builder.config(name, value)

@@ -15,12 +15,23 @@ from sqlalchemy import Connection, func, select
 
 from lakeward.backends.base import Backend, Job, Known, Life
 from lakeward.errors import DependencyDown
-from lakeward.registry import drivers, generations, incidents, leases, observations, operations, restarts, streams
+from lakeward.registry import (
+    drivers,
+    generations,
+    incidents,
+    leases,
+    observations,
+    operations,
+    pressures,
+    restarts,
+    streams,
+)
 from lakeward.registry.drivers import Driver
 from lakeward.registry.generations import Generation
 from lakeward.registry.incidents import Incident
 from lakeward.registry.leases import Lease
 from lakeward.registry.observations import Observation
+from lakeward.registry.pressures import Pressed
 from lakeward.registry.restarts import Restart
 from lakeward.registry.streams import Stream
 from lakeward.spec.stream import Limits
@@ -58,6 +69,7 @@ class Facts:
     now: datetime
     answering_s: float
     incidents: Mapping[tuple[str, str], Incident] = field(default_factory=dict)
+    pressures: Mapping[str, Pressed] = field(default_factory=dict)
 
     @cached_property
     def hosted(self) -> dict[str, list[Stream]]:
@@ -122,6 +134,13 @@ class Facts:
         found = None if generation is None else (generation.spec.get("state") or {}).get("max_rows")
         return found if isinstance(found, int) else None
 
+    def pressed(self, stream: str) -> Pressed | None:
+        """How a stream is slowed down because its table's maintenance is behind; None where it is not."""
+        generation = self.generations.get(stream)
+        sink = {} if generation is None else generation.spec.get("sink") or {}
+        tables = [kind["table"] for name in ("iceberg", "delta") if (kind := sink.get(name))]
+        return self.pressures.get(str(tables[0])) if tables else None
+
     def failure(self, stream: Stream) -> Restart | None:
         """The newest failure of a stream or of its whole driver."""
         found = [self.failures.get((stream.driver, stream.id)), self.failures.get((stream.driver, None))]
@@ -166,6 +185,7 @@ def read(connection: Connection, *, whole: bool = True, before: Facts | None = N
         now=now,
         answering_s=float(up),
         incidents=incidents.open_ones(connection),
+        pressures=pressures.current(connection),
     )
 
 
@@ -218,6 +238,7 @@ def _sight(facts: Facts, jobs: Jobs, stream: Stream) -> Sight:
         every=facts.every(stream.id),
         schedule=facts.schedule(stream.id),
         max_state_rows=facts.max_state_rows(stream.id),
+        pressed=facts.pressed(stream.id),
     )
 
 

@@ -24,6 +24,7 @@ from lakeward.driver.link import Link
 from lakeward.driver.recorder import Recorder
 from lakeward.driver.resting import Resting
 from lakeward.driver.running import Running
+from lakeward.driver.slowing import Slowing
 from lakeward.driver.standing import Standing
 from lakeward.driver.starting import Starter
 from lakeward.driver.tasks import Task, Tasks
@@ -78,6 +79,7 @@ class Control:
     ending: threading.Event = field(default_factory=threading.Event)
     standing: Standing = field(default_factory=Standing)
     resting: Resting = field(default_factory=Resting)
+    slowing: Slowing = field(default_factory=Slowing)
     _running: dict[str, Running] = field(default_factory=dict)
     _draining: dict[str, float] = field(default_factory=dict)
     _end: End | None = None
@@ -112,6 +114,7 @@ class Control:
         if self._end is None:
             self.link.busy = frozenset(self._running) | self.tasks.streams
             self.link.resting = self.resting.turn(self._running, *self.link.picture())
+            self.slowing.turn(self._running, *self.link.picture())
         elif self._end.code != EXIT_STOPPED:
             self.kill_all()
         return self._end

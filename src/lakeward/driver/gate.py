@@ -4,11 +4,13 @@ Spark's own `stop()` interrupts the running batch. So a stop first closes the ga
 recorded, the next one is turned away at its beginning (it has done nothing yet and runs again after the restart), and
 only then is the query stopped.
 
-A gate may also rest: the next batch waits before it with the query alive, while maintenance rewrites the table.
+A gate may also rest, and space batches out: the next one waits before it with the query alive, while maintenance
+rewrites the table, or until it has caught up.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -28,8 +30,9 @@ class Gate:
         self._inside: int | None = None
         self._since = 0.0
         self._rests_until = 0.0
+        self._spaced: tuple[float, float] = (0.0, 0.0)
         self.waits = False
-        """Whether a batch waits for a dependency, or for the end of a rest: it is not stuck."""
+        """Whether a batch waits for a dependency, or for its turn at the gate: it is not stuck."""
         self.inside_last: int | None = None
         """The newest batch that was let in."""
         self.newest: int | None = None
@@ -58,7 +61,7 @@ class Gate:
             Draining: the gate is closed.
         """
         with self._changed:
-            self._await_rest()
+            self._await_turn()
             if self._closed:
                 raise Draining(f"batch {number} waits for the next start of the stream")
             self._inside, self._since = number, time.monotonic()
@@ -77,15 +80,28 @@ class Gate:
             self._rests_until = time.monotonic() + seconds if seconds > 0 else 0.0
             self._changed.notify_all()
 
+    def space(self, seconds: float, valid_s: float = 0.0) -> None:
+        """Let batches begin no closer together than this, `math.inf`: none. It ends by itself after `valid_s`."""
+        with self._changed:
+            self._spaced = (seconds, time.monotonic() + valid_s)
+            self._changed.notify_all()
+
     @property
     def aside(self) -> bool:
         """Whether it rests and no batch is inside."""
         with self._changed:
             return self._inside is None and self._rests_until > time.monotonic()
 
-    def _await_rest(self) -> None:
+    def _turn_at(self) -> float:
+        """When the next batch may begin (monotonic)."""
+        seconds, valid_until = self._spaced
+        begun = self._since if self.inside_last is not None else -math.inf
+        spaced = math.inf if math.isinf(seconds) else begun + seconds
+        return max(self._rests_until, min(spaced, valid_until))
+
+    def _await_turn(self) -> None:
         try:
-            while not self._closed and (left := self._rests_until - time.monotonic()) > 0:
+            while not self._closed and (left := self._turn_at() - time.monotonic()) > 0:
                 self.waits = True
                 self._changed.wait(left)
         finally:

@@ -44,7 +44,7 @@ LOCAL_CHECKPOINT_FILES = {
     "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing."
     "FileSystemBasedCheckpointFileManager",
 }
-"""Conf of a stream whose checkpoint stands on a local disk."""
+"""Conf of streams whose checkpoints stand on a local disk."""
 # A stream's own conf may not loosen what exactness or secrecy stand on.
 _FIXED = ("spark.sql.catalog.", "spark.sql.extensions", "spark.sql.session.timeZone", "spark.wap.", "spark.redaction.")
 
@@ -86,6 +86,7 @@ def conf(launch: Launch, here: str | None = None) -> dict[str, str]:
         "spark.sql.streaming.stateStore.rocksdb.boundedMemoryUsage": "true",
         "spark.sql.streaming.stateStore.rocksdb.maxMemoryUsageMB": "128",
         **BATCH_CONF,
+        **checkpoint_files(launch.runtime.checkpoints),
         "spark.cleaner.periodicGC.interval": "10min",
     }
     base["spark.driver.extraClassPath"] = os.pathsep.join(str(jar) for jar in classpath)
@@ -159,10 +160,11 @@ def stream_conf(spec: StreamSpec, checkpoint: str = "") -> Mapping[str, str]:
     provider = _ROCKSDB if spec.state.provider == "rocksdb" else _HDFS
     wanted = {"spark.sql.streaming.stateStore.providerClass": provider}
     wanted |= {name: value for name, value in spec.spark.items() if not name.startswith(_FIXED)}
-    return {**wanted, **_checkpoint_files(checkpoint)}
+    return {**wanted, **(store.CHECKPOINT_FILES if store.on_s3(checkpoint) else {})}
 
 
-def _checkpoint_files(checkpoint: str) -> Mapping[str, str]:
-    if store.on_s3(checkpoint):
+def checkpoint_files(place: str) -> Mapping[str, str]:
+    """The conf by which checkpoints below a place are written; empty where Spark's own choice is right."""
+    if store.on_s3(place):
         return store.CHECKPOINT_FILES
-    return {} if "://" in checkpoint and not checkpoint.startswith("file://") else LOCAL_CHECKPOINT_FILES
+    return {} if "://" in place and not place.startswith("file://") else LOCAL_CHECKPOINT_FILES

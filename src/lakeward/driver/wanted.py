@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
+from lakeward.registry.pressures import Pressed
 from lakeward.spec.packages import digest_of
 from lakeward.spec.stream import StreamSpec
 
@@ -52,6 +53,7 @@ class Picture:
         hosted: every stream this driver hosts, run or not.
         fenced: a newer launch of this driver exists.
         windows: table -> the token of maintenance that asks the streams which change its rows to rest.
+        pressures: table -> how the streams that write it are slowed down, because its maintenance is behind.
     """
 
     now: datetime
@@ -60,3 +62,4 @@ class Picture:
     hosted: frozenset[str] = frozenset()
     fenced: bool = False
     windows: Mapping[str, str] = field(default_factory=dict)
+    pressures: Mapping[str, Pressed] = field(default_factory=dict)

@@ -101,6 +101,20 @@ class Orphans(SpecModel):
     keep: Span = Duration("7d")
 
 
+class Pressure(SpecModel):
+    """When streams that commit faster than their table is put in order are slowed down.
+
+    Counted are the commits since the last good rewrite, while a rewrite is due. `lengthen` and `hold` touch streams:
+    only who names a number wants them.
+    """
+
+    warn: PositiveInt = 500
+    lengthen: PositiveInt | None = None
+    """From here on its streams commit half as often."""
+    hold: PositiveInt | None = None
+    """From here on they wait until the rewrite has landed."""
+
+
 class Policy(SpecModel):
     """Everything maintenance goes by for one table."""
 
@@ -114,6 +128,7 @@ class Policy(SpecModel):
     manifests: Manifests = Manifests()
     metadata: Metadata = Metadata()
     orphans: Orphans = Orphans()
+    pressure: Pressure = Pressure()
 
 
 CLASS_DEFAULTS: Final[dict[str, dict[str, Any]]] = {
@@ -131,6 +146,9 @@ CLASS_DEFAULTS: Final[dict[str, dict[str, Any]]] = {
     "delta-stream": {"expire": {"older_than": "7d", "every": "7d"}},
 }
 """What each class changes in the defaults of an append stream."""
+
+UNSET: Final = ("compact.target_size", "pressure.lengthen", "pressure.hold")
+"""Thresholds without a default: what they are then, or that nothing happens, is their reason."""
 
 REASONS: Final[dict[str, str]] = {
     "class": "derived from the streams that write the table",
@@ -174,6 +192,9 @@ REASONS: Final[dict[str, str]] = {
     "orphans.max_files": "the same, for many small files",
     "orphans.quarantine": "a wrong delete is final, a wrong move is moved back",
     "orphans.keep": "a week in which a reader that misses a file is heard",
+    "pressure.warn": "somebody should look before readers notice",
+    "pressure.lengthen": "nobody's stream is slowed down unasked; 750 halves the commits before planning suffers",
+    "pressure.hold": "nobody's stream is stopped unasked; 1000 is where others stop theirs",
 }
 """Path of a threshold -> why its default is what it is."""
 
@@ -197,5 +218,7 @@ FLOORS: Final[dict[str, tuple[Any, str]]] = {
     "orphans.older_than": (Duration("3d"), "a file being written is not referenced yet: it would be deleted"),
     "orphans.every": (Duration("1d"), "listing a whole table is dear"),
     "orphans.keep": (Duration("1d"), "nobody misses a file within hours"),
+    "pressure.lengthen": (100, "a stream would be slow between any two rewrites"),
+    "pressure.hold": (200, "a stream would stand still between any two rewrites"),
 }
 """Path of a threshold -> the least value allowed outside `unsafe:`, and what a smaller one costs."""

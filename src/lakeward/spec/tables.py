@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from lakeward.spec.document import Path_
 from lakeward.spec.model import SpecModel, Text, partial
-from lakeward.spec.policy import CLASS_DEFAULTS, FLOORS, REASONS, Policy, TableClass
+from lakeward.spec.policy import CLASS_DEFAULTS, FLOORS, REASONS, UNSET, Policy, TableClass
 from lakeward.spec.types import Duration, Glob, Size, Span
 
 _CLASS = re.compile(r"\[(!?)(.)[^\]]*\]")
@@ -96,7 +96,8 @@ def resolve_policy(tables: Tables, table: str, class_: TableClass = "append-stre
     for _, data in layers:
         chosen = data.get("class", chosen)
     document: dict[str, Any] = merged(Policy().document(), CLASS_DEFAULTS[chosen]) | {"class": chosen}
-    document["compact"].setdefault("target_size", None)
+    for section, name in (path.split(".") for path in UNSET):
+        document[section].setdefault(name, None)
     origins = {path: f"default: {REASONS[path]}" for path, _ in leaves(document)}
     for path, _ in leaves(CLASS_DEFAULTS[chosen]):
         origins[path] = f"default of {chosen}: {REASONS[path]}"

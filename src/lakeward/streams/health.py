@@ -15,6 +15,7 @@ from lakeward.backends.base import Life
 from lakeward.registry.drivers import BURIED, Driver
 from lakeward.registry.leases import Lease
 from lakeward.registry.observations import Observation
+from lakeward.registry.pressures import Level, Pressed
 from lakeward.registry.restarts import Restart
 from lakeward.registry.streams import Stream
 from lakeward.spec.stream import Limits, silence_s
@@ -68,6 +69,7 @@ class Sight:
         thrash: why automatic restarts have stopped.
         schedule: its trigger's cron fields, of a stream that lands what is there and completes.
         max_state_rows: how many rows of state its spec allows.
+        pressed: how it is slowed down because its table's maintenance is behind.
     """
 
     stream: Stream
@@ -84,6 +86,7 @@ class Sight:
     every: Duration | None = None
     schedule: str | None = None
     max_state_rows: int | None = None
+    pressed: Pressed | None = None
 
     @property
     def patience_s(self) -> float:
@@ -119,10 +122,18 @@ def verdict(sight: Sight) -> Verdict:
     found = _verdict(sight)
     if found.state in _WAITS and sight.down is not None:
         return Verdict(found.state, f"{sight.down}; {found.why}")
+    if sight.pressed is not None and found.state in (State.HEALTHY, State.LAGGING):
+        found = Verdict(found.state, f"{found.why}; {slowed(sight.pressed)}")
     grown = outgrown(sight.observation, sight.max_state_rows)
     if grown is not None and found.state in (State.HEALTHY, State.LAGGING):
         return Verdict(found.state, f"{found.why}; {grown}")
     return found
+
+
+def slowed(pressed: Pressed) -> str:
+    """That a stream is slowed down for its table's sake, in words."""
+    until = "it waits for" if pressed.level is Level.HOLD else "it commits half as often until"
+    return f"{until} the next rewrite of its table: {pressed.why}"
 
 
 def outgrown(seen: Observation | None, most: int | None) -> str | None:
@@ -217,7 +228,9 @@ def _by_progress(sight: Sight) -> Verdict:
     quiet = min(commit, sight.driver.launched_s, waited_s(seen))
     nothing = idle(seen)
     if not nothing and quiet > sight.patience_s:
-        return Verdict(State.STALLED, f"no batch for {span(quiet)} while {_wait(waiting)}")
+        return Verdict(
+            State.LAGGING if _held(sight) else State.STALLED, f"no batch for {span(quiet)} while {_wait(waiting)}"
+        )
     batch = "the last batch" if seen.batch_id is None else f"batch {seen.batch_id:,}"
     tail = "nothing waits" if nothing else _wait(waiting)
     landed = Verdict(State.HEALTHY, f"{batch} landed {span(seen.commit_age_s)} ago; {tail}")
@@ -249,7 +262,8 @@ def _before_first_batch(sight: Sight, age: float) -> Verdict:
             return Verdict(State.HEALTHY, f"it runs and had nothing to land; now {_wait(seen.lag_records)}")
     if min(age, waited) > sight.patience_s:
         waiting = f" while {_wait(seen.lag_records)}" if seen is not None and seen.lag_records else ""
-        return Verdict(State.STALLED, f"no batch in the {span(age)} since it was started{waiting}")
+        state = State.LAGGING if _held(sight) else State.STALLED
+        return Verdict(state, f"no batch in the {span(age)} since it was started{waiting}")
     if sight.failure is not None and _recovering(sight):
         return Verdict(
             State.RESTARTING,
@@ -258,6 +272,11 @@ def _before_first_batch(sight: Sight, age: float) -> Verdict:
     if age < driver.launched_s:
         return Verdict(State.STARTING, f"it was to start {span(age)} ago in a driver that runs, no batch yet")
     return Verdict(State.STARTING, f"its driver was launched {span(driver.launched_s)} ago, no batch yet")
+
+
+def _held(sight: Sight) -> bool:
+    """Whether it lands nothing because it was told to wait: to restart it would help nobody."""
+    return sight.pressed is not None and sight.pressed.level is Level.HOLD
 
 
 def _wanted_since(sight: Sight) -> float:

@@ -15,7 +15,8 @@ from uuid import uuid4
 import structlog
 
 from lakeward.errors import LakewardError, SpecError
-from lakeward.registry import maintenance
+from lakeward.registry import maintenance, pressures
+from lakeward.registry.pressures import Level
 from lakeward.runtime import Project, Runtime
 from lakeward.tables.guard import readers
 from lakeward.tables.guard.positions import block_streams
@@ -27,7 +28,7 @@ from lakeward.tables.orphans import sweep
 from lakeward.tables.plan import ORDER
 from lakeward.tables.plan.metadata import DELETE
 from lakeward.tables.plan.orphans import ACTION as ORPHANS
-from lakeward.tables.plan.pressure import pressure
+from lakeward.tables.plan.pressure import Pressure, pressure
 from lakeward.tables.plan.rank import Candidate, rank
 from lakeward.tables.site import Site
 
@@ -62,6 +63,8 @@ def observe(runtime: Runtime, project: Project, tables: Sequence[str] | None = N
                     )
                 there = look(connection, site, seen, around)
                 block_streams(connection, there.problems)
+                behind = _pressure(there)
+                pressures.say(connection, name, behind.level, behind.why)
                 if there.plan.actions:
                     maintenance.record_plan(connection, uuid4().hex, name, there.plan.stored())
             found.append(_health(there) | {"plan": there.plan.document()})
@@ -161,6 +164,9 @@ def maintain(
         done: dict[str, Any] = {"table": table, "told": told(there.facts), "plan": there.plan.document(), "actions": []}
     else:
         done = maintain_table(site, table, first, holder, only=partitions)
+        if any(each["action"] == "compact" and each["result"] == "done" for each in done["actions"]):
+            with site.registry() as connection:  # what its streams waited for; the next look may say it again
+                pressures.say(connection, table, Level.OK, "")
     if ORPHANS in wanted:
         last = sweep(site, table, holder, dry_run=dry_run)
         for key in ("actions", "not_planned"):
@@ -244,12 +250,17 @@ def _health(there: Look) -> dict[str, Any]:
     }
 
 
+def _pressure(there: Look) -> Pressure:
+    policy = there.seen.policy
+    return pressure(there.facts, policy.compact, policy.pressure, there.history.done.get("compact"), there.plan)
+
+
 def _advice(there: Look) -> str:
     refused = [each for each in there.plan.not_planned if each.refused]
     if refused:
         return refused[0].why
-    behind = pressure(there.facts, there.seen.policy.compact, there.history.done.get("compact"))
-    if behind.level != "ok":
+    behind = _pressure(there)
+    if behind.level is not Level.OK:
         return behind.why
     if there.plan.actions:
         return there.plan.actions[0].why

@@ -12,7 +12,7 @@ import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.permission.FsPermission;
 import org.apache.hadoop.util.Progressable;
 import org.apache.spark.TaskContext;
-import org.apache.spark.sql.execution.streaming.checkpointing.FileContextBasedCheckpointFileManager;
+import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager;
 
 /**
  * Steps inside the JVM at which a test makes one stream wait to be killed: Python's failpoints do not see them.
@@ -66,7 +66,7 @@ public final class Pausing {
   }
 
   /** Spark's offset log and commit log: waits before an entry is written, or once it stands there. */
-  public static final class Checkpoints extends FileContextBasedCheckpointFileManager {
+  public static final class Checkpoints extends FileSystemBasedCheckpointFileManager {
     public Checkpoints(Path path, Configuration conf) {
       super(path, conf);
     }

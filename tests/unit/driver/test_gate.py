@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 from contextlib import suppress
 
 import pytest
@@ -56,6 +58,34 @@ def test_a_pause_ends_by_itself() -> None:
     with gate.batch(0):
         gate.pause(0.01)
     assert gate.newest == 0
+
+
+def test_a_gate_lets_batches_in_no_closer_together_than_it_was_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate, now, waited = Gate(), [100.0], list[float]()
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+
+    def wait(seconds: float) -> None:
+        waited.append(seconds)
+        now[0] += seconds
+
+    monkeypatch.setattr(gate._changed, "wait", wait)
+
+    def batch(number: int, seconds: float = 1) -> float:
+        with gate.batch(number):
+            begun = now[0]
+            now[0] += seconds
+        return begun
+
+    gate.space(10, 60)
+    assert batch(0) == 100, "the first one follows none"
+    assert batch(1) == 110
+    assert batch(2, seconds=15) == 120
+    assert batch(3) == 135, "one that took longer has had its distance"
+    gate.space(math.inf, 7)
+    assert batch(4) == 136 + 7, "held, until nobody says so any more"
+    gate.space(0)
+    assert batch(5) == 144
+    assert [round(each) for each in waited] == [9, 9, 7]
 
 
 def test_a_resting_gate_holds_the_next_batch_until_it_is_told_or_forgotten() -> None:

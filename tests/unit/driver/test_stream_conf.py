@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakeward.driver.session import stream_conf
+from lakeward.driver.session import checkpoint_files, stream_conf
 from lakeward.spec.stream import StreamSpec
 
 SPEC = StreamSpec.model_validate({
@@ -14,8 +14,10 @@ MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 
 
 def test_a_checkpoint_is_written_as_its_store_does_it_best() -> None:
-    assert stream_conf(SPEC, "s3a://lake/c")[MANAGER].endswith(".AbortableStreamBasedCheckpointFileManager")
     for place in ("/home/checkpoints", "file:///home/checkpoints"):
-        assert stream_conf(SPEC, place)[MANAGER].endswith(".FileSystemBasedCheckpointFileManager")
-    assert MANAGER not in stream_conf(SPEC, "hdfs://name/checkpoints"), "its rename is Spark's own choice"
+        assert checkpoint_files(place)[MANAGER].endswith(".FileSystemBasedCheckpointFileManager")
+        assert MANAGER not in stream_conf(SPEC, place), "its driver's"
+    assert checkpoint_files("hdfs://name/checkpoints") == {}, "its rename is Spark's own choice"
+    for found in (checkpoint_files("s3a://lake"), stream_conf(SPEC, "s3a://lake/c")):
+        assert found[MANAGER].endswith(".AbortableStreamBasedCheckpointFileManager")
     assert stream_conf(SPEC, "s3a://lake/c")["spark.sql.shuffle.partitions"] == "7"

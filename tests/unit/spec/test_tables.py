@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakeward.spec.policy import CLASS_DEFAULTS, FLOORS, REASONS, TABLE_CLASSES, Compact, Policy
+from lakeward.spec.policy import CLASS_DEFAULTS, FLOORS, REASONS, TABLE_CLASSES, UNSET, Compact, Policy
 from lakeward.spec.tables import Tables, below_floors, leaves, merged, resolve_policy
 from lakeward.spec.types import Size
 
@@ -47,9 +47,7 @@ def test_an_entry_may_name_the_class():
 
 
 def test_every_threshold_has_a_reason_and_every_floor_a_threshold():
-    document = Policy().document()
-    document["compact"]["target_size"] = None
-    paths = {path for path, _ in leaves(document)}
+    paths = {path for path, _ in leaves(Policy().document())} | set(UNSET)
     assert paths == set(REASONS)
     assert set(FLOORS) <= paths
 

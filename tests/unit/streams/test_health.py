@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from lakeward.backends.base import Life
+from lakeward.registry.pressures import Level, Pressed
 from lakeward.spec.stream import Limits
 from lakeward.spec.types import Duration
 from lakeward.streams.health import Sight, State, verdict
@@ -68,6 +69,32 @@ def test_behind_is_lagging(judge, make, values, limits, words) -> None:
     found = judge(observation=make.seen(**values), limits=limits)
     assert found.state is State.LAGGING
     assert words in found.why
+
+
+@pytest.mark.parametrize(
+    ("level", "state", "words"),
+    [
+        (
+            Level.HOLD,
+            State.LAGGING,
+            "no batch for 6 min while 9 records wait; it waits for the next rewrite of its table",
+        ),
+        (Level.LENGTHEN, State.STALLED, "no batch for 6 min while 9 records wait"),
+    ],
+)
+def test_a_stream_that_was_told_to_wait_is_not_restarted_for_it(judge, make, level, state, words) -> None:
+    pressed = Pressed(level, "1000 commits since its history began")
+    started = make.seen(commit_age_s=3600.0, lag_records=9, age_s=1.0)
+    for seen in (make.seen(commit_age_s=360.0, lag_records=9), started):
+        found = judge(observation=seen, pressed=pressed, driver=make.driver(launched_s=360.0))
+        assert found.state is state
+        assert words.removeprefix("no batch for 6 min") in found.why.replace(" since it was started", "")
+
+
+def test_a_stream_that_commits_less_often_says_for_what(judge, make) -> None:
+    found = judge(pressed=Pressed(Level.LENGTHEN, "750 commits since its history began"))
+    assert found.state is State.HEALTHY
+    assert found.why.endswith("half as often until the next rewrite of its table: 750 commits since its history began")
 
 
 def test_what_waits_for_a_person_says_why(judge, make) -> None:

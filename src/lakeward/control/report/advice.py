@@ -11,6 +11,7 @@ from lakeward.streams.words import listed
 from lakeward.telemetry.mask import mask
 
 RUNBOOK = "docs/runbooks/on-call.md"
+READS = "only reads; nothing changes"
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,10 @@ def step(m: Material) -> Step:
         give_up = f"lakeward streams restart {name} --kill"
         text = f"{command}; nothing is restarted until somebody can be asked; if its host is gone for good: {give_up}"
         return Step(command, text, effect(m, command))
+    if m.facts.pressed(name) is not None and state in (State.HEALTHY, State.LAGGING):
+        spec = m.view.spec(name)
+        command = f"lakeward tables why {spec.sink.table if spec is not None else '..'}"
+        return Step(command, f"it goes on by itself when its table is rewritten; what that waits for: {command}", READS)
     if state is State.LAGGING:
         text = "watch the trend; if it grows: more cores or a larger max_offsets_per_trigger in the stream's file"
         return Step(None, text, "a changed file does nothing until it is deployed and the stream upgraded")
@@ -94,4 +99,4 @@ def _effect(m: Material, command: str) -> str:
     if found is not None:
         return found
     reads = ("streams logs", "streams status", "streams audit", "stack status")
-    return "only reads; nothing changes" if typed.startswith(reads) else "read it to the end before you start"
+    return READS if typed.startswith(reads) else "read it to the end before you start"

@@ -1,20 +1,19 @@
-"""Whether a stream commits faster than its table is put in order: a verdict, nothing more.
+"""Whether streams commit faster than their table is put in order, and what is to become of them.
 
-Commits count only while files wait to be rewritten: a stream of large files needs no rewrite and may go on for ever.
+Commits count only while a rewrite is due: a stream of large files needs none and may go on for ever, and one whose
+table rests by its cooldown, or because somebody holds it, would wait for something that does not come.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
 
+from lakeward.registry.pressures import Level
 from lakeward.spec.policy import Compact
+from lakeward.spec.policy import Pressure as Limits
 from lakeward.tables.facts import TableFacts
-
-WARN, LENGTHEN, HOLD = 500, 750, 1000  # commits since the last good rewrite
-
-Level = Literal["ok", "warn", "lengthen", "hold"]
+from lakeward.tables.plan.model import NotPlanned, Plan
 
 
 @dataclass(frozen=True)
@@ -22,7 +21,7 @@ class Pressure:
     """The verdict.
 
     Attributes:
-        level: `warn` tells a person; `lengthen` doubles the trigger and `hold` pauses the stream where that is wanted.
+        level: `warn` tells a person, `lengthen` doubles the trigger of its streams, `hold` lets no batch of them in.
         commits: on main since the last good rewrite, as far back as history is retained.
         why: one sentence, empty when all is well.
     """
@@ -32,21 +31,39 @@ class Pressure:
     why: str = ""
 
 
-def pressure(facts: TableFacts, policy: Compact, rewritten: datetime | None) -> Pressure:
+def pressure(facts: TableFacts, compact: Compact, limits: Limits, rewritten: datetime | None, plan: Plan) -> Pressure:
     """Judge a table.
 
     Args:
         facts: the table now.
-        policy: its thresholds of compaction.
+        compact, limits: its policy.
         rewritten: when its last good compaction ended; None: never.
+        plan: what is due; a rewrite that is not due slows nobody down.
     """
     since = [
         each for each in facts.main() if each.operation != "replace" and (rewritten is None or each.at > rewritten)
     ]
     commits = len(since)
     waiting = max((each.fragments for each in facts.profile.partitions), default=0)
-    if commits < WARN or waiting < policy.min_fragments:
-        return Pressure("ok", commits)
-    level: Level = "hold" if commits >= HOLD else "lengthen" if commits >= LENGTHEN else "warn"
+    reached = [level for level, limit in _limits(limits) if limit is not None and commits >= limit]
+    if not reached or waiting < compact.min_fragments:
+        return Pressure(Level.OK, commits)
     last = f"the last good rewrite at {rewritten:%Y-%m-%d %H:%M}" if rewritten else "its history began, none rewritten"
-    return Pressure(level, commits, f"{commits} commits since {last}, {waiting} fragments in one partition")
+    why = f"{commits} commits since {last}, {waiting} fragments in one partition"
+    stopped = _stopped(plan)
+    if reached[-1] is Level.WARN or stopped is None:
+        return Pressure(reached[-1], commits, why)
+    return Pressure(Level.WARN, commits, f"{why}; its streams are not slowed down, no rewrite is due: {stopped}")
+
+
+def _limits(limits: Limits) -> tuple[tuple[Level, int | None], ...]:
+    """From the least to the most."""
+    return (Level.WARN, limits.warn), (Level.LENGTHEN, limits.lengthen), (Level.HOLD, limits.hold)
+
+
+def _stopped(plan: Plan) -> str | None:
+    """Why no rewrite is due; None where one is."""
+    if any(each.action == "compact" for each in plan.actions):
+        return None
+    found: NotPlanned | None = next((each for each in plan.not_planned if each.action == "compact"), None)
+    return found.why if found is not None else "it was not looked at"

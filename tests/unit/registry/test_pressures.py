@@ -1,0 +1,31 @@
+"""Back-pressure in the registry: said again and again, taken back, or forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+from sqlalchemy import Connection, text
+
+from lakeward.registry import pressures
+from lakeward.registry.pressures import Level, Pressed
+
+Other = Callable[[], AbstractContextManager[Connection]]
+
+
+def test_a_level_stands_until_another_is_said_or_nobody_says_it_any_more(other: Other) -> None:
+    with other() as connection:
+        pressures.say(connection, "a.t", Level.LENGTHEN, "750 commits")
+        pressures.say(connection, "a.u", Level.WARN, "600 commits")
+        assert pressures.current(connection) == {"a.t": Pressed(Level.LENGTHEN, "750 commits")}, (
+            "a warning slows nobody"
+        )
+        pressures.say(connection, "a.t", Level.HOLD, "1000 commits")
+        pressures.say(connection, "a.t", Level.HOLD, "1001 commits")
+        assert pressures.current(connection) == {"a.t": Pressed(Level.HOLD, "1001 commits")}
+    with other() as connection:
+        connection.execute(text("UPDATE leases SET until = now() - interval '1 second' WHERE scope = 'pressure'"))
+        assert pressures.current(connection) == {}, "an Airflow that is gone holds no stream"
+        pressures.say(connection, "a.t", Level.HOLD, "1002 commits")
+        pressures.say(connection, "a.t", Level.OK, "")
+        assert pressures.current(connection) == {}
