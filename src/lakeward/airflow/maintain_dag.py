@@ -40,7 +40,7 @@ nothing is published that was not verified, and expiry is held until a person ha
 no: the log says which. **Clear** the red task to try again.
 """
 
-ACTIONS = ["compact", "manifests", "expire", "metadata"]
+ACTIONS = ["compact", "deletes", "manifests", "expire", "metadata"]
 AT_ONCE = 2
 """Tables at a time: the warm server they share has two cores."""
 
@@ -50,7 +50,7 @@ def build_maintain() -> DAG:
     with DAG(
         MAINTAIN,
         dag_display_name="tables: maintain",
-        description="Compacts, rewrites manifests and expires snapshots of tables, when due, and verifies it.",
+        description="Compacts tables, merges delete files and manifests, expires snapshots, when due, and verifies it.",
         schedule=[assets.tables_due()],
         dagrun_timeout=timedelta(hours=4),
         params={

@@ -81,9 +81,6 @@ def of_tables(tables: Tables) -> Found:
     for path, rule in entries(tables):
         if getattr(rule, "engine", None) == "submit":
             yield (*path, "engine"), "engine submit"
-        if getattr(getattr(rule, "deletes", None), "deleted_rows_ratio", None) is not None:
-            what = "rewriting by the share of deleted rows; min_delete_files counts delete files"
-            yield (*path, "deletes", "deleted_rows_ratio"), what
 
 
 def of_suite(suite: Suite) -> Found:

@@ -55,10 +55,12 @@ class Compact(SpecModel):
 
 
 class Deletes(SpecModel):
-    """When files are rewritten because of the delete files that point at them (merge-on-read)."""
+    """When delete files are merged, and data files rewritten because of them (merge-on-read)."""
 
     min_delete_files: PositiveInt = 5
+    """So many for one data file; and so many more in a partition than a merge would leave."""
     deleted_rows_ratio: Share = 0.1
+    every: Duration = Duration("1h")
 
 
 class Expire(SpecModel):
@@ -175,6 +177,7 @@ REASONS: Final[dict[str, str]] = {
     "compact.max_failed_commits": "beyond this the table is too busy: try when it is cold",
     "deletes.min_delete_files": "every read of the file opens each of them",
     "deletes.deleted_rows_ratio": "0.3, Iceberg's own, is late for streams",
+    "deletes.every": "each merge is a commit that streams have to pass",
     "expire.enabled": "1,440 commits a day grow the metadata without end",
     "expire.older_than": "a day of time travel; longer history belongs to tags",
     "expire.min_snapshots": "a burst of commits keeps a usable history",
@@ -211,6 +214,7 @@ FLOORS: Final[dict[str, tuple[Any, str]]] = {
     "compact.max_duration": (Duration("5m"), "a group of the target size has to end in it"),
     "expire.older_than": (Duration("6h"), "a rewrite or a batch that takes longer would lose its base"),
     "expire.min_snapshots": (5, "readers and rollbacks need a history"),
+    "deletes.every": (Duration("10m"), "each merge is a commit that streams have to pass"),
     "expire.every": (Duration("30m"), "each expiry is a commit that streams have to pass"),
     "manifests.max_manifests": (20, "fewer rewrites manifests nearly every batch"),
     "manifests.every": (Duration("30m"), "each rewrite is a commit that streams have to pass"),

@@ -26,11 +26,13 @@ class Thresholds:
         small: a file below this is small.
         fragment: a file below this is a fragment: hot partitions get only their fragments rewritten.
         output: an output of an earlier rewrite is small only below this: it reached its target when it was written.
+        deleted: a file of whose rows this share is deleted is rewritten without them.
     """
 
     target: int
     small: int
     fragment: int
+    deleted: float = 0.1
 
     @property
     def output(self) -> int:
@@ -45,6 +47,19 @@ class File:
     records: int
     written_at: datetime | None
     rewritten: bool = False  # by a `replace` snapshot: it is the output of a compaction
+    deleted: int = 0  # of its records, by delete files that name it alone
+
+
+@dataclass(frozen=True)
+class DeleteFiles:
+    """The delete files of one partition, deletion vectors among them.
+
+    Attributes:
+        excess: position deletes beyond one for each data file they name, and one for all that name several.
+    """
+
+    files: int = 0
+    excess: int = 0
 
 
 @dataclass(frozen=True)
@@ -58,6 +73,8 @@ class PartitionFacts:
         last_written: newest commit that added raw files; None: before the retained history.
         last_rewritten: newest compaction whose output is still there.
         oldest_fragment: commit of the oldest fragment; None: before the retained history, or no fragment.
+        excess_deletes: delete files that a merge would do away with.
+        deleted, deleted_bytes: data files of whose rows so many are deleted that they should be rewritten.
     """
 
     key: str
@@ -73,6 +90,9 @@ class PartitionFacts:
     last_written: datetime | None = None
     last_rewritten: datetime | None = None
     oldest_fragment: datetime | None = None
+    excess_deletes: int = 0
+    deleted: int = 0
+    deleted_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -221,7 +241,7 @@ class TableFacts:
 
 
 def summarise(
-    key: str, where: str | None, files: Iterable[File], thresholds: Thresholds, delete_files: int = 0
+    key: str, where: str | None, files: Iterable[File], thresholds: Thresholds, deletes: DeleteFiles = DeleteFiles()
 ) -> PartitionFacts:
     """The facts of one partition from its files."""
     held = list(files)
@@ -230,6 +250,7 @@ def summarise(
     raw = [f.written_at for f in held if not f.rewritten and f.written_at is not None]
     rewrites = [f.written_at for f in held if f.rewritten and f.written_at is not None]
     begun = [f.written_at for f in fragments if f.written_at is not None]
+    deleted = [f for f in held if f.deleted and f.deleted >= thresholds.deleted * f.records]
     return PartitionFacts(
         key=key,
         where=where,
@@ -240,10 +261,13 @@ def summarise(
         small_bytes=sum(f.size for f in small),
         fragments=len(fragments),
         fragment_bytes=sum(f.size for f in fragments),
-        delete_files=delete_files,
+        delete_files=deletes.files,
         last_written=max(raw, default=None),
         last_rewritten=max(rewrites, default=None),
         oldest_fragment=min(begun, default=None) if len(begun) == len(fragments) else None,
+        excess_deletes=deletes.excess,
+        deleted=len(deleted),
+        deleted_bytes=sum(f.size for f in deleted),
     )
 
 

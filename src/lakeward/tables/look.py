@@ -126,11 +126,11 @@ def register(connection: Connection, around: Surroundings, facts: TableFacts) ->
 
 
 def known_profiles(connection: Connection) -> dict[str, Profile]:
-    """Table -> the profile of its newest recorded facts."""
+    """Table -> the profile of its newest recorded facts, unless a version before this one recorded them."""
     found: dict[str, Profile] = {}
     for table, facts in maintenance.newest_facts(connection).items():
         profile: Mapping[str, Any] | None = facts.get("profile")
-        if profile is not None:
+        if profile is not None and all("excess_deletes" in each for each in profile["partitions"]):
             found[table] = profile_of(profile)
     return found
 

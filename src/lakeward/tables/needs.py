@@ -210,7 +210,8 @@ def _changed_nothing(row: Mapping[str, Any]) -> bool:
         return False  # what it sets stays set
     if row["action"] == "manifests":
         return bool(after.get("manifests", 0) >= before.get("manifests", 1))
-    return bool(after.get("files_taken" if row["action"] == "compact" else "snapshots_expired") == 0)
+    taken = {"compact": "files_taken", "deletes": "delete_files_taken"}.get(row["action"], "snapshots_expired")
+    return bool(after.get(taken) == 0)
 
 
 def _amounts(action: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[float, float]]:

@@ -196,7 +196,7 @@ def wanted_actions(actions: Collection[str] | None) -> tuple[str, ...]:
     """The named actions in the order they are done.
 
     Raises:
-        SpecError: one is not known, or not there yet.
+        SpecError: one is not known.
     """
     there = (*ORDER, ORPHANS)
     for each in actions or ():
@@ -205,10 +205,8 @@ def wanted_actions(actions: Collection[str] | None) -> tuple[str, ...]:
             raise SpecError(
                 "restore is a command of its own", why=why, next="lakeward tables restore TABLE --to SNAPSHOT"
             )
-        if each not in (*there, "deletes"):
-            raise SpecError(f"There is no action {each!r}", why=f"actions: {', '.join(there)}")
         if each not in there:
-            raise SpecError(f"Not yet: {each}", why=f"actions that work now: {', '.join(there)}")
+            raise SpecError(f"There is no action {each!r}", why=f"actions: {', '.join(there)}")
     return tuple(each for each in there if each in (actions or ORDER))
 
 

@@ -143,13 +143,14 @@ class Site:
 
 
 def thresholds(policy: Policy, table_bytes: int, properties: Mapping[str, str]) -> Thresholds:
-    """The sizes a table's files are judged by."""
+    """What a table's files are judged by."""
     own = next((properties[name] for name in TARGET_PROPERTIES if name in properties), "")
     target = policy.compact.target_for(table_bytes, int(own) if own.isdigit() else None)
     return Thresholds(
         target=target,
         small=int(target * policy.compact.small_file_ratio),
         fragment=int(target * policy.compact.fragment_ratio),
+        deleted=policy.deletes.deleted_rows_ratio,
     )
 
 

@@ -154,6 +154,35 @@ def verify_manifests(before: TableFacts, after: TableFacts) -> Verdict:
     return Verdict(True, why, False, ours)
 
 
+def verify_deletes(action: Action, before: TableFacts, after: TableFacts) -> Verdict:
+    """Judge a merge of delete files: no data file was touched, and as many delete files went as were promised.
+
+    That the same rows are deleted as before, metadata cannot say: see `act.live_rows`.
+    """
+    commits = between(before, after)
+    if commits is None:
+        return Verdict(False, f"main no longer holds snapshot {before.snapshot_id}, where the merge began", True)
+    ours = [each for each in commits if each.operation == "replace" and each.count("added-delete-files")]
+    ids = tuple(each.id for each in ours)
+    touched = [each for each in ours if each.count("added-data-files") or each.count("deleted-data-files")]
+    if touched:
+        return Verdict(False, f"snapshot {touched[0].id} replaced data files, where delete files were meant", True, ids)
+    wrong = _rows((), before, after, commits, deletes=True)
+    if wrong:
+        return Verdict(False, wrong, True, ids)
+    taken = sum(each.count("removed-delete-files") for each in ours)
+    given = sum(each.count("added-delete-files") for each in ours)
+    figures = {"delete_files_taken": taken, "delete_files_given": given, "commits": len(ours)}
+    if not ours:
+        why = f"nothing was merged: {many(action.files, 'delete file')} were promised to go and no commit came"
+        return Verdict(False, why, False, ids, figures)
+    if taken - given < action.files * (1 - TOLERANCE):
+        return Verdict(
+            False, f"delete files fell by {taken - given}, {action.files} were promised", False, ids, figures
+        )
+    return Verdict(True, f"{many(taken, 'delete file')} became {given}", False, ids, figures)
+
+
 def verify_metadata(action: Action, before: TableFacts, after: TableFacts) -> Verdict:
     """Judge a repair of properties: they stand as planned, and as many metadata files went as were promised."""
     unset = [name for name, value in action.properties.items() if after.properties.get(name) != value]

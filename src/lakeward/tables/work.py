@@ -16,6 +16,7 @@ from lakeward.connectors.spark_connect import new_session_id, session
 from lakeward.registry import events, maintenance
 from lakeward.runtime import Runtime
 from lakeward.tables.act import delta as act_delta
+from lakeward.tables.act import live_rows
 from lakeward.tables.act.rollback import may_roll_back, roll_back
 from lakeward.tables.act.server import Run, Statements, cpu_of_server
 from lakeward.tables.act.statements import statements
@@ -30,7 +31,15 @@ from lakeward.tables.observe.commits import moved_by
 from lakeward.tables.plan import Action
 from lakeward.tables.plan.expire import expirable
 from lakeward.tables.site import CHANGES_ROWS, Site
-from lakeward.tables.verify import Verdict, between, verify_compact, verify_expire, verify_manifests, verify_metadata
+from lakeward.tables.verify import (
+    Verdict,
+    between,
+    verify_compact,
+    verify_deletes,
+    verify_expire,
+    verify_manifests,
+    verify_metadata,
+)
 from lakeward.tables.verify_delta import Standing, standing, verify_vacuum
 from lakeward.tables.verify_delta import moved_by as moved_in_log
 
@@ -110,6 +119,7 @@ class Work:
             duration = round(monotonic() - begun, 3)
         after = self._see()
         verdict = self._judge(action, there, after, run, checked, held_on_disk)
+        verdict = live_rows.proven(running.execute, action, there.facts, after.facts, verdict)
         result, why = _result(run, verdict)
         held = self._undo(there.facts, after, verdict) if verdict.harmed else ""
         now = _figures(self._see().facts if held else after.facts) | dict(verdict.figures)
@@ -131,7 +141,7 @@ class Work:
 
     def _disturbed_by(self, name: str, facts: TableFacts) -> list[str]:
         """The running streams a rewrite would race with: their batches change rows that stand in the files it takes."""
-        if name != "compact" or self.around.writers.get(self.table) not in CHANGES_ROWS:
+        if name not in ("compact", "deletes") or self.around.writers.get(self.table) not in CHANGES_ROWS:
             return []
         return [each for each in facts.streams if each in self.around.running]
 
@@ -149,6 +159,8 @@ class Work:
             return Verdict(False, "the table was replaced by one of another format", True)
         if action.action == "manifests":
             return verify_manifests(before, after.facts)
+        if action.action == "deletes":
+            return verify_deletes(action, before, after.facts)
         if action.action == "metadata":
             return verify_metadata(action, before, after.facts)
         if action.action == "expire":

@@ -12,7 +12,7 @@ def test_the_decision_who_holds_history_and_the_ledger(site, landed):
     assert set(said.json) == {"table", "plan", "last"}
     assert said.json["last"] is None
     reasons = {each["action"]: each["why"] for each in said.json["plan"]["not_planned"]}
-    assert set(reasons) == {"compact", "manifests", "expire", "metadata"}
+    assert set(reasons) == {"compact", "deletes", "manifests", "expire", "metadata"}
 
     pins = site.lakeward("-o", "json", "tables", "readers", "nyc.flights").json
     assert set(pins) == {"table", "readers", "pins", "refusals"}

@@ -31,17 +31,12 @@ def test_settings_and_policies_too(project):
     loaded = project(
         {
             "conf/lakeward.yaml": "drivers: {d: {backend: yarn}}",
-            "conf/tables.yaml": "policies: [{match: a.b, engine: submit,"
-            " deletes: {deleted_rows_ratio: 0.2, min_delete_files: 9}}]\n",
+            "conf/tables.yaml": "policies: [{match: a.b, engine: submit}]\n",
             "expectations/a.b.yaml": "table: a.b\nowner: x\nexpectations: [{type: expect_a, on_fail: quarantine}]\n",
         }
     )
     assert [(problem.path, problem.message) for problem in loaded.problems if problem.file != "conf/lakeward.yaml"] == [
         ("policies[0].engine", "not yet: engine submit"),
-        (
-            "policies[0].deletes.deleted_rows_ratio",
-            "not yet: rewriting by the share of deleted rows; min_delete_files counts delete files",
-        ),
         (
             "expectations[0].on_fail",
             "not yet: moving landed rows to quarantine; hold keeps readers from them",

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from lakeward.runtime import CATALOG
@@ -21,6 +21,8 @@ def statements(table: str, action: Action, policy: Policy) -> list[str]:
     """What has to be run for a planned action, in order."""
     if action.action == "compact":
         return [rewrite(table, each, policy) for each in action.rewrites]
+    if action.action == "deletes":
+        return [merge_deletes(table, action.where)]
     if action.action == "manifests":
         return [_call("rewrite_manifests", table)]
     if action.action == "metadata":
@@ -31,7 +33,7 @@ def statements(table: str, action: Action, policy: Policy) -> list[str]:
 
 def rewrite(table: str, wanted: Rewrite, policy: Policy) -> str:
     """Compaction of some partitions, in one commit unless it is more than a group's worth of bytes."""
-    options: dict[str, str | int] = {
+    options: dict[str, str | int | float] = {
         "target-file-size-bytes": wanted.target,
         "min-file-size-bytes": wanted.below,
         "min-input-files": 2,
@@ -47,11 +49,21 @@ def rewrite(table: str, wanted: Rewrite, policy: Policy) -> str:
             "partial-progress.max-failed-commits": policy.compact.max_failed_commits,
         }
     if wanted.delete_files:
-        options |= {"delete-file-threshold": policy.deletes.min_delete_files, "remove-dangling-deletes": "true"}
-    arguments: dict[str, str | int | datetime] = {}
-    if wanted.where:
-        arguments["where"] = " OR ".join(f"({condition})" for condition in wanted.where)
-    return _call("rewrite_data_files", table, arguments, {key: str(value) for key, value in options.items()})
+        options |= {
+            "delete-file-threshold": policy.deletes.min_delete_files,
+            "delete-ratio-threshold": policy.deletes.deleted_rows_ratio,
+            "remove-dangling-deletes": "true",
+        }
+    return _call("rewrite_data_files", table, _where(wanted.where), {key: str(each) for key, each in options.items()})
+
+
+def merge_deletes(table: str, where: Sequence[str]) -> str:
+    """Position deletes of some partitions merged into as few files as the table's granularity allows."""
+    return _call("rewrite_position_delete_files", table, _where(where), {"min-input-files": "2"})
+
+
+def _where(conditions: Sequence[str]) -> dict[str, str | int | datetime]:
+    return {"where": " OR ".join(f"({each})" for each in conditions)} if conditions else {}
 
 
 def expire(table: str, older_than: datetime, retain_last: int) -> str:

@@ -5,16 +5,31 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from lakeward.connectors.exact import position
-from lakeward.tables.facts import File, PartitionFacts, Profile, Ref, Snapshot, TableFacts, Thresholds, summarise
+from lakeward.tables.facts import (
+    DeleteFiles,
+    File,
+    PartitionFacts,
+    Profile,
+    Ref,
+    Snapshot,
+    TableFacts,
+    Thresholds,
+    summarise,
+)
 from lakeward.tables.observe.predicate import partition_condition, partition_name
 
 if TYPE_CHECKING:
+    from pyiceberg.manifest import DataFile, ManifestFile
+    from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot as IcebergSnapshot
 
+Spot = tuple[int, tuple[Any, ...]]
+_FILE_PATH: Final = 2147483546
+"""Field id of `file_path` in a position delete file, by Iceberg's specification. Equal bounds: it names one file."""
 Judge = Callable[[int, Mapping[str, str]], Thresholds]
 """(table bytes, table properties) -> the sizes its files are judged by."""
 
@@ -83,31 +98,35 @@ def _total(snapshot: IcebergSnapshot | None, key: str) -> int:
 def _profile(
     table: Table, head: IcebergSnapshot | None, snapshots: tuple[Snapshot, ...], thresholds: Thresholds
 ) -> Profile:
-    from pyiceberg.manifest import DataFileContent, ManifestContent
+    from pyiceberg.manifest import ManifestContent
 
     if head is None:
         return Profile(None, thresholds)
     known = {snapshot.id: snapshot for snapshot in snapshots}
     specs, schema = table.specs(), table.schema()
-    files: dict[tuple[int, tuple[Any, ...]], list[File]] = defaultdict(list)
-    deletes: dict[tuple[int, tuple[Any, ...]], int] = defaultdict(int)
+    files: dict[Spot, list[File]] = defaultdict(list)
     manifests = head.manifests(table.io)
-    for manifest in manifests:
+    content = {each: [m for m in manifests if m.content == each] for each in ManifestContent}
+    deletes, deleted = _deletes(table, content[ManifestContent.DELETES])
+    for manifest in content[ManifestContent.DATA]:
         for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
             data = entry.data_file
-            spec_id = manifest.partition_spec_id
-            spot = (spec_id, tuple(data.partition[i] for i in range(len(specs[spec_id].fields))))
-            if data.content != DataFileContent.DATA:
-                deletes[spot] += 1
-                continue
             by = known.get(entry.snapshot_id) if entry.snapshot_id is not None else None
-            files[spot].append(File(data.file_size_in_bytes, data.record_count, by.at if by else None, _is_rewrite(by)))
+            files[_spot(manifest, data, specs)].append(
+                File(
+                    data.file_size_in_bytes,
+                    data.record_count,
+                    by.at if by else None,
+                    _is_rewrite(by),
+                    deleted.get(data.file_path, 0),
+                )
+            )
     partitions: list[PartitionFacts] = []
     for (spec_id, values), held in files.items():
         spec = specs[spec_id]
         name = partition_name(spec, values)
         condition = partition_condition(spec, schema, values)
-        partitions.append(summarise(name, condition, held, thresholds, deletes.get((spec_id, values), 0)))
+        partitions.append(summarise(name, condition, held, thresholds, deletes.get((spec_id, values), DeleteFiles())))
     partitions.sort(key=lambda each: (-each.small, each.key))
     return Profile(
         snapshot_id=head.snapshot_id,
@@ -116,11 +135,47 @@ def _profile(
         bytes=sum(each.bytes for each in partitions),
         records=sum(each.records for each in partitions),
         small_files=sum(each.small for each in partitions),
-        delete_files=sum(deletes.values()),
-        data_manifests=sum(manifest.content == ManifestContent.DATA for manifest in manifests),
+        delete_files=sum(each.files for each in deletes.values()),
+        data_manifests=len(content[ManifestContent.DATA]),
         manifests=len(manifests),
         partitions=tuple(partitions),
     )
+
+
+def _deletes(table: Table, manifests: list[ManifestFile]) -> tuple[dict[Spot, DeleteFiles], dict[str, int]]:
+    """The delete files of each partition, and data file -> its rows deleted by delete files that name it alone."""
+    from pyiceberg.manifest import DataFileContent, FileFormat
+
+    specs = table.specs()
+    files: dict[Spot, int] = defaultdict(int)
+    alone: dict[Spot, list[str]] = defaultdict(list)
+    several: dict[Spot, int] = defaultdict(int)
+    deleted: dict[str, int] = defaultdict(int)
+    for manifest in manifests:
+        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
+            data = entry.data_file
+            spot = _spot(manifest, data, specs)
+            files[spot] += 1
+            if data.content != DataFileContent.POSITION_DELETES or data.file_format == FileFormat.PUFFIN:
+                continue
+            low, high = ((each or {}).get(_FILE_PATH) for each in (data.lower_bounds, data.upper_bounds))
+            if low is None or low != high:
+                several[spot] += 1
+                continue
+            path = low.decode()
+            alone[spot].append(path)
+            deleted[path] += data.record_count
+    found = {
+        spot: DeleteFiles(count, len(alone[spot]) - len(set(alone[spot])) + max(several[spot] - 1, 0))
+        for spot, count in files.items()
+    }
+    return found, deleted
+
+
+def _spot(manifest: ManifestFile, data: DataFile, specs: Mapping[int, PartitionSpec]) -> Spot:
+    """The partition of a file: the spec it was written by, and its values."""
+    spec_id = manifest.partition_spec_id
+    return spec_id, tuple(data.partition[i] for i in range(len(specs[spec_id].fields)))
 
 
 def _is_rewrite(by: Snapshot | None) -> bool:

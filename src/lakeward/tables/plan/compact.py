@@ -1,4 +1,4 @@
-"""When a partition's small files are rewritten.
+"""When a partition's small files are rewritten, and files of which many rows are deleted.
 
 A partition nobody writes to any more (cold) gets one final pass. A partition in use gets its fragments rewritten once
 enough gathered, or some gathered and time went by. What a rewrite leaves behind no longer matches the rule that asked
@@ -8,7 +8,7 @@ for it: an output of a fragment pass leaves the fragments, a final pass is remem
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from lakeward.spec.policy import Compact
@@ -33,11 +33,13 @@ class Due:
 
     @property
     def files(self) -> int:
-        return self.partition.fragments if self.mode == "fragments" else self.partition.small
+        part = self.partition
+        return {"fragments": part.fragments, "deletes": part.deleted}.get(self.mode, part.small)
 
     @property
     def bytes(self) -> int:
-        return self.partition.fragment_bytes if self.mode == "fragments" else self.partition.small_bytes
+        part = self.partition
+        return {"fragments": part.fragment_bytes, "deletes": part.deleted_bytes}.get(self.mode, part.small_bytes)
 
 
 def judge(
@@ -48,7 +50,7 @@ def judge(
     now: datetime,
     failed: tuple[int, datetime] | None = None,
 ) -> Due:
-    """Whether one partition is due, in which mode, and why.
+    """Whether one partition is due, in which mode, and why: by its small files, else by its deleted rows.
 
     Args:
         part: its files.
@@ -57,6 +59,28 @@ def judge(
         now: the moment ages are measured from.
         failed: how often its rewrite failed in a row, and when last; None: it did not.
     """
+    found = _by_size(part, policy, thresholds, finished, now, failed)
+    if found.mode or not part.deleted:
+        return found
+    why = f"{thresholds.deleted:.0%} or more of the rows of {many(part.deleted, 'file')} are deleted"
+    if _lost(failed, now):
+        return replace(found, why=f"{why}; {found.why}")
+    rewritten = _newest(part.last_rewritten, finished)
+    cooled = rewritten + policy.cooldown.timedelta if rewritten else now
+    if cooled > now:
+        next_at = min(each for each in (found.next_at, cooled) if each is not None)
+        return Due(part, "", f"{why}, but it was rewritten {span(now - (rewritten or now))} ago", next_at)
+    return Due(part, "deletes", why)
+
+
+def _by_size(
+    part: PartitionFacts,
+    policy: Compact,
+    thresholds: Thresholds,
+    finished: datetime | None,
+    now: datetime,
+    failed: tuple[int, datetime] | None,
+) -> Due:
     written, rewritten = part.last_written, _newest(part.last_rewritten, finished)
     idle = now - written if written else None
     if finished is not None and (written is None or written <= finished):
@@ -77,13 +101,18 @@ def judge(
         ready = min((each for each in (ready, late_at) if each is not None), default=None)
     if not fires:
         return Due(part, "", why, ready)
-    if failed is not None and failed[0] >= CONTESTED and failed[1] + CONTESTED_FOR > now:
+    if failed is not None and _lost(failed, now):
         next_at = min(each for each in (ready, failed[1] + CONTESTED_FOR) if each is not None)
         return Due(part, "", f"{why}, but its rewrite failed {failed[0]} times: waits until no one writes it", next_at)
     cooled = rewritten + policy.cooldown.timedelta if rewritten else now
     if cooled > now and part.fragments < policy.waive_cooldown_at * policy.min_fragments:
         return Due(part, "", f"{why}, but it was rewritten {span(now - (rewritten or now))} ago", cooled)
     return Due(part, "fragments", why)
+
+
+def _lost(failed: tuple[int, datetime] | None, now: datetime) -> bool:
+    """Whether the partition's writers win every race for now."""
+    return failed is not None and failed[0] >= CONTESTED and failed[1] + CONTESTED_FOR > now
 
 
 def _gathered(part: PartitionFacts, policy: Compact, thresholds: Thresholds) -> tuple[bool, str]:
@@ -131,7 +160,9 @@ def plan_compact(
         )
     chosen = _within(due, policy, pace("compact", history.paces))
     rewrites = tuple(
-        rewrite for mode in ("fragments", "final") for rewrite in _rewrites(mode, chosen, thresholds, len(every))
+        rewrite
+        for mode in ("fragments", "final", "deletes")
+        for rewrite in _rewrites(mode, chosen, thresholds, len(every))
     )
     left = len(due) - len(chosen)
     why = chosen[0].why if len(due) == 1 else f"{many(len(due), 'partition')} due, the fullest has {chosen[0].why}"
@@ -172,7 +203,7 @@ def _within(due: list[Due], policy: Compact, known: Pace) -> list[Due]:
 def _rewrites(mode: str, chosen: list[Due], thresholds: Thresholds, all_parts: int) -> Iterable[Rewrite]:
     held = [each for each in chosen if each.mode == mode]
     whole = len(held) == all_parts or any(not each.partition.where for each in held)
-    below = thresholds.fragment if mode == "fragments" else thresholds.small
+    below = {"fragments": thresholds.fragment, "deletes": 0}.get(mode, thresholds.small)
     step = max(len(held), 1) if whole else AT_ONCE
     for start in range(0, len(held), step):
         group = held[start : start + step]

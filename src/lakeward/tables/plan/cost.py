@@ -19,7 +19,7 @@ class Pace:
 
     Attributes:
         start_s: seconds whatever its size.
-        per_second: bytes (compact), or manifests, snapshots or metadata files a second beyond that.
+        per_second: bytes (compact), or delete files, manifests, snapshots or metadata files a second beyond that.
         runs: how many runs this was learned from; 0: it is the prior.
     """
 
@@ -38,12 +38,14 @@ class Pace:
 
 PRIORS: Final[Mapping[str, Pace]] = {
     "compact": Pace(2.0, 8 * 1024**2),  # Spark's published rate on one core
+    "deletes": Pace(1.0, 50.0),
     "manifests": Pace(1.0, 100.0),
     "expire": Pace(1.0, 50.0),
     "metadata": Pace(1.0, 50.0),
 }
 _PRIOR_RUN: Final[Mapping[str, float]] = {
     "compact": 256 * 1024**2,
+    "deletes": 100.0,
     "manifests": 200.0,
     "expire": 100.0,
     "metadata": 100.0,

@@ -71,7 +71,8 @@ class Rewrite:
     """The partitions rewritten in one way.
 
     Attributes:
-        mode: `fragments` (hot: only fragments are taken) or `final` (cold: every small file is).
+        mode: `fragments` (hot: only fragments are taken), `final` (cold: every small file is) or `deletes` (files of
+            which many rows are deleted).
         partitions: names; those of an unpartitioned table are `""`.
         where: one condition a partition; empty when the whole table is meant.
         below: files below this size in bytes are taken.
@@ -96,8 +97,9 @@ class Action:
     """One planned action.
 
     Attributes:
-        files: files (compact), manifests (manifests), snapshots (expire) or metadata files (metadata) it takes.
+        files: what it takes: files (compact), delete files (deletes), manifests, snapshots (expire) or metadata files.
         rewrites: of a compaction.
+        where: of a merge of delete files: one condition a partition; empty when the whole table is meant.
         properties: of a repair of the table's properties: what is set.
         older_than, retain_last: of an expiry.
         expected_s: seconds it should take, by this table's own runs.
@@ -113,6 +115,7 @@ class Action:
     retain_last: int = 0
     expected_s: float = 0.0
     properties: Mapping[str, str] = field(default_factory=dict)
+    where: tuple[str, ...] = ()
 
     def document(self) -> dict[str, Any]:
         """The command line's JSON."""

@@ -10,13 +10,14 @@ from lakeward.spec.policy import Policy
 from lakeward.tables.facts import TableFacts
 from lakeward.tables.plan.compact import plan_compact
 from lakeward.tables.plan.cost import pace
+from lakeward.tables.plan.deletes import plan_deletes
 from lakeward.tables.plan.expire import plan_expire
 from lakeward.tables.plan.manifests import plan_manifests
 from lakeward.tables.plan.metadata import plan_metadata
 from lakeward.tables.plan.model import Action, History, Needs, NotPlanned, Plan
 from lakeward.tables.plan.vacuum import plan_vacuum
 
-ORDER = ("compact", "manifests", "expire", "metadata")
+ORDER = ("compact", "deletes", "manifests", "expire", "metadata")
 FAILURES = 3
 BACK_OFF = timedelta(hours=6)
 IDLE = 5  # runs in a row that changed nothing: from then on half as often
@@ -49,6 +50,8 @@ def plan(
             found.append(stop)
         elif name == "compact":
             found.append(plan_compact(facts, policy.compact, history, now, only))
+        elif name == "deletes":
+            found.append(plan_deletes(facts, policy.deletes, history, now, only))
         elif name == "metadata":
             found.append(plan_metadata(facts, policy.metadata))
         elif facts.format == "delta":
@@ -99,4 +102,5 @@ def _interval(name: str, policy: Policy) -> timedelta:
     """The least time between two runs of an action."""
     if name in ("compact", "metadata"):
         return policy.compact.cooldown.timedelta
-    return (policy.manifests if name == "manifests" else policy.expire).every.timedelta
+    every = {"deletes": policy.deletes.every, "manifests": policy.manifests.every}.get(name, policy.expire.every)
+    return every.timedelta

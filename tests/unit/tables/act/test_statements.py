@@ -33,7 +33,7 @@ def test_one_commit_unless_it_is_more_than_a_group():
 
 def test_delete_files_are_applied_by_the_policys_limits():
     text = rewrite("a.t", Rewrite("final", ("",), (), 96, 128, 6, 2, 60, delete_files=3), Policy())
-    assert "'delete-file-threshold', '5', 'remove-dangling-deletes', 'true'" in text
+    assert "'delete-file-threshold', '5', 'delete-ratio-threshold', '0.1', 'remove-dangling-deletes', 'true'" in text
 
 
 def test_expiry_says_both_bounds():

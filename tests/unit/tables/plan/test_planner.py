@@ -19,7 +19,7 @@ def busy(facts, chain):
 def test_actions_come_in_the_order_they_are_done(busy, now):
     made = plan(busy, Policy(), Needs(), History(), now)
     assert [each.action for each in made.actions] == ["manifests", "expire"]
-    assert [each.action for each in made.not_planned] == ["compact", "metadata"]
+    assert [each.action for each in made.not_planned] == ["compact", "deletes", "metadata"]
     assert set(made.document()) == {"table", "actions", "not_planned"}
     assert set(made.document()["actions"][0]) == {"action", "partitions", "files", "size_bytes", "expected_s", "why"}
     assert set(made.document()["not_planned"][0]) == {"action", "why", "next_at"}
@@ -69,7 +69,7 @@ def test_manifests_are_rewritten_when_planning_feels_them(facts, chain, now, cou
 
 
 def test_the_order_is_compact_then_manifests_then_expire_then_metadata():
-    assert ORDER == ("compact", "manifests", "expire", "metadata")
+    assert ORDER == ("compact", "deletes", "manifests", "expire", "metadata")
 
 
 @pytest.mark.parametrize(("count", "due"), [(4, True), (5, False)])

@@ -1,0 +1,106 @@
+"""Delete files of merge-on-read tables: merged, applied, and no row comes back."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakeward.tables.act import live_rows
+from lakeward.tables.act.server import Statements
+from lakeward.tables.look import see
+from lakeward.tables.maintain import maintain_table
+from lakeward.tables.needs import surroundings
+from lakeward.tables.plan import ORDER, Action
+from lakeward.tables.verify import Verdict
+
+MERGE_ON_READ = {f"write.{each}.mode": "merge-on-read" for each in ("delete", "update", "merge")}
+PILES_UP = MERGE_ON_READ | {"write.delete.granularity": "partition"}
+
+
+def rows(table) -> list[tuple[int, str]]:
+    return sorted((row.id, row.origin) for row in table.sql("SELECT id, origin FROM {t}"))
+
+
+def deletes(table) -> int:
+    return int(table.sql("SELECT count(*) FROM {t}.delete_files")[0][0])
+
+
+@pytest.fixture
+def piled(make_table):
+    """Two partitions with seven delete files each, as other engines leave them."""
+    table = make_table(**PILES_UP)
+    table.sql("INSERT INTO {t} SELECT id, if(id % 2 = 0, 'EWR', 'O''Hare'), null FROM range(100)")
+    for n in range(7):
+        table.sql(f"DELETE FROM {{t}} WHERE id IN ({n}, {n + 50}, {n + 51})")
+    return table
+
+
+def test_delete_files_are_merged_and_every_row_stays_deleted(site, piled):
+    left = rows(piled)
+    assert deletes(piled) == 14
+    done = maintain_table(site, piled.name, ["deletes"])
+    (merged,) = done["actions"]
+    assert (merged["result"], merged["verified"], merged["why"]) == ("done", True, "14 delete files became 2"), merged
+    assert merged["before"]["partitions"] == ["origin=EWR", "origin=O'Hare"]
+    assert (deletes(piled), rows(piled)) == (2, left)
+    again = maintain_table(site, piled.name, ["deletes"])
+    assert again["actions"] == []
+    assert "0 more than one partition needs" in again["plan"]["not_planned"][0]["why"]
+
+
+def test_a_merge_that_brings_rows_back_is_found(site, piled):
+    head = piled.head()
+    execute = Statements(piled.spark).execute
+    assert live_rows.same_in_each_file(execute, piled.name, head.snapshot_id, head.snapshot_id) == ""
+    before = head.parent_snapshot_id
+    found = live_rows.same_in_each_file(execute, piled.name, head.snapshot_id, before)
+    assert found.startswith("other rows are live in 2 data files")
+    counted = live_rows.same_in_all(execute, piled.name, head.snapshot_id, before)
+    assert counted.startswith("87 rows are live, 85 before")
+
+
+def test_files_with_many_deleted_rows_are_rewritten_without_them(site, make_table):
+    table = make_table("", **MERGE_ON_READ)
+    table.sql("INSERT INTO {t} SELECT id, 'EWR', null FROM range(0, 100, 1, 1)")
+    table.sql("INSERT INTO {t} SELECT id, 'JFK', null FROM range(100, 200, 1, 1)")
+    table.sql("DELETE FROM {t} WHERE id < 10 OR id = 150")
+    left = rows(table)
+    done = maintain_table(site, table.name, ORDER)
+    compact = done["actions"][0]
+    assert (compact["action"], compact["result"]) == ("compact", "done"), compact
+    assert rows(table) == left
+    files = table.sql("SELECT content, record_count FROM {t}.files ORDER BY content, record_count")
+    assert [tuple(each) for each in files] == [(0, 90), (0, 100), (1, 1)], "one row of a hundred is not worth a rewrite"
+    assert maintain_table(site, table.name, ["compact"])["actions"] == []
+
+
+class BringsBack(Statements):
+    """A server that finds other rows after a merge. No procedure of Iceberg's can be made to lose a delete."""
+
+    def execute(self, statement: str) -> list[dict[str, object]]:
+        found = super().execute(statement)
+        if "GROUP BY _file" in statement:
+            found[0] |= {"files": 1, "now": 90, "then": 80, "example": "/a/x.parquet"}
+        return found
+
+
+def test_what_is_not_proven_is_taken_back(site, piled):
+    left, before = rows(piled), deletes(piled)
+    done = maintain_table(site, piled.name, ["deletes"], engine=BringsBack)
+    (merged,) = done["actions"]
+    assert merged["result"] == "failed"
+    assert "other rows are live in 1 data files (90, 80 before), for example in x.parquet" in merged["why"]
+    assert "rolled back" in merged["why"]
+    assert (deletes(piled), rows(piled)) == (before, left)
+
+
+def test_a_server_that_cannot_say_is_not_believed(site, piled):
+    class Gone(Statements):
+        def execute(self, statement: str) -> list[dict[str, object]]:
+            return super().execute("SELECT raise_error('gone')")
+
+    with site.registry() as connection:
+        seen = see(site, piled.name, surroundings(connection)).facts
+    ours = Verdict(True, "14 delete files became 2", ours=(piled.head().snapshot_id,))
+    found = live_rows.proven(Gone(piled.spark).execute, Action("deletes", ""), seen, seen, ours)
+    assert (found.ok, found.harmed) == (False, True)
+    assert "could not be read" in found.why
