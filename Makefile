@@ -51,6 +51,7 @@ faults: install jars ## the long campaigns, half a day: each goes on where it wa
 	$(RUN) python tests/faults/schedules.py
 	$(RUN) python tests/faults/real_schedules.py
 	$(RUN) python tests/faults/publications.py
+	$(RUN) python tests/faults/maintenance.py
 	$(RUN) python tests/faults/campaign.py
 	$(RUN) python tests/faults/exactly_once.py
 	$(RUN) python tests/faults/duplicates.py

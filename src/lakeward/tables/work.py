@@ -42,6 +42,7 @@ from lakeward.tables.verify import (
 )
 from lakeward.tables.verify_delta import Standing, standing, verify_vacuum
 from lakeward.tables.verify_delta import moved_by as moved_in_log
+from lakeward.telemetry import failpoints
 
 if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession
@@ -109,6 +110,7 @@ class Work:
                 connection, plan=self.plan_id, table=self.table, action=name, session_id=session_id, before=before
             )
         log.info("Maintenance began", table=self.table, action=name, why=action.why)
+        failpoints.hit("maintain-begun")
         held_on_disk = _on_disk(there.seen, name)
         running = self.engine(spark)
         self.mine.when_lost(running.stop)
@@ -117,11 +119,13 @@ class Work:
             with cpu_of_server(self.site.runtime) as cpu:
                 run = running.run(_statements(there, action), there.seen.policy.compact.max_duration.seconds)
             duration = round(monotonic() - begun, 3)
+            failpoints.hit("maintain-ran")
         after = self._see()
         verdict = self._judge(action, there, after, run, checked, held_on_disk)
         verdict = live_rows.proven(running.execute, action, there.facts, after.facts, verdict)
         result, why = _result(run, verdict)
         held = self._undo(there.facts, after, verdict) if verdict.harmed else ""
+        failpoints.hit("maintain-judged")
         now = _figures(self._see().facts if held else after.facts) | dict(verdict.figures)
         if checked:
             now["positions"] = before["positions"]
@@ -137,6 +141,7 @@ class Work:
             "why": "; ".join(part for part in (why, held, rested.words) if part),
         }
         self._record(action_id, entry)
+        failpoints.hit("maintain-recorded")
         self.results.append(entry)
 
     def _disturbed_by(self, name: str, facts: TableFacts) -> list[str]:
