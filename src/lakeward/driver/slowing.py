@@ -33,7 +33,7 @@ class Slowing:
         for name, each in running.items():
             pressed = pressures.get(_table_of(each.wanted.spec) or "")
             before = self._since.get(name)
-            if pressed is None:
+            if pressed is None or pressed.level is Level.RELEASED:
                 if before is not None:
                     del self._since[name]
                     each.gate.space(0)

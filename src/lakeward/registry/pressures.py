@@ -17,12 +17,15 @@ from lakeward.registry import leases
 SCOPE = "pressure"
 TTL = timedelta(minutes=15)
 """Three looks of `tables_observe`."""
+RELEASED_TTL = timedelta(minutes=5)
+"""So long a stream that was held counts as one that goes on again, before its silence is held against it."""
 
 
 class Level(StrEnum):
-    """What is to become of the streams of a table, from nothing to the most."""
+    """What is to become of the streams of a table, from nothing to the most; `released`: they were held until now."""
 
     OK = "ok"
+    RELEASED = "released"
     WARN = "warn"
     LENGTHEN = "lengthen"
     HOLD = "hold"
@@ -30,7 +33,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True)
 class Pressed:
-    """A table whose streams are slowed down: `level` is `lengthen` or `hold`."""
+    """A table whose streams are slowed down, `lengthen` or `hold`, or were held: `released`."""
 
     level: Level
     why: str
@@ -38,9 +41,12 @@ class Pressed:
 
 def say(connection: Connection, table: str, level: Level, why: str) -> None:
     """Tell the drivers of a table; a level that slows nobody down takes back what was said before."""
+    before = current(connection).get(table)
     leases.forget(connection, SCOPE, table)
     if level in (Level.LENGTHEN, Level.HOLD):
         leases.take(connection, SCOPE, table, str(level), why, TTL)
+    elif before is not None and before.level is Level.HOLD:
+        leases.take(connection, SCOPE, table, str(Level.RELEASED), before.why, RELEASED_TTL)
 
 
 def current(connection: Connection) -> dict[str, Pressed]:

@@ -132,6 +132,8 @@ def verdict(sight: Sight) -> Verdict:
 
 def slowed(pressed: Pressed) -> str:
     """That a stream is slowed down for its table's sake, in words."""
+    if pressed.level is Level.RELEASED:
+        return f"it was held for the rewrite of its table and goes on now: {pressed.why}"
     until = "it waits for" if pressed.level is Level.HOLD else "it commits half as often until"
     return f"{until} the next rewrite of its table: {pressed.why}"
 
@@ -275,8 +277,8 @@ def _before_first_batch(sight: Sight, age: float) -> Verdict:
 
 
 def _held(sight: Sight) -> bool:
-    """Whether it lands nothing because it was told to wait: to restart it would help nobody."""
-    return sight.pressed is not None and sight.pressed.level is Level.HOLD
+    """Whether it lands nothing because it was told to wait, now or until now: to restart it would help nobody."""
+    return sight.pressed is not None and sight.pressed.level in (Level.HOLD, Level.RELEASED)
 
 
 def _wanted_since(sight: Sight) -> float:

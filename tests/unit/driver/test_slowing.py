@@ -48,7 +48,7 @@ def test_every_stream_of_the_table_is_slowed_down_and_no_other() -> None:
     assert (appends.gate.spaced, upserts.gate.spaced) == ([20], [20])
     slowing.turn(streams, pressed(Level.HOLD), time.monotonic())
     assert appends.gate.spaced == [20, math.inf]
-    slowing.turn(streams, Picture(datetime.now(UTC)), time.monotonic())
+    slowing.turn(streams, pressed(Level.RELEASED), time.monotonic())
     assert appends.gate.spaced == [20, math.inf, 0], "and goes on when the rewrite has landed"
     assert elsewhere.gate.spaced == sends.gate.spaced == []
 

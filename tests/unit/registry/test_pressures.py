@@ -26,6 +26,15 @@ def test_a_level_stands_until_another_is_said_or_nobody_says_it_any_more(other: 
     with other() as connection:
         connection.execute(text("UPDATE leases SET until = now() - interval '1 second' WHERE scope = 'pressure'"))
         assert pressures.current(connection) == {}, "an Airflow that is gone holds no stream"
-        pressures.say(connection, "a.t", Level.HOLD, "1002 commits")
+        pressures.say(connection, "a.t", Level.LENGTHEN, "1002 commits")
         pressures.say(connection, "a.t", Level.OK, "")
         assert pressures.current(connection) == {}
+
+
+def test_a_stream_that_was_held_counts_as_one_that_goes_on_for_a_while(other: Other) -> None:
+    with other() as connection:
+        pressures.say(connection, "a.t", Level.HOLD, "1000 commits")
+        pressures.say(connection, "a.t", Level.WARN, "600 commits")
+        assert pressures.current(connection) == {"a.t": Pressed(Level.RELEASED, "1000 commits")}
+        pressures.say(connection, "a.t", Level.OK, "")
+        assert pressures.current(connection) == {}, "the next look forgets it"

@@ -79,6 +79,11 @@ def test_behind_is_lagging(judge, make, values, limits, words) -> None:
             State.LAGGING,
             "no batch for 6 min while 9 records wait; it waits for the next rewrite of its table",
         ),
+        (
+            Level.RELEASED,
+            State.LAGGING,
+            "while 9 records wait; it was held for the rewrite of its table and goes on now",
+        ),
         (Level.LENGTHEN, State.STALLED, "no batch for 6 min while 9 records wait"),
     ],
 )

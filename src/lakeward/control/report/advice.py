@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from lakeward.control.report.material import Material
+from lakeward.registry.pressures import Level
 from lakeward.streams.health import State
 from lakeward.streams.words import listed
 from lakeward.telemetry.mask import mask
@@ -49,7 +50,9 @@ def step(m: Material) -> Step:
         give_up = f"lakeward streams restart {name} --kill"
         text = f"{command}; nothing is restarted until somebody can be asked; if its host is gone for good: {give_up}"
         return Step(command, text, effect(m, command))
-    if m.facts.pressed(name) is not None and state in (State.HEALTHY, State.LAGGING):
+    pressed = m.facts.pressed(name)
+    waits = pressed is not None and pressed.level is not Level.RELEASED
+    if waits and state in (State.HEALTHY, State.LAGGING):
         spec = m.view.spec(name)
         command = f"lakeward tables why {spec.sink.table if spec is not None else '..'}"
         return Step(command, f"it goes on by itself when its table is rewritten; what that waits for: {command}", READS)

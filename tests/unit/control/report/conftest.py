@@ -25,6 +25,7 @@ from lakeward.registry.generations import Generation
 from lakeward.registry.incidents import Incident
 from lakeward.registry.leases import Lease
 from lakeward.registry.observations import Observation
+from lakeward.registry.pressures import Pressed
 from lakeward.registry.restarts import Restart
 from lakeward.registry.streams import Stream
 
@@ -68,6 +69,7 @@ class Scene:
     backend: bool = True
     beside: tuple[str, ...] = ()
     missed: str | None = None
+    pressures: dict[str, Pressed] = field(default_factory=dict)
     more: dict[str, Any] = field(default_factory=dict)
 
     def changed(self, **values: Any) -> Scene:
@@ -89,6 +91,7 @@ class Scene:
             "observations": {"flights": self.seen} if self.seen else {},
             "now": NOW,
             "answering_s": 1e6,
+            "pressures": self.pressures,
         }
         if self.failure is not None:
             known["failures"] = {("demo", self.failure.stream): self.failure}

@@ -5,6 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
+from lakeward.registry.pressures import Level, Pressed
+
 TEXT = (Path(__file__).parents[4] / "docs" / "reference" / "stream-json.md").read_text()
 
 
@@ -34,3 +38,19 @@ def test_a_document_is_plain_json(scene) -> None:
 
     _, made = scene
     json.dumps(made.document(), default=_plain)
+
+
+@pytest.mark.parametrize(
+    ("level", "step"),
+    [
+        (
+            Level.HOLD,
+            "it goes on by itself when its table is rewritten; what that waits for: lakeward tables why nyc.flights",
+        ),
+        (Level.RELEASED, "nothing to do"),
+    ],
+)
+def test_a_stream_that_gives_way_to_maintenance_says_so_and_what_to_ask(scenes, level, step) -> None:
+    held = scenes["healthy"].changed(pressures={"nyc.flights": Pressed(level, "1000 commits")}).document()
+    assert "rewrite of its table" in held["why"]
+    assert held["next_text"] == step
