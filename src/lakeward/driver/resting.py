@@ -10,7 +10,6 @@ import structlog
 
 from lakeward.driver.running import Running
 from lakeward.driver.wanted import Picture
-from lakeward.registry.leases import STREAM_TTL
 from lakeward.spec.stream import StreamSpec
 
 _log = structlog.get_logger(__name__)
@@ -29,8 +28,8 @@ class Resting:
     def turn(self, running: Mapping[str, Running], picture: Picture | None, taken: float) -> frozenset[str]:
         """Rest whatever is asked to, within its freshness; the streams that stand between two batches now."""
         now = time.monotonic()
-        known = picture is not None and now - taken < STREAM_TTL.total_seconds()
-        windows = picture.windows if picture is not None and known else {}
+        said = picture.asks(taken) if picture is not None else None
+        windows = said.windows if said is not None else {}
         for name, each in running.items():
             token = windows.get(table_of(each.wanted.spec) or "")
             before = self._since.get(name)

@@ -164,7 +164,8 @@ def stream_conf(spec: StreamSpec, checkpoint: str = "") -> Mapping[str, str]:
 
 
 def checkpoint_files(place: str) -> Mapping[str, str]:
-    """The conf by which checkpoints below a place are written; empty where Spark's own choice is right."""
-    if store.on_s3(place):
-        return store.CHECKPOINT_FILES
+    """The conf of a driver whose checkpoints stand below a place; empty where Spark's own choice is right.
+
+    On S3 too: a stream's own conf says how its checkpoint is written there, and one may have stayed on a local disk.
+    """
     return {} if "://" in place and not place.startswith("file://") else LOCAL_CHECKPOINT_FILES

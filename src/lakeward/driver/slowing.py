@@ -12,7 +12,6 @@ import structlog
 from lakeward.driver.resting import AGAIN_S
 from lakeward.driver.running import Running
 from lakeward.driver.wanted import Picture
-from lakeward.registry.leases import STREAM_TTL
 from lakeward.registry.pressures import Level
 from lakeward.spec.stream import StreamSpec
 
@@ -28,8 +27,8 @@ class Slowing:
     def turn(self, running: Mapping[str, Running], picture: Picture | None, taken: float) -> None:
         """Set the pace of every stream; a registry that went away slows nobody down."""
         now = time.monotonic()
-        known = picture is not None and now - taken < STREAM_TTL.total_seconds()
-        pressures = picture.pressures if picture is not None and known else {}
+        said = picture.asks(taken) if picture is not None else None
+        pressures = said.pressures if said is not None else {}
         for name, each in running.items():
             pressed = pressures.get(_table_of(each.wanted.spec) or "")
             before = self._since.get(name)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from typing import Any
 
+from lakeward.registry.leases import STREAM_TTL
 from lakeward.registry.pressures import Pressed
 from lakeward.spec.packages import digest_of
 from lakeward.spec.stream import StreamSpec
@@ -63,3 +65,11 @@ class Picture:
     fenced: bool = False
     windows: Mapping[str, str] = field(default_factory=dict)
     pressures: Mapping[str, Pressed] = field(default_factory=dict)
+
+    def asks(self, taken: float) -> Picture | None:
+        """Itself while it may hold streams up: not longer than a lease lives, so that a registry that went away cannot.
+
+        Args:
+            taken: when it was taken (monotonic).
+        """
+        return self if time.monotonic() - taken < STREAM_TTL.total_seconds() else None

@@ -6,11 +6,12 @@ import pytest
 
 from lakeward.tables.act import live_rows
 from lakeward.tables.act.server import Statements
+from lakeward.tables.act.statements import merge_deletes
 from lakeward.tables.look import see
 from lakeward.tables.maintain import maintain_table
 from lakeward.tables.needs import surroundings
 from lakeward.tables.plan import ORDER, Action
-from lakeward.tables.verify import Verdict
+from lakeward.tables.verify import verify_deletes
 
 MERGE_ON_READ = {f"write.{each}.mode": "merge-on-read" for each in ("delete", "update", "merge")}
 PILES_UP = MERGE_ON_READ | {"write.delete.granularity": "partition"}
@@ -26,8 +27,9 @@ def deletes(table) -> int:
 
 @pytest.fixture
 def piled(make_table):
-    """Two partitions with seven delete files each, as other engines leave them."""
+    """Two partitions with seven delete files each, as other engines leave them, beside an old one without."""
     table = make_table(**PILES_UP)
+    table.sql("INSERT INTO {t} VALUES (1000, 'JFK', null)")
     table.sql("INSERT INTO {t} SELECT id, if(id % 2 = 0, 'EWR', 'O''Hare'), null FROM range(100)")
     for n in range(7):
         table.sql(f"DELETE FROM {{t}} WHERE id IN ({n}, {n + 50}, {n + 51})")
@@ -55,7 +57,7 @@ def test_a_merge_that_brings_rows_back_is_found(site, piled):
     found = live_rows.same_in_each_file(execute, piled.name, head.snapshot_id, before)
     assert found.startswith("other rows are live in 2 data files")
     counted = live_rows.same_in_all(execute, piled.name, head.snapshot_id, before)
-    assert counted.startswith("87 rows are live, 85 before")
+    assert counted.startswith("88 rows are live, 86 before")
 
 
 def test_files_with_many_deleted_rows_are_rewritten_without_them(site, make_table):
@@ -93,14 +95,38 @@ def test_what_is_not_proven_is_taken_back(site, piled):
     assert (deletes(piled), rows(piled)) == (before, left)
 
 
+def facts(site, table):
+    with site.registry() as connection:
+        return see(site, table.name, surroundings(connection)).facts
+
+
 def test_a_server_that_cannot_say_is_not_believed(site, piled):
     class Gone(Statements):
         def execute(self, statement: str) -> list[dict[str, object]]:
             return super().execute("SELECT raise_error('gone')")
 
-    with site.registry() as connection:
-        seen = see(site, piled.name, surroundings(connection)).facts
-    ours = Verdict(True, "14 delete files became 2", ours=(piled.head().snapshot_id,))
-    found = live_rows.proven(Gone(piled.spark).execute, Action("deletes", ""), seen, seen, ours)
+    before, action = facts(site, piled), Action("deletes", "")
+    Statements(piled.spark).execute(merge_deletes(piled.name, ()))
+    after = facts(site, piled)
+    good = verify_deletes(action, before, after)
+    assert live_rows.proven(Statements(piled.spark).execute, action, before, after, good) == good
+    found = live_rows.proven(Gone(piled.spark).execute, action, before, after, good)
     assert (found.ok, found.harmed) == (False, True)
     assert "could not be read" in found.why
+
+
+def test_every_commit_of_a_compaction_is_read_also_that_of_dangling_deletes(site, piled):
+    asked: list[str] = []
+
+    class Noted(Statements):
+        def execute(self, statement: str) -> list[dict[str, object]]:
+            asked.append(statement)
+            return super().execute(statement)
+
+    piled.append(times=6)
+    before = piled.snapshots()
+    done = maintain_table(site, piled.name, ["compact"], engine=Noted)
+    assert done["actions"][0]["result"] == "done", done
+    made = piled.snapshots() - before
+    assert len(made) > 1, "the data files, and the deletes that name none of them any more"
+    assert [each for each in made if not any(f"VERSION AS OF {each}" in text for text in asked)] == []

@@ -14,13 +14,15 @@ from lakeward.runtime import CATALOG
 from lakeward.spec.sql import quote_table
 from lakeward.tables.facts import TableFacts
 from lakeward.tables.plan.model import Action
-from lakeward.tables.verify import Verdict
+from lakeward.tables.verify import Verdict, between
 
 Execute = Callable[[str], list[dict[str, Any]]]
 
 
 def proven(execute: Execute, action: Action, before: TableFacts, after: TableFacts, verdict: Verdict) -> Verdict:
-    """The verdict on an action, once the engine has read what its commits left of the live rows.
+    """The verdict on an action, once the engine has read what every rewrite since left of the live rows.
+
+    Also of those that are not among the verdict's: a compaction removes dangling delete files by a commit of its own.
 
     Args:
         execute: runs a statement and returns its rows.
@@ -31,12 +33,15 @@ def proven(execute: Execute, action: Action, before: TableFacts, after: TableFac
     from grpc import RpcError
     from pyspark.errors import PySparkException
 
-    if verdict.harmed or before.format == "delta" or not before.profile.delete_files:
+    asked = action.action in ("compact", "deletes") and before.format != "delta" and before.profile.delete_files > 0
+    if verdict.harmed or not asked:
         return verdict
-    same, known = same_in_each_file if action.action == "deletes" else same_in_all, after.by_id()
     try:
-        for snapshot, parent in ((each, known[each].parent) for each in verdict.ours):
-            wrong = same(execute, before.table, parent, snapshot) if parent is not None else ""
+        for each in between(before, after) or ():
+            if each.operation != "replace" or each.parent is None:
+                continue
+            files = each.count("added-data-files") or each.count("deleted-data-files")
+            wrong = (same_in_all if files else same_in_each_file)(execute, before.table, each.parent, each.id)
             if wrong:
                 return replace(verdict, ok=False, why=wrong, harmed=True)
     except (PySparkException, RpcError) as error:  # not proven is not done: it is taken back

@@ -214,7 +214,10 @@ def _rewrites(mode: str, chosen: list[Due], thresholds: Thresholds, all_parts: i
             below=below,
             target=thresholds.target,
             takes=sum(each.files for each in group),
-            gives=sum(-(-max(each.bytes, 1) // thresholds.target) for each in group),
+            # Of files with many deleted rows the rows are to go; nobody promised fewer files.
+            gives=sum(
+                each.files if mode == "deletes" else -(-max(each.bytes, 1) // thresholds.target) for each in group
+            ),
             takes_bytes=sum(each.bytes for each in group),
             delete_files=sum(each.partition.delete_files for each in group),
         )
