@@ -187,7 +187,7 @@ class Schedule:
             return
         if self.planted == "no refs":
             facts = replace(facts, refs={"main": facts.refs["main"]})
-        gone = expirable(facts, planned.older_than, planned.retain_last)
+        gone = expirable(facts, planned.older_than, planned.retain_last, self.now)
         if self.position is not None and self.position.snapshot is not None:
             self.checked = {STREAM: self.position.snapshot}
         left: set[str] = set().union(*(names for each, names in self.held.items() if each not in gone))

@@ -105,6 +105,7 @@ class TableModel:
         self._snapshots: dict[int, Snapshot] = {}
         self._last = 0
         self._manifests = 0
+        self._tags: dict[str, Ref] = {}
         self._next = self.now
         self.chance = random.Random(self.seed)
 
@@ -131,6 +132,9 @@ class TableModel:
                 self._compact(action)
             elif action.action == "manifests":
                 self._rewrite_manifests(action)
+            elif action.tag is not None:
+                kept = action.tag.kept // timedelta(milliseconds=1)
+                self._tags[action.tag.name] = Ref("tag", action.tag.snapshot_id, gone_after_ms=kept)
             else:
                 self._expire(action)
         return made
@@ -154,7 +158,8 @@ class TableModel:
         return TableFacts(
             table="model.table", format="iceberg", uuid="u", location="/lake/model/table",
             metadata_location=f"{self._last}.json", format_version=2, snapshot_id=self._last or None,
-            sequence=self._last, properties={}, refs={"main": Ref("branch", self._last)} if self._last else {},
+            sequence=self._last, properties={},
+            refs=self._tags | ({"main": Ref("branch", self._last)} if self._last else {}),
             snapshots=tuple(self._snapshots.values()), metadata_files=1, streams=(), profile=profile,
         )  # fmt: skip
 
@@ -236,7 +241,10 @@ class TableModel:
     def _expire(self, action: Action) -> None:
         before = self._figures()
         assert action.older_than is not None
-        gone = expirable(self.facts(), action.older_than, action.retain_last)
+        facts = self.facts()
+        gone = expirable(facts, action.older_than, action.retain_last, self.now)
+        for name in facts.outlived(self.now):
+            del self._tags[name]
         for each in gone:
             del self._snapshots[each]
         self._record(action, before, ok=bool(gone), snapshots_expired=len(gone))

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, Literal, get_args
 from pydantic import Field, Strict
 
 from lakeward.spec.model import Bool, Int, PositiveInt, SpecModel
+from lakeward.spec.sort_order import SortOrder
 from lakeward.spec.types import Bytes, Duration, Size, Span
 
 TableClass = Literal["append-stream", "upsert-stream", "append-batch", "static", "delta-stream"]
@@ -40,6 +41,8 @@ class Compact(SpecModel):
     max_size: Bytes = Size("50GB")
     max_files: PositiveInt = 10_000
     max_duration: Span = Duration("45m")
+    sort_order: SortOrder | None = None
+    """Order of the rows of a partition that went cold: it is rewritten as a whole, once. Delta tables: Z-order only."""
     max_commits: PositiveInt = 10
     max_failed_commits: Annotated[Int, Field(ge=0)] = 3
 
@@ -82,11 +85,20 @@ class Manifests(SpecModel):
 
 
 class Metadata(SpecModel):
-    """When a table that keeps every metadata file is told to let old ones go."""
+    """When a table's own properties are set right: those that bound metadata files, and those that retry commits."""
 
     enabled: Bool = True
     previous_versions: PositiveInt = 50
     """Metadata files kept beside the current one; a table whose own property says another number keeps that many."""
+    log_files: PositiveInt = 10_000
+    """Files in a Delta table's log from which on it is told to keep no more than `expire.older_than`, or 7 days."""
+
+
+class Tags(SpecModel):
+    """The tag an Iceberg table gets at the end of each day (UTC), `lakeward-2026-03-01`, for looking back."""
+
+    enabled: Bool = True
+    keep: Span = Duration("7d")
 
 
 class Orphans(SpecModel):
@@ -129,6 +141,7 @@ class Policy(SpecModel):
     expire: Expire = Expire()
     manifests: Manifests = Manifests()
     metadata: Metadata = Metadata()
+    tags: Tags = Tags()
     orphans: Orphans = Orphans()
     pressure: Pressure = Pressure()
 
@@ -149,7 +162,7 @@ CLASS_DEFAULTS: Final[dict[str, dict[str, Any]]] = {
 }
 """What each class changes in the defaults of an append stream."""
 
-UNSET: Final = ("compact.target_size", "pressure.lengthen", "pressure.hold")
+UNSET: Final = ("compact.target_size", "compact.sort_order", "pressure.lengthen", "pressure.hold")
 """Thresholds without a default: what they are then, or that nothing happens, is their reason."""
 
 REASONS: Final[dict[str, str]] = {
@@ -173,6 +186,7 @@ REASONS: Final[dict[str, str]] = {
     "compact.max_size": "one run leaves room for the streams",
     "compact.max_files": "keeps a run's plan in memory",
     "compact.max_duration": "a run ends before the next is due",
+    "compact.sort_order": "rewrites every byte of a partition once more: only who names an order wants it",
     "compact.max_commits": "partial progress: what is done stays done",
     "compact.max_failed_commits": "beyond this the table is too busy: try when it is cold",
     "deletes.min_delete_files": "every read of the file opens each of them",
@@ -188,6 +202,9 @@ REASONS: Final[dict[str, str]] = {
     "manifests.every": "after compaction, before expiry",
     "metadata.enabled": "1,440 commits a day leave 1,440 metadata files, and none is deleted unless the table says so",
     "metadata.previous_versions": "history is kept by snapshots, not by these files",
+    "metadata.log_files": "a log of so many files is slow to list; Delta itself keeps 30 days of it",
+    "tags.enabled": "a look back by days costs less than keeping every snapshot of a week",
+    "tags.keep": "what went wrong in a week can be looked at as it was",
     "orphans.enabled": "failed commits leave files behind",
     "orphans.older_than": "four more days of storage are cheap, a wrong delete is final",
     "orphans.every": "listing a whole table is the dearest thing maintenance does",
@@ -219,6 +236,8 @@ FLOORS: Final[dict[str, tuple[Any, str]]] = {
     "manifests.max_manifests": (20, "fewer rewrites manifests nearly every batch"),
     "manifests.every": (Duration("30m"), "each rewrite is a commit that streams have to pass"),
     "metadata.previous_versions": (10, "a reader that holds a metadata file by its path loses it within minutes"),
+    "metadata.log_files": (100, "a log is cleaned with a checkpoint, and one is written every ten commits"),
+    "tags.keep": (Duration("1d"), "the next one would come after it is gone"),
     "orphans.older_than": (Duration("3d"), "a file being written is not referenced yet: it would be deleted"),
     "orphans.every": (Duration("1d"), "listing a whole table is dear"),
     "orphans.keep": (Duration("1d"), "nobody misses a file within hours"),

@@ -18,7 +18,7 @@ from pydantic_core import CoreSchema, core_schema
 _IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]*"
 
 
-class _Written(str):
+class Written(str):
     """A string that is checked when it is read; subclasses add what it means."""
 
     pattern: ClassVar[re.Pattern[str]]
@@ -41,7 +41,7 @@ class _Written(str):
         return {"type": "string", "pattern": f"^{cls.pattern.pattern}$", "examples": cls.examples}
 
 
-class _Measured(_Written):
+class _Measured(Written):
     """A written amount; compares by what it amounts to, so that `60s` equals `1m`. Prints as written."""
 
     units: ClassVar[dict[str, float]]
@@ -131,7 +131,7 @@ class Size(_Measured):
     amount = bytes
 
 
-class Memory(_Written):
+class Memory(Written):
     """Memory of a JVM in Spark's own form: `512m`, `2g`."""
 
     pattern = re.compile(r"[1-9][0-9]{0,8}[mg]")
@@ -150,7 +150,7 @@ class Memory(_Written):
         return int(self[:-1]) << (20 if self.endswith("m") else 30)
 
 
-class TableName(_Written):
+class TableName(Written):
     """A table of the lake, `namespace.table`."""
 
     pattern = re.compile(rf"{_IDENTIFIER}\.{_IDENTIFIER}")
@@ -168,7 +168,7 @@ class TableName(_Written):
         return self.split(".")[1]
 
 
-class PostgresTable(_Written):
+class PostgresTable(Written):
     """A table of PostgreSQL, `table` or `schema.table`; not the one our own positions stand in."""
 
     pattern = re.compile(
@@ -186,7 +186,7 @@ class PostgresTable(_Written):
         return str(self) if "." in self else f"public.{self}"
 
 
-class StreamId(_Written):
+class StreamId(Written):
     """The stable id of a stream: it names the checkpoint, the Dag and the position in the table."""
 
     pattern = re.compile(r"[a-z][a-z0-9_-]{0,62}")
@@ -194,7 +194,7 @@ class StreamId(_Written):
     examples: ClassVar[list[str]] = ["flights"]
 
 
-class DriverName(_Written):
+class DriverName(Written):
     """The name of a driver: of its folder, its lease and its process."""
 
     pattern = StreamId.pattern
@@ -202,7 +202,7 @@ class DriverName(_Written):
     examples: ClassVar[list[str]] = ["core"]
 
 
-class Name(_Written):
+class Name(Written):
     """A name that SQL can use as it stands: of a source, a reference, a rule."""
 
     pattern = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
@@ -210,7 +210,7 @@ class Name(_Written):
     examples: ClassVar[list[str]] = ["flights"]
 
 
-class PythonCallable(_Written):
+class PythonCallable(Written):
     """A Python callable, `package.module:function`."""
 
     pattern = re.compile(rf"{_IDENTIFIER}(\.{_IDENTIFIER})*:{_IDENTIFIER}")
@@ -218,7 +218,7 @@ class PythonCallable(_Written):
     examples: ClassVar[list[str]] = ["my_streams.clean:flights"]
 
 
-class Topic(_Written):
+class Topic(Written):
     """A Kafka topic."""
 
     pattern = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
@@ -226,7 +226,7 @@ class Topic(_Written):
     examples: ClassVar[list[str]] = ["flights"]
 
 
-class Brokers(_Written):
+class Brokers(Written):
     """Bootstrap servers, `host:port,host:port`; no user, no password."""
 
     pattern = re.compile(r"[^\s,:/@]+:\d+(,[^\s,:/@]+:\d+)*")
@@ -234,7 +234,7 @@ class Brokers(_Written):
     examples: ClassVar[list[str]] = ["broker-1:9092,broker-2:9092"]
 
 
-class SparkMaster(_Written):
+class SparkMaster(Written):
     """The master of a Spark standalone cluster; several where one stands by."""
 
     pattern = re.compile(r"spark://[^\s,:/@]+:\d+(,[^\s,:/@]+:\d+)*")
@@ -248,7 +248,7 @@ class SparkMaster(_Written):
         return [(host, int(port)) for host, port in pairs]
 
 
-class ObjectPlace(_Written):
+class ObjectPlace(Written):
     """A place on an object store: a bucket, and folders in it."""
 
     pattern = re.compile(r"s3a?://[a-z0-9][a-z0-9.\-]{1,61}[a-z0-9](/[A-Za-z0-9!_.*'()\-]*[A-Za-z0-9!_*'()\-])*")
@@ -271,7 +271,7 @@ class ObjectPlace(_Written):
         return f"s3a://{self.key}"
 
 
-class KinesisStream(_Written):
+class KinesisStream(Written):
     """The name of a Kinesis data stream."""
 
     pattern = re.compile(r"[A-Za-z0-9_.\-]{1,128}")
@@ -279,7 +279,7 @@ class KinesisStream(_Written):
     examples: ClassVar[list[str]] = ["clicks"]
 
 
-class AwsRegion(_Written):
+class AwsRegion(Written):
     """A region of AWS."""
 
     pattern = re.compile(r"[a-z]{2,}(-[a-z]+)+-[0-9]+")
@@ -287,7 +287,7 @@ class AwsRegion(_Written):
     examples: ClassVar[list[str]] = ["eu-central-1"]
 
 
-class StartingPosition(_Written):
+class StartingPosition(Written):
     """Where a Kinesis stream begins."""
 
     pattern = re.compile(r"TRIM_HORIZON|LATEST|\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z")
@@ -305,7 +305,7 @@ class StartingPosition(_Written):
         return int(datetime.fromisoformat(self).timestamp() * 1000) if self[0].isdigit() else None
 
 
-class SparkKey(_Written):
+class SparkKey(Written):
     """The name of a Spark setting."""
 
     pattern = re.compile(r"spark\.[A-Za-z0-9_.\-]+")
@@ -313,7 +313,7 @@ class SparkKey(_Written):
     examples: ClassVar[list[str]] = ["spark.sql.shuffle.partitions"]
 
 
-class Glob(_Written):
+class Glob(Written):
     """Tables by pattern, over `namespace.table`."""
 
     pattern = re.compile(r"[A-Za-z0-9_*?\[\]!-]+\.[A-Za-z0-9_*?\[\]!-]+")
@@ -321,7 +321,7 @@ class Glob(_Written):
     examples: ClassVar[list[str]] = ["nyc.*"]
 
 
-class ExpectationType(_Written):
+class ExpectationType(Written):
     """An expectation of Great Expectations, in its file name's form, or a check of our own (`own_checks`)."""
 
     pattern = re.compile(r"expect_[a-z0-9_]+|unexpected_rows_expectation")
@@ -329,7 +329,7 @@ class ExpectationType(_Written):
     examples: ClassVar[list[str]] = ["expect_column_values_to_not_be_null"]
 
 
-class Tag(_Written):
+class Tag(Written):
     """A word to find streams by; Airflow keeps no tag longer than this."""
 
     pattern = re.compile(r"[\s\S]{1,100}")

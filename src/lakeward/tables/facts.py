@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from lakeward.connectors.exact.ancestry import Link, walk
 
 MAIN = "main"
+VERIFIED = "verified"  # the branch the checks move
 WAP_ID = "wap.id"
 
 
@@ -143,12 +144,19 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Ref:
-    """A branch or a tag."""
+    """A branch or a tag.
 
-    kind: str  # branch | tag
+    Attributes:
+        kind: `branch` or `tag`.
+        min_snapshots, max_age_ms: of a branch: how many of its snapshots, and how old ones, every expiry keeps.
+        gone_after_ms: age of its snapshot from which on an expiry takes the ref itself; None: never.
+    """
+
+    kind: str
     snapshot_id: int
     min_snapshots: int | None = None
     max_age_ms: int | None = None
+    gone_after_ms: int | None = None
 
 
 @dataclass(frozen=True)
@@ -161,6 +169,7 @@ class TableFacts:
         snapshot_id, sequence: main's head; None and 0 without any.
         streams: streams that have a position in the table.
         tombstones: of a Delta table: file -> when it was taken out; in the folder until a VACUUM.
+        columns: names of its columns, nested ones with dots.
     """
 
     table: str
@@ -178,6 +187,7 @@ class TableFacts:
     streams: tuple[str, ...]
     profile: Profile
     tombstones: Mapping[str, datetime] = field(default_factory=dict)
+    columns: tuple[str, ...] = ()
 
     def by_id(self) -> dict[int, Snapshot]:
         """Snapshot id -> snapshot."""
@@ -206,6 +216,16 @@ class TableFacts:
             return None if found is None else Link(found.id, found.sequence, found.parent, found.operation)
 
         return walk(self.snapshot_id, look_up, before.snapshot_id, before.sequence).right
+
+    def outlived(self, now: datetime) -> set[str]:
+        """The refs whose age is over at `now`: the next expiry takes them, and what they alone keep."""
+        known = self.by_id()
+        return {
+            name
+            for name, ref in self.refs.items()
+            if name != MAIN and ref.gone_after_ms is not None and (on := known.get(ref.snapshot_id)) is not None
+            and now - on.at > timedelta(milliseconds=ref.gone_after_ms)
+        }  # fmt: skip
 
     @property
     def head(self) -> Snapshot | None:

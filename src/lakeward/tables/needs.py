@@ -206,8 +206,8 @@ def _changed_nothing(row: Mapping[str, Any]) -> bool:
     before, after = row["before"] or {}, row["after"]
     if after is None:
         return False
-    if row["action"] == "metadata":
-        return False  # what it sets stays set
+    if row["action"] in ("tags", "metadata"):
+        return False  # what they set stays set
     if row["action"] == "manifests":
         return bool(after.get("manifests", 0) >= before.get("manifests", 1))
     taken = {"compact": "files_taken", "deletes": "delete_files_taken"}.get(row["action"], "snapshots_expired")

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
 
 from lakeward.tables.facts import Snapshot, TableFacts
 from lakeward.tables.guard.positions import off_main
 from lakeward.tables.plan.model import Action
-from lakeward.tables.plan.words import many
+from lakeward.tables.plan.words import many, span
 
 TOLERANCE = 0.2
 
@@ -101,7 +102,7 @@ def verify_compact(
         why = f"nothing was rewritten: {many(action.files, 'file')} were promised to go and no commit came"
         return Verdict(False, why, False, ours, figures)
     promised = sum(each.takes - each.gives for each in action.rewrites)
-    if taken - given < promised * (1 - TOLERANCE):
+    if taken - given < promised - abs(promised) * TOLERANCE:
         why = f"files fell by {taken - given}, {promised} were promised"
         return Verdict(False, why, False, ours, figures)
     why = f"{many(taken, 'file')} became {given}, {many(sum(did.rows_in for _, _, did in parts), 'row')} kept"
@@ -191,13 +192,32 @@ def verify_metadata(action: Action, before: TableFacts, after: TableFacts) -> Ve
     if not after.continues(before):
         return Verdict(False, f"main no longer holds snapshot {before.snapshot_id}, where the repair began", True)
     left = before.metadata_files - action.files
+    if not action.files:
+        return Verdict(True, f"set {', '.join(f'{name} = {value}' for name, value in action.properties.items())}")
     if after.metadata_files > left:
         return Verdict(False, f"{many(after.metadata_files, 'metadata file')} are named still, {left} were promised")
     return Verdict(True, f"{before.metadata_files} → {after.metadata_files} metadata files, and so it stays")
 
 
+def verify_tags(action: Action, after: TableFacts) -> Verdict:
+    """Judge the making of a tag: it stands on its snapshot, and goes when it should."""
+    wanted = action.tag
+    assert wanted is not None  # the planner sets it for every tag
+    found = after.refs.get(wanted.name)
+    if found is None or (found.kind, found.snapshot_id) != ("tag", wanted.snapshot_id):
+        return Verdict(False, f"there is no tag {wanted.name} on snapshot {wanted.snapshot_id}")
+    if found.gone_after_ms != wanted.kept // timedelta(milliseconds=1):
+        return Verdict(False, f"tag {wanted.name} does not go after {span(wanted.kept)}")
+    return Verdict(True, f"tag {wanted.name} on snapshot {wanted.snapshot_id}, kept for {span(wanted.kept)}")
+
+
 def verify_expire(
-    action: Action, before: TableFacts, after: TableFacts, promised: set[int], checked: Mapping[str, int]
+    action: Action,
+    before: TableFacts,
+    after: TableFacts,
+    promised: set[int],
+    checked: Mapping[str, int],
+    now: datetime,
 ) -> Verdict:
     """Judge an expiry: only what was promised went, nothing anybody needs, main and every ref stand.
 
@@ -206,11 +226,13 @@ def verify_expire(
         before, after: the table at both ends.
         promised: the snapshots that were to go.
         checked: stream -> the snapshot of its position this expiry found on main.
+        now: a moment after it; refs whose own age was over by then may be gone.
     """
     left = after.by_id()
     gone = {each.id for each in before.snapshots} - set(left)
     named = {name for name, ref in after.refs.items() if ref.snapshot_id not in left}
-    lost = set(before.refs) - set(after.refs)
+    outlived = before.outlived(now)
+    lost = set(before.refs) - set(after.refs) - outlived
     if named or lost:
         return Verdict(False, f"refs lost their snapshot: {', '.join(sorted(named | lost))}", True)
     if not after.continues(before):
@@ -228,6 +250,8 @@ def verify_expire(
         if rows[0] != rows[1]:
             return Verdict(False, f"the table has {rows[1]} rows, {rows[0]} before", True)
     figures = {"snapshots_expired": len(gone)}
+    refs = outlived - set(after.refs)
+    too = f", and {many(len(refs), 'ref')} whose age was over" if refs else ""
     if len(gone) < len(promised) * (1 - TOLERANCE) or not gone:
         return Verdict(False, f"{many(len(gone), 'snapshot')} went, {len(promised)} were promised", figures=figures)
-    return Verdict(True, f"{many(len(gone), 'snapshot')} went, {len(left)} kept", figures=figures)
+    return Verdict(True, f"{many(len(gone), 'snapshot')} went, {len(left)} kept{too}", figures=figures)

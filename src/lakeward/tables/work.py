@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,7 @@ from lakeward.tables.verify import (
     verify_expire,
     verify_manifests,
     verify_metadata,
+    verify_tags,
 )
 from lakeward.tables.verify_delta import Standing, standing, verify_vacuum
 from lakeward.tables.verify_delta import moved_by as moved_in_log
@@ -168,10 +170,12 @@ class Work:
             return verify_deletes(action, before, after.facts)
         if action.action == "metadata":
             return verify_metadata(action, before, after.facts)
+        if action.action == "tags":
+            return verify_tags(action, after.facts)
         if action.action == "expire":
             assert action.older_than is not None  # the planner sets it for every expiry
-            promised = expirable(before, action.older_than, action.retain_last)
-            return verify_expire(action, before, after.facts, promised, checked)
+            promised = expirable(before, action.older_than, action.retain_last, there.now)
+            return verify_expire(action, before, after.facts, promised, checked, datetime.now(UTC))
         if isinstance(was, State) and isinstance(became, State):
             moved = moved_in_log(was, became)
         else:
@@ -265,7 +269,7 @@ def _result(run: Run, verdict: Verdict) -> tuple[str, str]:
 
 def _promise(action: Action) -> dict[str, Any]:
     """What the ledger keeps of a plan: what was promised, and which partitions get their final layout."""
-    final = [name for each in action.rewrites if each.mode == "final" for name in each.partitions]
+    final = [name for each in action.rewrites if each.mode in ("final", "layout") for name in each.partitions]
     return {
         "promised_files": action.files,
         "promised_bytes": action.size_bytes,

@@ -128,33 +128,42 @@ FIVE = tuple(snapshot(n) for n in range(1, 8))
 
 
 def test_an_expiry_as_promised_is_good(facts):
-    verdict = verify_expire(EXPIRE, facts(FIVE), facts(FIVE[4:]), {1, 2, 3, 4}, {})
+    verdict = verify_expire(EXPIRE, facts(FIVE), facts(FIVE[4:]), {1, 2, 3, 4}, {}, NOW)
     assert (verdict.ok, verdict.why) == (True, "4 snapshots went, 3 kept")
     later = (*FIVE[4:], snapshot(8))
-    assert verify_expire(EXPIRE, facts(FIVE), facts(later), {1, 2, 3, 4}, {}).ok
+    assert verify_expire(EXPIRE, facts(FIVE), facts(later), {1, 2, 3, 4}, {}, NOW).ok
 
 
 def test_a_snapshot_too_young_to_go_is_missed(facts):
-    assert verify_expire(EXPIRE, facts(FIVE), facts(FIVE[5:]), {1, 2, 3, 4}, {}).harmed
+    assert verify_expire(EXPIRE, facts(FIVE), facts(FIVE[5:]), {1, 2, 3, 4}, {}, NOW).harmed
 
 
 def test_fewer_than_promised_is_a_failure(facts):
-    assert not verify_expire(EXPIRE, facts(FIVE), facts(FIVE), {1, 2, 3, 4}, {}).ok
-    assert not verify_expire(EXPIRE, facts(FIVE), facts(FIVE[3:]), {1, 2, 3, 4}, {}).ok
+    assert not verify_expire(EXPIRE, facts(FIVE), facts(FIVE), {1, 2, 3, 4}, {}, NOW).ok
+    assert not verify_expire(EXPIRE, facts(FIVE), facts(FIVE[3:]), {1, 2, 3, 4}, {}, NOW).ok
 
 
 def test_main_moved_back_is_found(facts):
-    assert verify_expire(EXPIRE, facts(FIVE), facts(FIVE[4:], head=6), {1, 2, 3, 4}, {}).harmed
+    assert verify_expire(EXPIRE, facts(FIVE), facts(FIVE[4:], head=6), {1, 2, 3, 4}, {}, NOW).harmed
 
 
 def test_a_ref_without_its_snapshot_is_found(facts):
     refs = {"verified": Ref("branch", 2)}
-    assert verify_expire(EXPIRE, facts(FIVE, refs=refs), facts(FIVE[4:], refs=refs), {1, 2, 3, 4}, {}).harmed
-    assert verify_expire(EXPIRE, facts(FIVE, refs=refs), facts(FIVE[4:]), {1, 2, 3, 4}, {}).harmed
+    assert verify_expire(EXPIRE, facts(FIVE, refs=refs), facts(FIVE[4:], refs=refs), {1, 2, 3, 4}, {}, NOW).harmed
+    assert verify_expire(EXPIRE, facts(FIVE, refs=refs), facts(FIVE[4:]), {1, 2, 3, 4}, {}, NOW).harmed
 
 
 def test_a_position_that_was_on_main_may_expire_and_no_other(facts):
     held = {"s": Position(seq=1, query_id="q", batch=0, end={}, snapshot=2, snapshot_seq=2)}
     start, after = facts(FIVE, positions=held), facts(FIVE[4:], positions=held)
-    assert verify_expire(EXPIRE, start, after, {1, 2, 3, 4}, {"s": 2}).ok
-    assert verify_expire(EXPIRE, start, after, {1, 2, 3, 4}, {}).harmed
+    assert verify_expire(EXPIRE, start, after, {1, 2, 3, 4}, {"s": 2}, NOW).ok
+    assert verify_expire(EXPIRE, start, after, {1, 2, 3, 4}, {}, NOW).harmed
+
+
+def test_a_ref_whose_age_was_over_may_be_gone_and_is_told(facts):
+    refs = {"main": Ref("branch", 5), "lakeward-2026-02-20": Ref("tag", 2, gone_after_ms=60_000)}
+    verdict = verify_expire(EXPIRE, facts(FIVE, refs=refs), facts(FIVE[4:]), {1, 2, 3, 4}, {}, NOW)
+    assert verdict.ok
+    assert verdict.why.endswith("and 1 ref whose age was over")
+    young = {**refs, "lakeward-2026-02-20": Ref("tag", 2, gone_after_ms=86_400_000)}
+    assert verify_expire(EXPIRE, facts(FIVE, refs=young), facts(FIVE[4:]), {1, 2, 3, 4}, {}, NOW).harmed

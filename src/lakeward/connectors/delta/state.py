@@ -89,12 +89,21 @@ class State:
         """The partition columns."""
         return tuple(self.metadata.get("partitionColumns") or ())
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of the schema, nested ones left out."""
+        return tuple(str(each["name"]) for each in self._fields)
+
     def type_of(self, column: str) -> str:
         """A column's type as the schema has it, `string`; empty for one that is not simple or not there."""
-        fields = json.loads(self.metadata.get("schemaString") or '{"fields": []}')["fields"]
         return next(
-            (str(each["type"]) for each in fields if each["name"] == column and isinstance(each["type"], str)), ""
+            (str(each["type"]) for each in self._fields if each["name"] == column and isinstance(each["type"], str)), ""
         )
+
+    @property
+    def _fields(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(self.metadata.get("schemaString") or '{"fields": []}')["fields"]
+        return found
 
 
 def read(folder: Path, since: int = -1) -> State | None:

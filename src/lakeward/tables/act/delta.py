@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lakeward.connectors.delta import place
+from lakeward.spec.sql import quote_table
+from lakeward.tables.act.statements import set_properties
 from lakeward.tables.plan.model import Action, Rewrite
 from lakeward.tables.plan.vacuum import LEAST_KEPT
 
@@ -19,12 +21,15 @@ def statements(folder: Path, action: Action, now: datetime | None = None) -> lis
     """What has to be run for a planned action, in order; settings are the session's, and it is this run's own."""
     if action.action == "compact":
         return [each for rewrite in action.rewrites for each in optimize(folder, rewrite)]
+    if action.action == "metadata":
+        return [set_properties(place.by_path(folder), action.properties)]
     assert action.older_than is not None  # the planner sets it for every expiry
     return vacuum(folder, action.older_than, now or datetime.now(UTC))
 
 
 def optimize(folder: Path, wanted: Rewrite) -> list[str]:
-    """Bin-packing of some partitions, in one commit that changes no row."""
+    """Some partitions packed into larger files, or laid out anew in Z-order, in one commit that changes no row."""
+    order = f" ZORDER BY ({', '.join(map(quote_table, wanted.order.columns))})" if wanted.order is not None else ""
     where = " OR ".join(f"({condition})" for condition in wanted.where)
     return [
         *_settings({
@@ -32,7 +37,7 @@ def optimize(folder: Path, wanted: Rewrite) -> list[str]:
             "spark.databricks.delta.optimize.maxFileSize": wanted.target,
             "spark.databricks.delta.optimize.maxThreads": _AT_ONCE,
         }),
-        f"OPTIMIZE {place.by_path(folder)}" + (f" WHERE {where}" if where else ""),
+        f"OPTIMIZE {place.by_path(folder)}" + (f" WHERE {where}" if where else "") + order,
     ]  # fmt: skip
 
 

@@ -7,12 +7,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from lakeward.runtime import CATALOG
 from lakeward.spec.policy import Policy
 from lakeward.spec.sql import quote, quote_table, quote_text
-from lakeward.tables.plan.model import Action, Rewrite
+from lakeward.tables.plan.model import Action, Rewrite, Tag
 
 _AT_ONCE = 2  # file groups rewritten at a time: the server is shared
 
@@ -26,7 +26,10 @@ def statements(table: str, action: Action, policy: Policy) -> list[str]:
     if action.action == "manifests":
         return [_call("rewrite_manifests", table)]
     if action.action == "metadata":
-        return [set_properties(table, action.properties)]
+        return [set_properties(quote_table(table, CATALOG), action.properties)]
+    if action.action == "tags":
+        assert action.tag is not None  # the planner sets it for every tag
+        return [make_tag(table, action.tag)]
     assert action.older_than is not None  # the planner sets it for every expiry
     return [expire(table, action.older_than, action.retain_last)]
 
@@ -54,7 +57,11 @@ def rewrite(table: str, wanted: Rewrite, policy: Policy) -> str:
             "delete-ratio-threshold": policy.deletes.deleted_rows_ratio,
             "remove-dangling-deletes": "true",
         }
-    return _call("rewrite_data_files", table, _where(wanted.where), {key: str(each) for key, each in options.items()})
+    if wanted.mode == "layout":
+        options["rewrite-all"] = "true"
+    order = {"strategy": "sort", "sort_order": wanted.order.iceberg} if wanted.order is not None else {}
+    chosen = {key: str(each) for key, each in options.items()}
+    return _call("rewrite_data_files", table, {**order, **_where(wanted.where)}, chosen)
 
 
 def merge_deletes(table: str, where: Sequence[str]) -> str:
@@ -73,10 +80,17 @@ def expire(table: str, older_than: datetime, retain_last: int) -> str:
     )
 
 
-def set_properties(table: str, properties: Mapping[str, str]) -> str:
-    """Table properties, set in one commit."""
+def set_properties(place: str, properties: Mapping[str, str]) -> str:
+    """Table properties, set in one commit; `place`: the table as SQL names it, quoted."""
     pairs = ", ".join(f"{quote_text(name)} = {quote_text(value)}" for name, value in properties.items())
-    return f"ALTER TABLE {quote_table(table, CATALOG)} SET TBLPROPERTIES ({pairs})"
+    return f"ALTER TABLE {place} SET TBLPROPERTIES ({pairs})"
+
+
+def make_tag(table: str, tag: Tag) -> str:
+    """A tag that an expiry takes once its snapshot is old enough. Made anew, it would forget what it stood on."""
+    kept = f"{tag.kept // timedelta(minutes=1)} MINUTES"
+    at = f"AS OF VERSION {tag.snapshot_id:d} RETAIN {kept}"
+    return f"ALTER TABLE {quote_table(table, CATALOG)} CREATE TAG IF NOT EXISTS {quote(tag.name)} {at}"
 
 
 def literal(value: str | int | datetime) -> str:

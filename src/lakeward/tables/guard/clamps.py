@@ -9,13 +9,12 @@ from typing import Any
 from lakeward.connectors.exact import position
 from lakeward.connectors.exact.ancestry import seq_of
 from lakeward.errors import Blocked
-from lakeward.tables.facts import WAP_ID, TableFacts
+from lakeward.tables.facts import VERIFIED, WAP_ID, TableFacts
 from lakeward.tables.plan.model import Clamp
 from lakeward.tables.plan.words import span
 
 STAGED_FLOOR = timedelta(seconds=60)  # no batch is believed to stage and publish in less
 PIN_LIMIT = timedelta(hours=72)  # a stream pins history no longer than this; exactness does not depend on it
-VERIFIED = "verified"
 
 
 def batches(longest_batch_s: float, now: datetime) -> Clamp:

@@ -49,6 +49,7 @@ def table_facts(name: str, state: State, judge: Judge, known: Profile | None = N
         streams=tuple(position.streams_of(state.domains)),
         profile=_profile(state, thresholds, known),
         tombstones={path: _moment(at_ms) for path, at_ms in state.gone.items()},
+        columns=state.names,
     )
 
 

@@ -25,11 +25,13 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile, ManifestFile
     from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.table import Table
+    from pyiceberg.table.refs import SnapshotRef
     from pyiceberg.table.snapshots import Snapshot as IcebergSnapshot
 
 Spot = tuple[int, tuple[Any, ...]]
 _FILE_PATH: Final = 2147483546
 """Field id of `file_path` in a position delete file, by Iceberg's specification. Equal bounds: it names one file."""
+_REF_AGE: Final = "history.expire.max-ref-age-ms"
 Judge = Callable[[int, Mapping[str, str]], Thresholds]
 """(table bytes, table properties) -> the sizes its files are judged by."""
 
@@ -61,20 +63,30 @@ def table_facts(table: Table, judge: Judge, known: Profile | None = None) -> Tab
         snapshot_id=head_id,
         sequence=(head.sequence_number or 0) if head else 0,
         properties=dict(metadata.properties),
-        refs={
-            name: Ref(ref.snapshot_ref_type.value, ref.snapshot_id, ref.min_snapshots_to_keep, ref.max_snapshot_age_ms)
-            for name, ref in metadata.refs.items()
-        },
+        refs={name: _ref(each, table.properties.get(_REF_AGE)) for name, each in metadata.refs.items()},
         snapshots=snapshots,
         metadata_files=len(metadata.metadata_log) + 1,
         streams=tuple(position.streams_of(metadata.properties)),
         profile=profile,
+        columns=tuple(table.schema().column_names),
     )
 
 
 def moment(milliseconds: int) -> datetime:
     """Milliseconds since 1970 as a moment in UTC."""
     return datetime.fromtimestamp(milliseconds / 1000, UTC)
+
+
+def _ref(each: SnapshotRef, age_ms: str | None) -> Ref:
+    """`age_ms`: what the table says of refs that say nothing themselves."""
+    default = int(age_ms) if age_ms is not None and age_ms.isdecimal() else None
+    return Ref(
+        kind=each.snapshot_ref_type.value,
+        snapshot_id=each.snapshot_id,
+        min_snapshots=each.min_snapshots_to_keep,
+        max_age_ms=each.max_snapshot_age_ms,
+        gone_after_ms=default if each.max_ref_age_ms is None else each.max_ref_age_ms,
+    )
 
 
 def _snapshot(each: IcebergSnapshot) -> Snapshot:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from lakeward.spec.policy import Compact
+from lakeward.spec.sort_order import SortOrder
 from lakeward.tables.facts import PartitionFacts, TableFacts, Thresholds
 from lakeward.tables.plan.cost import Pace, pace
 from lakeward.tables.plan.model import Action, History, NotPlanned, Rewrite
@@ -34,12 +35,14 @@ class Due:
     @property
     def files(self) -> int:
         part = self.partition
-        return {"fragments": part.fragments, "deletes": part.deleted}.get(self.mode, part.small)
+        known = {"fragments": part.fragments, "deletes": part.deleted, "layout": part.files}
+        return known.get(self.mode, part.small)
 
     @property
     def bytes(self) -> int:
         part = self.partition
-        return {"fragments": part.fragment_bytes, "deletes": part.deleted_bytes}.get(self.mode, part.small_bytes)
+        known = {"fragments": part.fragment_bytes, "deletes": part.deleted_bytes, "layout": part.bytes}
+        return known.get(self.mode, part.small_bytes)
 
 
 def judge(
@@ -89,6 +92,8 @@ def _by_size(
         return Due(part, "", f"not written for {span(idle)}")
     if idle is None or idle >= policy.cold_after.timedelta:
         since = f"not written for {span(idle)}" if idle is not None else "written before the retained history"
+        if policy.sort_order is not None and finished is None and idle is not None:
+            return Due(part, "layout", f"{since}: {many(part.files, 'file')} put in order by {policy.sort_order}")
         if part.small > policy.cold_min_files:
             return Due(part, "final", f"{many(part.small, 'small file')}, {since}: final pass")
         return Due(
@@ -144,6 +149,7 @@ def plan_compact(
     if not policy.enabled:
         return NotPlanned("compact", "switched off by policy")
     thresholds = facts.profile.thresholds
+    policy, unordered = _orderable(facts, policy)
     every = facts.profile.partitions
     parts = [part for part in every if not only or part.key in only]
     verdicts = [
@@ -152,23 +158,25 @@ def plan_compact(
     ]
     due = sorted((each for each in verdicts if each.mode), key=lambda each: -each.files)
     if not due:
-        return _why_not(verdicts)
+        found = _why_not(verdicts)
+        return replace(found, why=found.why + unordered)
     if len(parts) < len(every) and any(not each.partition.where for each in due):
         name = next(each.partition.key for each in due if not each.partition.where)
         return NotPlanned(
             "compact", f"no condition of the engine selects {name} alone; name no partition for all of them"
         )
     chosen = _within(due, policy, pace("compact", history.paces))
+    # A later final pass orders what it takes; Delta would take every file again.
+    of_rest = None if facts.format == "delta" else policy.sort_order
+    orders = {"fragments": None, "final": of_rest, "layout": policy.sort_order, "deletes": None}
     rewrites = tuple(
-        rewrite
-        for mode in ("fragments", "final", "deletes")
-        for rewrite in _rewrites(mode, chosen, thresholds, len(every))
+        rewrite for mode, order in orders.items() for rewrite in _rewrites(mode, chosen, thresholds, len(every), order)
     )
     left = len(due) - len(chosen)
     why = chosen[0].why if len(due) == 1 else f"{many(len(due), 'partition')} due, the fullest has {chosen[0].why}"
     return Action(
         "compact",
-        why + (f"; {many(left, 'partition')} left for the next run" if left else ""),
+        why + (f"; {many(left, 'partition')} left for the next run" if left else "") + unordered,
         partitions=tuple(each.partition.key for each in chosen),
         files=sum(each.files for each in chosen),
         size_bytes=sum(each.bytes for each in chosen),
@@ -200,7 +208,24 @@ def _within(due: list[Due], policy: Compact, known: Pace) -> list[Due]:
     return chosen
 
 
-def _rewrites(mode: str, chosen: list[Due], thresholds: Thresholds, all_parts: int) -> Iterable[Rewrite]:
+def _orderable(facts: TableFacts, policy: Compact) -> tuple[Compact, str]:
+    """The policy without an order this table cannot have, and why it cannot; small files are compacted all the same."""
+    order = policy.sort_order
+    if order is None:
+        return policy, ""
+    missing = [each for each in order.columns if each not in facts.columns]
+    if missing:
+        why = f"the table has no column {', '.join(missing)}; its columns: {', '.join(facts.columns)}"
+    elif facts.format == "delta" and not order.zorder:
+        why = f"Delta orders rows by zorder(...) alone; write zorder({', '.join(order.columns)})"
+    else:
+        return policy, ""
+    return policy.model_copy(update={"sort_order": None}), f"; not in the order {order}: {why}"
+
+
+def _rewrites(
+    mode: str, chosen: list[Due], thresholds: Thresholds, all_parts: int, order: SortOrder | None
+) -> Iterable[Rewrite]:
     held = [each for each in chosen if each.mode == mode]
     whole = len(held) == all_parts or any(not each.partition.where for each in held)
     below = {"fragments": thresholds.fragment, "deletes": 0}.get(mode, thresholds.small)
@@ -214,13 +239,20 @@ def _rewrites(mode: str, chosen: list[Due], thresholds: Thresholds, all_parts: i
             below=below,
             target=thresholds.target,
             takes=sum(each.files for each in group),
-            # Of files with many deleted rows the rows are to go; nobody promised fewer files.
-            gives=sum(
-                each.files if mode == "deletes" else -(-max(each.bytes, 1) // thresholds.target) for each in group
-            ),
+            gives=sum(_given(each, thresholds) for each in group),
             takes_bytes=sum(each.bytes for each in group),
             delete_files=sum(each.partition.delete_files for each in group),
+            order=order,
         )
+
+
+def _given(due: Due, thresholds: Thresholds) -> int:
+    """How many files are promised at most."""
+    if due.mode == "deletes":  # the rows are to go; nobody promised fewer files
+        return due.files
+    full = -(-max(due.bytes, 1) // thresholds.target)
+    # Rows in another order take another room in columns, and each group of them ends with a file that is not full.
+    return 2 * full + 1 if due.mode == "layout" else full
 
 
 def _why_not(verdicts: list[Due]) -> NotPlanned:

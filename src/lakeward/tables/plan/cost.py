@@ -40,6 +40,7 @@ PRIORS: Final[Mapping[str, Pace]] = {
     "compact": Pace(2.0, 8 * 1024**2),  # Spark's published rate on one core
     "deletes": Pace(1.0, 50.0),
     "manifests": Pace(1.0, 100.0),
+    "tags": Pace(1.0, 50.0),
     "expire": Pace(1.0, 50.0),
     "metadata": Pace(1.0, 50.0),
 }
@@ -47,6 +48,7 @@ _PRIOR_RUN: Final[Mapping[str, float]] = {
     "compact": 256 * 1024**2,
     "deletes": 100.0,
     "manifests": 200.0,
+    "tags": 100.0,
     "expire": 100.0,
     "metadata": 100.0,
 }

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from lakeward.spec.policy import Expire
-from lakeward.tables.facts import TableFacts
+from lakeward.tables.facts import MAIN, VERIFIED, TableFacts
 from lakeward.tables.plan.model import Action, Clamp, History, Needs, NotPlanned
 from lakeward.tables.plan.words import many, span
 
@@ -20,26 +20,42 @@ def cutoff(policy: Expire, clamps: Sequence[Clamp], now: datetime) -> tuple[date
     return tightest.at, tightest
 
 
-def expirable(facts: TableFacts, older_than: datetime, retain_last: int) -> set[int]:
-    """The snapshots Iceberg would expire: neither named by a ref, nor young, nor among a branch's newest."""
+def expirable(facts: TableFacts, older_than: datetime, retain_last: int, now: datetime) -> set[int]:
+    """The snapshots Iceberg would expire: neither named by a ref, nor young, nor among a branch's newest.
+
+    A ref that has outlived its own age goes with it, and names nothing any more.
+    """
     kept: set[int] = set()
-    for ref in facts.refs.values():
+    outlived = facts.outlived(now)
+    refs = [ref for name, ref in facts.refs.items() if name not in outlived]
+    for ref in refs:
         if ref.kind == "tag":
             kept.add(ref.snapshot_id)
             continue
         least = ref.min_snapshots or retain_last
+        edge = older_than if ref.max_age_ms is None else now - timedelta(milliseconds=ref.max_age_ms)
         for number, snapshot in enumerate(facts.ancestors(ref.snapshot_id)):
-            old = snapshot.at < older_than
+            old = snapshot.at < edge
             if old and number >= max(least, 1):
                 break
             kept.add(snapshot.id)
-    on_branches = {
-        s.id for ref in facts.refs.values() if ref.kind == "branch" for s in facts.ancestors(ref.snapshot_id)
-    }
+    on_branches = {s.id for ref in refs if ref.kind == "branch" for s in facts.ancestors(ref.snapshot_id)}
     for snapshot in facts.snapshots:
         if snapshot.id not in on_branches and snapshot.at >= older_than:
             kept.add(snapshot.id)
     return {snapshot.id for snapshot in facts.snapshots} - kept
+
+
+def _by_itself(facts: TableFacts, older_than: datetime, now: datetime) -> str:
+    """What an expiry would take because a ref of ours has an age of its own, whatever it is told; empty for nothing."""
+    main = facts.refs.get(MAIN)
+    if main is not None and main.max_age_ms is not None:
+        own = timedelta(milliseconds=main.max_age_ms)
+        if now - own > older_than:
+            return f"branch main keeps its snapshots for {span(own)} (max-snapshot-age-ms), whatever an expiry is told"
+    if VERIFIED in facts.outlived(now):
+        return f"branch {VERIFIED} would go with it: its age is over (max-ref-age-ms of the branch or the table)"
+    return ""
 
 
 def plan_expire(
@@ -49,7 +65,10 @@ def plan_expire(
     if not policy.enabled:
         return NotPlanned("expire", "switched off by policy")
     older_than, by = cutoff(policy, needs.clamps, now)
-    going = expirable(facts, older_than, policy.min_snapshots)
+    going = expirable(facts, older_than, policy.min_snapshots, now)
+    alone = _by_itself(facts, older_than, now)
+    if alone:
+        return NotPlanned("expire", alone, refused=True)
     pinned = f"; history since {by.at:%Y-%m-%d %H:%M:%S} is kept for {by.who} ({by.why})" if by else ""
     if needs.refusals:
         return NotPlanned("expire", "; ".join(needs.refusals), refused=True)

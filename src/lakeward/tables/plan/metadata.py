@@ -1,7 +1,8 @@
-"""When a table is told to let old metadata files go: every commit writes one, and by default none is ever deleted."""
+"""When a table's own properties are set right: metadata files that are never deleted, commits that give up too soon."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from lakeward.spec.policy import Metadata
@@ -15,15 +16,34 @@ _NAMED: Final = 100
 """Iceberg's own limit of what a table's log names; older files stand on disk and are not counted."""
 
 
+RETRIES: Final = {
+    "commit.retry.num-retries": "10",
+    "commit.retry.min-wait-ms": "200",
+    "commit.retry.max-wait-ms": "10000",
+}
+"""How often a commit that another one overtook is tried again: Iceberg's four tries within a second are lost against a
+stream that commits every ten seconds, and the stream's own against a rewrite."""
+
+
 def plan_metadata(facts: TableFacts, policy: Metadata) -> Action | NotPlanned:
-    """The repair of the two table properties that bound metadata files, by Iceberg's own rule from then on.
+    """The repair of an Iceberg table's properties: those that bound metadata files, by Iceberg's own rule from then on,
+    and those that try a stream's commits again.
 
     Only what nobody has set is set: a value that stands in the table was somebody's choice.
     """
     if not policy.enabled:
         return NotPlanned("metadata", "switched off by policy")
-    if facts.format == "delta":
-        return NotPlanned("metadata", "a Delta table has none")
+    found = _files(facts, policy)
+    unset = {} if RETRIES.keys() & facts.properties.keys() else RETRIES
+    if not facts.streams or not unset or (isinstance(found, NotPlanned) and found.refused):
+        return found
+    retried = "its commits are given up after four tries within a second: commit.retry.num-retries is not set"
+    if isinstance(found, NotPlanned):
+        return Action("metadata", retried, properties=unset)
+    return replace(found, why=f"{found.why}; {retried}", properties={**found.properties, **unset})
+
+
+def _files(facts: TableFacts, policy: Metadata) -> Action | NotPlanned:
     there, files = facts.properties.get(DELETE), many(facts.metadata_files, "metadata file")
     if there is not None and there.lower() == "true":
         return NotPlanned("metadata", f"{files}, the oldest goes with each commit")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from lakeward.spec.sort_order import SortOrder
 from lakeward.tables.plan.cost import Pace
 
 
@@ -71,14 +72,15 @@ class Rewrite:
     """The partitions rewritten in one way.
 
     Attributes:
-        mode: `fragments` (hot: only fragments are taken), `final` (cold: every small file is) or `deletes` (files of
-            which many rows are deleted).
+        mode: `fragments` (hot: only fragments are taken), `final` (cold: every small file is), `layout` (cold: every
+            file is, to be put in order) or `deletes` (files of which many rows are deleted).
         partitions: names; those of an unpartitioned table are `""`.
         where: one condition a partition; empty when the whole table is meant.
         below: files below this size in bytes are taken.
         target: size in bytes of what is written.
         takes, gives: promised files in and out.
         takes_bytes: promised bytes in.
+        order: of the rows written; None: as they come.
     """
 
     mode: str
@@ -90,6 +92,16 @@ class Rewrite:
     gives: int
     takes_bytes: int
     delete_files: int = 0
+    order: SortOrder | None = None
+
+
+@dataclass(frozen=True)
+class Tag:
+    """A tag to be made. `kept`: an expiry takes it once its snapshot is older."""
+
+    name: str
+    snapshot_id: int
+    kept: timedelta
 
 
 @dataclass(frozen=True)
@@ -102,6 +114,7 @@ class Action:
         where: of a merge of delete files: one condition a partition; empty when the whole table is meant.
         properties: of a repair of the table's properties: what is set.
         older_than, retain_last: of an expiry.
+        tag: of `tags`: what is made.
         expected_s: seconds it should take, by this table's own runs.
     """
 
@@ -116,6 +129,7 @@ class Action:
     expected_s: float = 0.0
     properties: Mapping[str, str] = field(default_factory=dict)
     where: tuple[str, ...] = ()
+    tag: Tag | None = None
 
     def document(self) -> dict[str, Any]:
         """The command line's JSON."""

@@ -11,13 +11,15 @@ from lakeward.tables.facts import TableFacts
 from lakeward.tables.plan.compact import plan_compact
 from lakeward.tables.plan.cost import pace
 from lakeward.tables.plan.deletes import plan_deletes
+from lakeward.tables.plan.delta_log import plan_log
 from lakeward.tables.plan.expire import plan_expire
 from lakeward.tables.plan.manifests import plan_manifests
 from lakeward.tables.plan.metadata import plan_metadata
 from lakeward.tables.plan.model import Action, History, Needs, NotPlanned, Plan
+from lakeward.tables.plan.tags import plan_tags
 from lakeward.tables.plan.vacuum import plan_vacuum
 
-ORDER = ("compact", "deletes", "manifests", "expire", "metadata")
+ORDER = ("compact", "deletes", "manifests", "tags", "expire", "metadata")
 FAILURES = 3
 BACK_OFF = timedelta(hours=6)
 IDLE = 5  # runs in a row that changed nothing: from then on half as often
@@ -52,10 +54,12 @@ def plan(
             found.append(plan_compact(facts, policy.compact, history, now, only))
         elif name == "deletes":
             found.append(plan_deletes(facts, policy.deletes, history, now, only))
-        elif name == "metadata":
-            found.append(plan_metadata(facts, policy.metadata))
+        elif name == "tags":
+            found.append(plan_tags(facts, policy.tags, now))
         elif facts.format == "delta":
             found.append(_of_delta(name, facts, policy, needs, history, now))
+        elif name == "metadata":
+            found.append(plan_metadata(facts, policy.metadata))
         elif name == "manifests":
             found.append(plan_manifests(facts, policy.manifests, history, now))
         else:
@@ -73,6 +77,8 @@ def _of_delta(
 ) -> Action | NotPlanned:
     if name == "manifests":
         return NotPlanned("manifests", "a Delta table has none")
+    if name == "metadata":
+        return plan_log(facts, policy, needs, now)
     return plan_vacuum(facts, policy.expire, needs, history, now)
 
 
@@ -100,7 +106,7 @@ def _stopped(name: str, policy: Policy, needs: Needs, history: History, now: dat
 
 def _interval(name: str, policy: Policy) -> timedelta:
     """The least time between two runs of an action."""
-    if name in ("compact", "metadata"):
+    if name in ("compact", "tags", "metadata"):
         return policy.compact.cooldown.timedelta
     every = {"deletes": policy.deletes.every, "manifests": policy.manifests.every}.get(name, policy.expire.every)
     return every.timedelta

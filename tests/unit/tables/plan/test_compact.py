@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeward.spec.policy import Compact
+from lakeward.spec.sort_order import SortOrder
 from lakeward.tables.facts import File, PartitionFacts, Thresholds, summarise
 from lakeward.tables.plan.compact import AT_ONCE, judge, plan_compact
 from lakeward.tables.plan.cost import Pace
@@ -244,3 +246,61 @@ def test_the_wait_after_a_rewrite_is_told_with_its_end(minutes):
     due = judge(part([*raw(60), recent]), POLICY, SIZES, None, NOW)
     assert due.next_at == NOW + timedelta(minutes=30 - minutes)
     assert "but it was rewritten" in due.why
+
+
+def ordered(order: str) -> Compact:
+    return Compact(sort_order=SortOrder(order))
+
+
+def cold(count: int = 3, size: int = 100 * MB) -> PartitionFacts:
+    return part(raw(count, size, timedelta(hours=2)))
+
+
+def of(facts, *parts: PartitionFacts, columns: tuple[str, ...] = ("carrier", "ts"), **changes):
+    return replace(facts(partitions=parts, thresholds=SIZES), columns=columns, **changes)
+
+
+def test_a_partition_that_went_cold_is_put_in_order_as_a_whole_and_once(facts):
+    policy = ordered("carrier, ts desc")
+    found = plan_compact(of(facts, cold()), policy, History(), NOW)
+    assert isinstance(found, Action)
+    (only,) = found.rewrites
+    assert (only.mode, only.takes, only.takes_bytes, only.order) == ("layout", 3, 300 * MB, policy.sort_order)
+    assert only.order.iceberg == "carrier ASC NULLS FIRST, ts DESC NULLS LAST"
+    assert only.gives == 7, "twice the full files, and one: rows in another order take another room"
+    done = History(finished={"p=1": NOW - timedelta(hours=1)})
+    assert isinstance(plan_compact(of(facts, cold()), policy, done, NOW), NotPlanned)
+    hot = plan_compact(of(facts, part(raw(60))), policy, History(), NOW)
+    assert isinstance(hot, Action)
+    assert [(each.mode, each.order) for each in hot.rewrites] == [("fragments", None)]
+
+
+def test_what_came_late_into_an_ordered_partition_is_ordered_by_itself(facts):
+    finished = History(finished={"p=1": NOW - timedelta(hours=3)})
+    for format_, order in (("iceberg", "zorder(carrier, ts)"), ("delta", None)):
+        policy = ordered("zorder(carrier,ts)")
+        table = of(facts, part([*raw(5, age=timedelta(hours=2)), *raw(9, 120 * MB, timedelta(days=1))]), format=format_)
+        found = plan_compact(table, policy, finished, NOW)
+        assert isinstance(found, Action)
+        (only,) = found.rewrites
+        assert (only.mode, only.takes) == ("final", 5)
+        assert (only.order and only.order.iceberg) == order, "Delta would take every file again"
+
+
+@pytest.mark.parametrize(
+    ("order", "format_", "why"),
+    [
+        ("carrier, gate", "iceberg", "the table has no column gate; its columns: carrier, ts"),
+        ("carrier, ts DESC", "delta", "Delta orders rows by zorder(...) alone; write zorder(carrier, ts)"),
+    ],
+)
+def test_an_order_a_table_cannot_have_is_told_and_files_are_compacted_all_the_same(facts, order, format_, why):
+    found = plan_compact(
+        of(facts, part(raw(9, age=timedelta(hours=2))), format=format_), ordered(order), History(), NOW
+    )
+    assert isinstance(found, Action)
+    assert [(each.mode, each.order) for each in found.rewrites] == [("final", None)]
+    assert f"not in the order {order}: {why}" in found.why
+    quiet = plan_compact(of(facts, cold(), format=format_), ordered(order), History(), NOW)
+    assert isinstance(quiet, NotPlanned)
+    assert why in quiet.why

@@ -15,27 +15,27 @@ POLICY = Expire(older_than=Duration("10m"), min_snapshots=3, every=Duration("6h"
 
 def test_old_snapshots_beyond_the_least_number_go(facts, chain, now):
     table = facts(chain(20))
-    assert expirable(table, now - timedelta(minutes=10), 3) == set(range(1, 11))
-    assert expirable(table, now, 3) == set(range(1, 18))
+    assert expirable(table, now - timedelta(minutes=10), 3, now) == set(range(1, 11))
+    assert expirable(table, now, 3, now) == set(range(1, 18))
 
 
 def test_a_snapshot_at_the_edge_stays(facts, chain, now):
     edge = chain(20)[9].at
-    assert 10 not in expirable(facts(chain(20)), edge, 1)
-    assert 10 in expirable(facts(chain(20)), edge + timedelta(milliseconds=1), 1)
+    assert 10 not in expirable(facts(chain(20)), edge, 1, now)
+    assert 10 in expirable(facts(chain(20)), edge + timedelta(milliseconds=1), 1, now)
 
 
 def test_what_a_tag_or_a_branch_names_stays(facts, chain, now):
     table = facts(chain(20), refs={"daily": Ref("tag", 4), "verified": Ref("branch", 8, min_snapshots=2)})
-    assert {4, 8, 7}.isdisjoint(expirable(table, now, 3))
-    assert {3, 5, 6} <= expirable(table, now, 3)
+    assert {4, 8, 7}.isdisjoint(expirable(table, now, 3, now))
+    assert {3, 5, 6} <= expirable(table, now, 3, now)
 
 
 def test_a_staged_snapshot_goes_only_by_age(facts, chain, now):
     staged = Snapshot(99, 20, 21, now - timedelta(minutes=2), "append", {"wap.id": "s/2/n"})
     table = facts((*chain(20), staged), head=20)
-    assert 99 not in expirable(table, now - timedelta(minutes=3), 1)
-    assert 99 in expirable(table, now, 1)
+    assert 99 not in expirable(table, now - timedelta(minutes=3), 1, now)
+    assert 99 in expirable(table, now, 1, now)
 
 
 def test_the_tightest_clamp_moves_the_edge(now):
@@ -85,3 +85,20 @@ def test_young_history_says_when_its_oldest_is_due(facts, chain, now):
     found = plan_expire(facts(chain(8)), POLICY, Needs(), History(), now)
     assert isinstance(found, NotPlanned)
     assert found.next_at == now + timedelta(minutes=2)
+
+
+def test_a_branch_with_an_age_of_its_own_keeps_or_gives_its_snapshots_by_it(facts, chain, now):
+    hour = 3_600_000
+    longer = facts(chain(20), refs={"audit": Ref("branch", 6, max_age_ms=hour)})
+    assert expirable(longer, now, 1, now).isdisjoint(range(1, 7))
+    shorter = facts(chain(20), refs={"main": Ref("branch", 20, max_age_ms=120_000)})
+    found = plan_expire(shorter, POLICY, Needs(), History(), now)
+    assert isinstance(found, NotPlanned) and found.refused
+    assert found.why == "branch main keeps its snapshots for 2 min (max-snapshot-age-ms), whatever an expiry is told"
+
+
+def test_verified_is_not_let_go_by_its_age(facts, chain, now):
+    held = facts(chain(20), refs={"verified": Ref("branch", 8, gone_after_ms=60_000)})
+    found = plan_expire(held, POLICY, Needs(), History(), now)
+    assert isinstance(found, NotPlanned) and found.refused
+    assert "branch verified would go with it" in found.why

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from lakeward.connectors.exact.position import Position
 from lakeward.spec.policy import Metadata
-from lakeward.tables.plan.metadata import DELETE, KEPT, plan_metadata
+from lakeward.tables.plan.metadata import DELETE, KEPT, RETRIES, plan_metadata
 from lakeward.tables.plan.model import Action, NotPlanned
 from lakeward.tables.verify import verify_metadata
 
@@ -16,8 +17,8 @@ from lakeward.tables.verify import verify_metadata
 def piled(facts):
     """A table whose commits left so many metadata files; properties by their names."""
 
-    def make(files: int, table_format: str = "iceberg", **properties: str):
-        return replace(facts(**properties), metadata_files=files, format=table_format)
+    def make(files: int, **properties: str):
+        return replace(facts(**properties), metadata_files=files)
 
     return make
 
@@ -62,9 +63,8 @@ def test_what_is_not_due_says_why(piled, files: int, properties: dict[str, str],
     assert found.refused == ("gc.enabled" in properties)
 
 
-def test_it_can_be_switched_off_and_delta_has_none(piled) -> None:
+def test_it_can_be_switched_off(piled) -> None:
     assert plan_metadata(piled(90), Metadata(enabled=False)) == NotPlanned("metadata", "switched off by policy")
-    assert plan_metadata(piled(90, "delta"), Metadata()) == NotPlanned("metadata", "a Delta table has none")
 
 
 def test_it_is_good_when_the_properties_stand_and_the_files_went(piled) -> None:
@@ -84,3 +84,18 @@ def test_it_is_harmed_when_main_is_another(facts, chain) -> None:
     assert isinstance(action, Action)
     other = replace(facts(chain(2), head=1, **action.properties), metadata_files=51)
     assert verify_metadata(action, before, other).harmed
+
+
+def test_a_stream_s_commits_are_tried_again_where_nobody_said_how_often(facts) -> None:
+    at = Position(seq=1, query_id="q", batch=0, end={"source": "{}"}, snapshot=1, snapshot_seq=1)
+    landed = facts(positions={"flights": at})
+    planned = plan_metadata(landed, Metadata())
+    assert isinstance(planned, Action)
+    assert dict(planned.properties) == RETRIES
+    assert verify_metadata(planned, landed, facts(positions={"flights": at}, **RETRIES)).ok
+    assert isinstance(plan_metadata(facts(), Metadata()), NotPlanned), "nobody streams into it"
+    own = facts(positions={"flights": at}, **{"commit.retry.num-retries": "0"})
+    assert isinstance(plan_metadata(own, Metadata()), NotPlanned)
+    both = plan_metadata(replace(landed, metadata_files=61), Metadata())
+    assert isinstance(both, Action)
+    assert set(both.properties) == {DELETE, KEPT, *RETRIES}

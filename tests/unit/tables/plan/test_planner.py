@@ -18,7 +18,7 @@ def busy(facts, chain):
 
 def test_actions_come_in_the_order_they_are_done(busy, now):
     made = plan(busy, Policy(), Needs(), History(), now)
-    assert [each.action for each in made.actions] == ["manifests", "expire"]
+    assert [each.action for each in made.actions] == ["manifests", "tags", "expire"]
     assert [each.action for each in made.not_planned] == ["compact", "deletes", "metadata"]
     assert set(made.document()) == {"table", "actions", "not_planned"}
     assert set(made.document()["actions"][0]) == {"action", "partitions", "files", "size_bytes", "expected_s", "why"}
@@ -46,12 +46,12 @@ def test_a_table_with_something_foreign_under_it_is_never_touched(busy, now):
 def test_three_failures_in_a_row_wait_six_hours(busy, now):
     failed = History(failures={"manifests": (3, now - timedelta(hours=1))})
     made = plan(busy, Policy(), Needs(), failed, now)
-    assert [each.action for each in made.actions] == ["expire"]
+    assert [each.action for each in made.actions] == ["tags", "expire"]
     waiting = next(each for each in made.not_planned if each.action == "manifests")
     assert waiting.next_at == now + timedelta(hours=5)
-    assert len(plan(busy, Policy(), Needs(), failed, now + timedelta(hours=5, seconds=1)).actions) == 2
+    assert len(plan(busy, Policy(), Needs(), failed, now + timedelta(hours=5, seconds=1)).actions) == 3
     twice = History(failures={"manifests": (2, now)})
-    assert len(plan(busy, Policy(), Needs(), twice, now).actions) == 2
+    assert len(plan(busy, Policy(), Needs(), twice, now).actions) == 3
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_manifests_are_rewritten_when_planning_feels_them(facts, chain, now, cou
 
 
 def test_the_order_is_compact_then_manifests_then_expire_then_metadata():
-    assert ORDER == ("compact", "deletes", "manifests", "expire", "metadata")
+    assert ORDER == ("compact", "deletes", "manifests", "tags", "expire", "metadata")
 
 
 @pytest.mark.parametrize(("count", "due"), [(4, True), (5, False)])

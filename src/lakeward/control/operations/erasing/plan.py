@@ -21,6 +21,7 @@ from lakeward.streams.words import count, listed
 from lakeward.tables.erase import files, where
 from lakeward.tables.erase.where import Matching, PutAside, Results
 from lakeward.tables.guard import readers
+from lakeward.tables.plan.tags import DAILY
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -198,7 +199,9 @@ def _refs(scope: Scope, targets: tuple[Target, ...]) -> None:
     """Raises:
     Refused: a tag or a branch of somebody else's holds the rows, and nobody said that it goes.
     """
-    named = sorted(f"{ref} of {each.table}" for each in targets for ref in each.drop - {BRANCH})
+    named = sorted(
+        f"{ref} of {each.table}" for each in targets for ref in each.drop - {BRANCH} if not ref.startswith(DAILY)
+    )
     if named and not scope.drop_refs:
         raise Refused(
             f"Rows of {scope.table} cannot be erased: {listed(named)} holds them",

@@ -1,0 +1,44 @@
+"""The tag a table gets for each day that is over: a look back over a week, while snapshots are kept for a day."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime, timedelta
+from typing import Final
+
+from lakeward.spec.policy import Tags
+from lakeward.tables.facts import TableFacts
+from lakeward.tables.plan.model import Action, NotPlanned, Tag
+from lakeward.tables.plan.words import span
+
+DAILY: Final = "lakeward-"
+"""What the names of daily tags begin with; a day follows, as `2026-03-01`."""
+
+
+def plan_tags(facts: TableFacts, policy: Tags, now: datetime) -> Action | NotPlanned:
+    """The tag on the table as it stood at the end of yesterday (UTC), if it has changed since the tag before.
+
+    Iceberg's expiry takes a tag once its snapshot is older than the tag says.
+    """
+    if not policy.enabled:
+        return NotPlanned("tags", "switched off by policy")
+    if facts.format == "delta":
+        return NotPlanned("tags", "a Delta table has none")
+    today = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    tomorrow = today + timedelta(days=1)
+    name = f"{DAILY}{today - timedelta(days=1):%Y-%m-%d}"
+    kept = timedelta(minutes=math.ceil(policy.keep.timedelta / timedelta(minutes=1)))  # as SQL says it
+    stood = next((each for each in facts.main() if each.at < today), None)
+    if stood is None:
+        return NotPlanned("tags", "its history begins today", tomorrow)
+    if name in facts.refs:
+        return NotPlanned("tags", f"tag {name} is there", tomorrow)
+    same = [ref for ref, at in facts.refs.items() if ref.startswith(DAILY) and at.snapshot_id == stood.id]
+    if same:
+        return NotPlanned("tags", f"nothing was committed since tag {max(same)}", tomorrow)
+    if now - stood.at >= kept:
+        return NotPlanned("tags", f"nothing was committed for {span(now - stood.at)}", tomorrow)
+    return Action(
+        "tags", f"the table as it stood at the end of {today - timedelta(days=1):%Y-%m-%d}, kept for {span(kept)}",
+        tag=Tag(name, stood.id, kept),
+    )  # fmt: skip
