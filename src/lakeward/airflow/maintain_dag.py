@@ -22,8 +22,9 @@ log = structlog.get_logger(__name__)
 DOC = """
 ### What it does
 Does what is due, a task for each table, in this order: **compact** (small files into large ones), **manifests**,
-**expire** (old snapshots), **metadata** (a table that keeps every metadata file is told to let old ones go). Of a
-**Delta** table, compact is `OPTIMIZE` and expire is `VACUUM`. Each action is verified from the metadata afterwards: the
+**tags** (the table as it stood at the end of yesterday, kept for a week), **expire** (old snapshots), **metadata** (a
+table that keeps every metadata file is told to let old ones go). Of a **Delta** table, compact is `OPTIMIZE`, expire is
+`VACUUM`, and metadata bounds its log. Each action is verified from the metadata afterwards: the
 rows must be equal, the files must have fallen as promised. `tables_observe` starts it for what it found due. A task's
 log tells the table's facts, the decision with its reasons, and each action before → after; `lakeward tables history`
 keeps it.
@@ -40,7 +41,7 @@ nothing is published that was not verified, and expiry is held until a person ha
 no: the log says which. **Clear** the red task to try again.
 """
 
-ACTIONS = ["compact", "deletes", "manifests", "expire", "metadata"]
+ACTIONS = ["compact", "deletes", "manifests", "tags", "expire", "metadata"]
 AT_ONCE = 2
 """Tables at a time: the warm server they share has two cores."""
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+import time_machine
 
 from lakeward.connectors.exact.position import Position, key
 from lakeward.connectors.spark_connect import session
@@ -132,6 +133,19 @@ def make_table(remote: SparkSession, site: Site) -> Iterator[Callable[..., Made]
     yield make
     for table in made:
         table.sql("DROP TABLE {t}")
+
+
+@pytest.fixture
+def of_yesterday(site: Site, remote) -> Iterator[Made]:
+    """A table made yesterday evening, with two commits."""
+    today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    table = Made(f"maintained.y_{uuid.uuid4().hex[:8]}", remote, site)
+    columns = {"id": pa.int64(), "origin": pa.string(), "ts": pa.timestamp("us", "UTC")}
+    with time_machine.travel(today - timedelta(hours=4), tick=True):
+        site.catalog.create_table(table.name, pa.schema(columns))
+        table.append(times=2)
+    yield table
+    table.sql("DROP TABLE {t}")
 
 
 @pytest.fixture

@@ -12,7 +12,9 @@ def test_the_decision_who_holds_history_and_the_ledger(site, landed):
     assert set(said.json) == {"table", "plan", "last"}
     assert said.json["last"] is None
     reasons = {each["action"]: each["why"] for each in said.json["plan"]["not_planned"]}
-    assert set(reasons) == {"compact", "deletes", "manifests", "expire", "metadata"}
+    assert set(reasons) == {"compact", "deletes", "manifests", "tags", "expire"}
+    (due,) = said.json["plan"]["actions"]
+    assert (due["action"], "commit.retry.num-retries is not set" in due["why"]) == ("metadata", True)
 
     pins = site.lakeward("-o", "json", "tables", "readers", "nyc.flights").json
     assert set(pins) == {"table", "readers", "pins", "refusals"}
