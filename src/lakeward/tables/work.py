@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 
 from lakeward.connectors.delta.state import State
 from lakeward.connectors.spark_connect import new_session_id, session
+from lakeward.errors import LakewardError
 from lakeward.registry import events, maintenance
 from lakeward.runtime import Runtime
 from lakeward.tables.act import delta as act_delta
@@ -122,7 +123,13 @@ class Work:
                 run = running.run(_statements(there, action), there.seen.policy.compact.max_duration.seconds)
             duration = round(monotonic() - begun, 3)
             failpoints.hit("maintain-ran")
-        after = self._see()
+        try:
+            after = self._see()
+        except LakewardError as error:  # gone, or out of reach: nobody can say now what came of it
+            why = f"the table could not be read afterwards: {error.what}{f' ({error.why})' if error.why else ''}"
+            self._record(action_id, entry := _unseen(name, before, duration, cpu, run, why))
+            self.results.append(entry)
+            return
         verdict = self._judge(action, there, after, run, checked, held_on_disk)
         verdict = live_rows.proven(running.execute, action, there.facts, after.facts, verdict)
         result, why = _result(run, verdict)
@@ -159,6 +166,8 @@ class Work:
         self, action: Action, there: Look, after: Seen, run: Run, checked: dict[str, int], disk: Standing | None
     ) -> Verdict:
         before, was, became = there.facts, there.seen.loaded, after.loaded
+        if after.facts.uuid != before.uuid:
+            return Verdict(False, f"{self.table} was dropped and made again meanwhile: this is another table")
         if isinstance(was, State) and isinstance(became, State):
             if disk is not None:
                 return verify_vacuum(action, was, disk, became)
@@ -265,6 +274,15 @@ def _result(run: Run, verdict: Verdict) -> tuple[str, str]:
     if run.error:
         return "failed", f"{run.error}; {verdict.why}"
     return ("done" if verdict.ok else "failed"), verdict.why
+
+
+def _unseen(name: str, before: dict[str, Any], duration: float, cpu: list[float], run: Run, why: str) -> dict[str, Any]:
+    """The entry of an action after which the table could not be read."""
+    said = f"{run.error}; {why}" if run.error else why
+    return {
+        "action": name, "result": "failed", "before": before, "after": {}, "change": "", "duration_s": duration,
+        "cpu_s": cpu[0] if cpu else None, "verified": False, "why": said,
+    }  # fmt: skip
 
 
 def _promise(action: Action) -> dict[str, Any]:

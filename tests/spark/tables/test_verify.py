@@ -43,6 +43,23 @@ class RollsBack(Statements):
         return super().execute(statement)
 
 
+class Drops(Statements):
+    """Finds that somebody dropped the table between the plan and the statement; `again`: and made it anew."""
+
+    again = False
+
+    def execute(self, statement):
+        name = statement.split("table => 'lake.")[1].split("'")[0]
+        self._spark.sql(f"DROP TABLE lake.{name}").collect()
+        if self.again:
+            self._spark.sql(f"CREATE TABLE lake.{name} (id BIGINT) USING iceberg").collect()
+        return super().execute(statement)
+
+
+class Replaces(Drops):
+    again = True
+
+
 class Crashes(Statements):
     """A statement the server refuses."""
 
@@ -96,3 +113,23 @@ def test_after_three_failures_the_action_rests(site, table):
     done = maintain_table(site, table.name, ["compact"])
     assert done["actions"] == []
     assert "failed 3 times in a row" in done["plan"]["not_planned"][0]["why"]
+
+
+@pytest.mark.parametrize(
+    ("engine", "why"),
+    [
+        (Drops, "the table could not be read afterwards: There is no table"),
+        (Replaces, "was dropped and made again meanwhile: this is another table"),
+    ],
+)
+def test_a_table_that_is_gone_or_another_one_by_then_is_told_and_nothing_is_left_under_way(site, table, engine, why):
+    done = maintain_table(site, table.name, ["compact"], engine=engine)
+    (action,) = done["actions"]
+    assert (action["result"], action["verified"]) == ("failed", False)
+    assert why in action["why"]
+    table.sql("CREATE TABLE IF NOT EXISTS {t} (id BIGINT) USING iceberg")
+    with site.registry() as connection:
+        assert maintenance.unfinished_actions(connection, table.name) == []
+        known = maintenance.all_tables(connection)[table.name]
+        assert known.expiry_hold is None, "nobody has to look at a new table"
+    assert maintain_table(site, table.name, ["compact"])["actions"] == [], "and the next run works"

@@ -186,6 +186,7 @@ def test_a_tag_that_holds_them_is_named_and_goes_only_when_asked(site: Any, tabl
 
 def test_verified_goes_with_them_and_a_tag_without_them_stays(site: Any, table: Any) -> None:
     table.manage_snapshots().create_branch(table.current_snapshot().snapshot_id, "verified").commit()
+    table.manage_snapshots().create_tag(table.metadata.snapshots[0].snapshot_id, "lakeward-2026-03-01").commit()  # ours
     assert site.lakeward(*_YES).code == 0
     head = table.refresh().current_snapshot().snapshot_id
     assert set(table.metadata.refs) == {"main"}
