@@ -8,6 +8,8 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from lakeward.connectors.delta import place
+from lakeward.errors import Refused
 from lakeward.quality import due, metadata
 from lakeward.quality.due import Due
 from lakeward.quality.engines import Engines
@@ -18,6 +20,12 @@ from lakeward.quality.waivers import Excuse, excuses
 from lakeward.registry import verifications, waivers
 from lakeward.spec.suite import Suite
 
+DELTA = "it is a Delta table, and checks are for Iceberg tables: none of its rows is checked"
+
+
+class Unchecked(Refused):
+    """Raised when a check run is asked for that there is none of: nothing is wrong with the data."""
+
 
 @dataclass(frozen=True)
 class Known:
@@ -26,6 +34,7 @@ class Known:
     Attributes:
         history: None when there is no such table.
         found: the range; None when there is no such table.
+        delta: whether there is a Delta table of this name instead, which no run checks.
         proofs, newest: recorded runs: those that proved something, newest first; the newest of all.
         excused: the checks whose failure holds nothing now.
         waived_then: those waived in the newest run.
@@ -37,9 +46,12 @@ class Known:
     newest: Mapping[str, Any] | None
     excused: Mapping[str, Excuse]
     waived_then: Collection[str]
+    delta: bool = False
 
     def due(self, suite: Suite) -> Due:
         """Whether a run that nobody asked for by name would check the table."""
+        if self.delta:
+            return Due(False, DELTA)
         if self.found is None and self.newest is None:
             return Due(False, "nothing has landed yet")
         if self.found is None:
@@ -65,6 +77,7 @@ def look(table: str, suite: Suite, order: Order, engines: Engines) -> Known:
         newest,
         excuses(suite, recorded, order.now),
         {each["check"] for each in before if (each["observed"] or {}).get("waived")},
+        delta=history is None and table in place.known(engines.runtime.lake),
     )
 
 

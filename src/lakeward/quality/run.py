@@ -16,7 +16,7 @@ from lakeward.quality import incident, metadata, pointer, waiving
 from lakeward.quality.checking import check, first_bad, with_first_batches
 from lakeward.quality.engines import Engines
 from lakeward.quality.keeping import into_the_lake, let_through, published, repaired
-from lakeward.quality.looking import look
+from lakeward.quality.looking import DELTA, Unchecked, look
 from lakeward.quality.masking import masked
 from lakeward.quality.order import INCREMENT, Order
 from lakeward.quality.plain import sentence
@@ -67,8 +67,11 @@ def _table(table: str, suite: Suite, order: Order, engines: Engines) -> Result |
     if history is not None and order.own_suite:
         pointer.bring(engines, suite, history.verified)
     if order.tables is None and not (wanted := known.due(suite)).due:
-        log.info(f"{table}: not due: {wanted.why}", table=table)
+        tell = log.warning if known.delta else log.info
+        tell(f"{table}: not due: {wanted.why}", table=table)
         return None
+    if known.delta:
+        raise Unchecked(f"{table} was not checked", why=DELTA, next=f"remove expectations/{table}.yaml")
     if history is None or found is None:
         raise metadata.no_table(table)  # asked for by name, or checked before: it is gone
     asked = ask(suite, order.scope, known.excused)
@@ -148,6 +151,7 @@ def _broken(table: str, suite: Suite, order: Order, engines: Engines, error: Exc
     log.error(f"{table}: could not be checked: {text}", table=table, kind=type(error).__name__)
     with engines.keeping() as connection:
         verifications.record(connection, result.row(), [])
-        if order.own_suite and not isinstance(error, Transient):  # what does not answer is an incident of its own
+        # What does not answer has an incident of its own, and of what nobody checks nothing could end one.
+        if order.own_suite and not isinstance(error, (Transient, Unchecked)):
             incident.after_run(connection, result)
     return result

@@ -139,7 +139,8 @@ class _Loading:
         landed = {str(table) for spec in self.compared for table in spec.tables}
         tables = self._tables(landed)
         # A file that could not be read may be the one that writes the table.
-        suites = self._suites(landed if self.all_compared else ())
+        delta = {str(spec.sink.delta.table) for spec in self.compared if spec.sink.delta is not None}
+        suites = self._suites(landed if self.all_compared else (), delta)
         for finding in stream_findings(self.compared, _declared_drivers(self.project, settings.document)):
             self._cross(finding, settings.document)
         for finding in () if self.kafka is None else unknown_connections(self.compared, self.kafka):
@@ -239,7 +240,7 @@ class _Loading:
                 streams[spec.id] = LoadedStream(spec, self.files.name(file), found.sql_file, found.origins)
         return streams
 
-    def _suites(self, landed: Collection[str]) -> dict[str, Suite]:
+    def _suites(self, landed: Collection[str], delta: Collection[str]) -> dict[str, Suite]:
         suites: dict[str, Suite] = {}
         for file in self.files.listing(self.project.expectations) or ():
             if file.suffix != ".yaml":
@@ -247,7 +248,7 @@ class _Loading:
                 continue
             read = self._read(file, Suite)
             if read.model is not None:
-                self._follow(file, read, suite_findings(read.model, file.stem, landed))
+                self._follow(file, read, suite_findings(read.model, file.stem, landed, delta))
             if read.whole is not None and file.stem == read.whole.table:
                 suites[read.whole.table] = read.whole
         return suites

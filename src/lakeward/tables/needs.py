@@ -94,7 +94,8 @@ def needs_of(
     """
     known = around.tables.get(facts.table)
     proof = verifications.last_verified(connection, facts.table)
-    seen = has_suite or bool(verifications.newest(connection, facts.table, limit=1))
+    # No check run ever sees a Delta table: waiting for one would keep its deleted files for ever.
+    seen = facts.format != "delta" and (has_suite or bool(verifications.newest(connection, facts.table, limit=1)))
     begun = [row for row in maintenance.unfinished_actions(connection, facts.table) if row["id"] not in set(mine)]
     held: list[Clamp] = [
         clamps.batches(longest_batch(connection, facts), now),

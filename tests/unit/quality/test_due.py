@@ -7,6 +7,7 @@ import pytest
 
 from lakeward.quality.due import decide
 from lakeward.quality.lineage import Mark
+from lakeward.quality.looking import DELTA, Known
 from lakeward.quality.range import decide as range_of
 from lakeward.spec.suite import Suite
 
@@ -59,3 +60,9 @@ def test_a_held_head_is_due_when_the_suite_or_a_waiver_changed(line) -> None:
     assert decide(found, suite(), newest(suite()), {"c"}).due, "a waiver began"
     assert decide(found, suite(), newest(suite()), set(), {"c"}).due, "a waiver ended"
     assert not decide(found, suite(), newest(suite()), {"c"}, {"c"}).due
+
+
+def test_a_delta_table_is_never_due_and_says_why_whatever_was_run_before() -> None:
+    for before in (None, newest(suite())):
+        found = Known(None, None, [], before, {}, (), delta=True).due(suite())
+        assert (found.due, found.why) == (False, DELTA)

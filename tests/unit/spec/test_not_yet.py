@@ -47,6 +47,16 @@ def test_settings_and_policies_too(project):
     ]
 
 
+def test_a_suite_for_a_delta_table_is_refused_for_no_run_would_check_it(project):
+    suite = "table: n.t\nowner: x\nexpectations: [{type: expect_column_to_exist, kwargs: {column: a}}]\n"
+    told = {}
+    for sink in ("delta", "iceberg"):
+        stream = HEAD + f"sink: {{{sink}: {{table: n.t}}}}\n"
+        found = project({"conf/streams/a.yaml": stream, "expectations/n.t.yaml": suite})
+        told[sink] = [(each.path, each.message) for each in found.problems if each.file.startswith("expectations")]
+    assert told == {"delta": [("table", "not yet: checks of a Delta table; no run would check it")], "iceberg": []}
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

@@ -24,6 +24,8 @@ def plan_tags(facts: TableFacts, policy: Tags, now: datetime) -> Action | NotPla
         return NotPlanned("tags", "switched off by policy")
     if facts.format == "delta":
         return NotPlanned("tags", "a Delta table has none")
+    if facts.properties.get("gc.enabled", "true").lower() == "false":
+        return NotPlanned("tags", "gc.enabled is false: its files may belong to somebody else, who expires them")
     today = now.replace(hour=0, minute=0, second=0, microsecond=0)
     tomorrow = today + timedelta(days=1)
     name = f"{DAILY}{today - timedelta(days=1):%Y-%m-%d}"
