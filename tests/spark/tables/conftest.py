@@ -43,12 +43,13 @@ unsafe:
     why: tables of a few rows
     compact: {min_fragments: 4, late_min_fragments: 3, late_after: 1h, cooldown: 1ms, cold_after: 10m}
     expire: {older_than: 1ms, min_snapshots: 1, every: 0s}
+    tags: {enabled: false}
 """
 
 
 @pytest.fixture
 def site(connect_server: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
-    """Thresholds low enough for tables of a few rows; and no minute's wait for staged batches."""
+    """Thresholds low enough for tables of a few rows; no wait for staged batches; no tag due after midnight."""
     monkeypatch.setattr(clamps, "STAGED_FLOOR", timedelta(0))
     project = Project(tmp_path)
     project.tables_file.parent.mkdir()
