@@ -148,7 +148,9 @@ def maintain(
     table: Table,
     actions: Annotated[
         str | None,
-        typer.Option("--actions", help="Only these, with commas: compact, manifests, expire, metadata, orphans."),
+        typer.Option(
+            "--actions", help="Only these, with commas: compact, deletes, manifests, tags, expire, metadata, orphans."
+        ),
     ] = None,
     partitions: Annotated[
         list[str] | None, typer.Option("--partition", help="Compact only this one, as the plan names it; repeatable.")
