@@ -15,14 +15,14 @@ from typing import Any, Self, cast
 import psutil
 import structlog
 
-from lakeward import jars
+from lakeward import jars, ports
 from lakeward.connectors.iceberg import catalog
 from lakeward.driver import session
 from lakeward.driver.listener import listener_of
 from lakeward.driver.starting import Starter
 from lakeward.driver.wanted import Wanted
 from lakeward.runtime import Lake, Runtime
-from lakeward.stack import ports, private, service_user
+from lakeward.stack import private, service_user
 from lakeward.stack.kafka import Kafka, create_topic
 from lakeward.stack.postgres import Postgres, environment, pgpass
 

@@ -31,7 +31,11 @@ from quality_data import COLUMNS, ROWS, TWENTY, UNIQUE, demo_tables, expectation
 
 os.environ |= {"GX_ANALYTICS_ENABLED": "false", "SPARK_CONNECT_MODE_ENABLED": "1", "TZ": "UTC"}  # as where checks run
 
-from lakeward import jars  # whatever imports pyspark reads the environment
+from lakeward import (
+    jars,  # whatever imports pyspark reads the environment
+    ports,
+)
+from lakeward.connectors import connect_server as server
 from lakeward.connectors.iceberg import catalog as addresses
 from lakeward.connectors.spark_connect import session
 from lakeward.quality import metadata, publish
@@ -48,8 +52,7 @@ from lakeward.quality.suites import ask
 from lakeward.registry.engine import migrate
 from lakeward.runtime import Runtime
 from lakeward.spec.suite import Suite
-from lakeward.stack import connect as server
-from lakeward.stack import ports, private
+from lakeward.stack import private
 
 ROOT = Path(__file__).parents[1]
 FIGURES = ("against_stock", "increments", "pointer", "failing", "demo", "first_bad")

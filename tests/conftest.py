@@ -19,10 +19,10 @@ import structlog
 from airflow_service import airflow  # noqa: F401  # a fixture
 from secure_kafka import Guard, SecureKafka
 
-from lakeward import jars
+from lakeward import jars, ports
 from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.registry.engine import engine, migrate
-from lakeward.stack import ports, private, service_user
+from lakeward.stack import private, service_user
 from lakeward.stack.kafka import Kafka, create_topic
 from lakeward.stack.postgres import Postgres, environment, pgpass
 

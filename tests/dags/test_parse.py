@@ -137,7 +137,7 @@ def test_parameters_are_typed(parsed: dict) -> None:
     op = parsed["dags"]["stream__flights"]["params"]["op"]
     assert op["enum"][:4] == ["report", "start", "stop", "restart"]
     assert set(parsed["dags"]["stream__flights"]["params"]) >= {"op", "comment"}
-    assert set(parsed["dags"]["tables_maintain"]["params"]) == {"table", "actions", "partitions", "dry_run"}
+    assert set(parsed["dags"]["tables_maintain"]["params"]) == {"table", "actions", "partitions", "engine", "dry_run"}
     assert set(parsed["dags"]["tables_orphans"]["params"]) == {"table", "dry_run"}
     assert set(parsed["dags"]["tables_restore"]["params"]) == {"table", "to", "comment", "kill", "dry_run"}
     assert set(parsed["dags"]["quality_check"]["params"]) == {"table", "scope", "dry_run"}

@@ -13,8 +13,8 @@ from typing import Any
 
 from proxy import Proxy
 
-from lakeward import jars
-from lakeward.stack import ports, service_user
+from lakeward import jars, ports
+from lakeward.stack import service_user
 from lakeward.stack.kafka import Kafka, create_topic
 
 

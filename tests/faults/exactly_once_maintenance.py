@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from exactly_once_streams import Kind
 
 from lakeward.connectors.delta import place
-from lakeward.control.resources import QUICK
 from lakeward.driver import session
 from lakeward.runtime import Launch, Runtime
+from lakeward.spec.driver_conf import QUICK
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

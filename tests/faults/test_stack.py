@@ -19,11 +19,12 @@ import psycopg2
 import pytest
 from pyiceberg.catalog import load_catalog
 
-from lakeward import jars
+from lakeward import jars, ports
+from lakeward.connectors import connect_server
 from lakeward.connectors.iceberg.catalog import pyiceberg_properties
 from lakeward.errors import LakewardError, Refused, Unhealthy
 from lakeward.runtime import CATALOG, Home, Project, Runtime
-from lakeward.stack import connect, ports, session
+from lakeward.stack import session
 from lakeward.stack.stack import Stack
 from lakeward.stack.state import StackState
 
@@ -284,7 +285,7 @@ def test_spark_connect_serves_the_lake_to_whoever_has_the_token(stack: Stack) ->
     found = stack.up(["connect"])
     assert {part.name: part.state for part in stack.status()} == {"postgres": "up", "connect": "up"}
     remote, token = found["connect"]["remote"], Path(found["connect"]["token_file"]).read_text().strip()
-    assert not connect.answers(remote.removeprefix("sc://"), "another token")
+    assert not connect_server.answers(remote.removeprefix("sc://"), "another token")
 
     done = subprocess.run(
         [sys.executable, "-c", CLIENT], env={**os.environ, "REMOTE": f"{remote}/;token={token}"},

@@ -21,10 +21,10 @@ from sqlalchemy import Connection
 
 from lakeward import jars
 from lakeward.connectors.iceberg import catalog as addresses
-from lakeward.control.resources import QUICK
 from lakeward.registry import drivers, engine, generations, leases, streams
 from lakeward.registry.observations import latest
 from lakeward.runtime import CATALOG, Database, Home, Lake, Launch, Project, Runtime
+from lakeward.spec.driver_conf import QUICK
 from lakeward.stack.kafka import create_topic
 from lakeward.stack.stack import Stack
 

@@ -14,14 +14,14 @@ from uuid import uuid4
 
 import pytest
 
-from lakeward import jars
+from lakeward import jars, ports
+from lakeward.connectors import connect_server as server_side
 from lakeward.connectors.iceberg import catalog as addresses
-from lakeward.control.resources import QUICK
 from lakeward.driver.session import BATCH_CONF, LOCAL_CHECKPOINT_FILES
 from lakeward.registry.engine import migrate
 from lakeward.runtime import CATALOG, Lake, Runtime
-from lakeward.stack import connect as stack_connect
-from lakeward.stack import ports, private
+from lakeward.spec.driver_conf import QUICK
+from lakeward.stack import private
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -136,7 +136,7 @@ def connect_server(lake: Lake, postgres: Any, tmp_path_factory: pytest.TempPathF
     folder = tmp_path_factory.mktemp("connect")
     jars.ensure()
     port, token = ports.any_free(), f"token-{uuid4().hex}"
-    conf = addresses.spark_conf(lake) | stack_connect.server_conf(port, "1g", folder / "temporary")
+    conf = addresses.spark_conf(lake) | server_side.server_conf(port, "1g", folder / "temporary")
     conf |= {"spark.sql.warehouse.dir": str(folder / "warehouse"), "spark.local.dir": str(folder / "local")}
     (folder / "temporary").mkdir()
     home = jars.pyspark_jars().parent
@@ -144,7 +144,7 @@ def connect_server(lake: Lake, postgres: Any, tmp_path_factory: pytest.TempPathF
     command = [str(home / "bin" / "spark-submit")]
     for name, value in conf.items():
         command += ["--conf", f"{name}={value}"]
-    command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
+    command += ["--class", server_side.MAIN, "spark-internal"]
     env = {
         **os.environ, "SPARK_HOME": str(home), "SPARK_CONNECT_AUTHENTICATE_TOKEN": token,
         "PGPASSFILE": str(postgres.pgpass), "SPARK_LOCAL_IP": "127.0.0.1",
@@ -156,7 +156,7 @@ def connect_server(lake: Lake, postgres: Any, tmp_path_factory: pytest.TempPathF
         )
     try:
         end = monotonic() + 120
-        while not (ports.answers(port) and stack_connect.answers(f"localhost:{port}", token)):
+        while not (ports.answers(port) and server_side.answers(f"localhost:{port}", token)):
             assert server.poll() is None and monotonic() < end, log.read_text(errors="replace")[-3000:]
             sleep(0.3)
         registry = postgres.create_database()

@@ -23,7 +23,7 @@ import httpx
 import pytest
 from sqlalchemy import Connection
 
-from lakeward import jars
+from lakeward import jars, ports
 from lakeward.backends.base import Life
 from lakeward.backends.identity import life
 from lakeward.backends.local import LocalBackend
@@ -32,7 +32,7 @@ from lakeward.registry import drivers, engine, generations, incidents, streams
 from lakeward.registry.drivers import Driver
 from lakeward.registry.streams import Stream
 from lakeward.runtime import Home, Project, Runtime
-from lakeward.stack import airflow_config, airflow_parts, airflow_pool, ports, private
+from lakeward.stack import airflow_config, airflow_parts, airflow_pool, private
 from lakeward.stack.site import Site
 
 REPOSITORY = Path(__file__).parents[2]

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lakeward import private
+from lakeward import ports, private
 from lakeward.connectors.aws import account
 from lakeward.runtime import ObjectStore
-from lakeward.stack import ports
 
 KEY, SECRET = "WARDKEY", "ward-s3cret/x+y=%"
 START_S = 120.0

@@ -12,11 +12,10 @@ from pathlib import Path
 
 import psutil
 
-from lakeward import jars
+from lakeward import jars, ports
 from lakeward.spec.settings import Driver
 from lakeward.spec.stream import Executors
 from lakeward.spec.types import Memory, SparkMaster
-from lakeward.stack import ports
 
 _SMALL = ("-Xmx160m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"

@@ -7,7 +7,6 @@
 | those that sinks in Python name | any | all of it, to the function |
 | that of the catalog, and those that sources name | aws | login, password, `region_name`, `endpoint_url` in extra |
 | those that streams land in | postgres | host, port, schema, login, password, TLS in extra |
-| `lakeward_spark` | spark | where finite jobs with an engine of their own run (`engine: submit`) |
 | `lakeward_connect` | spark_connect | host, port and token (password) of the warm Spark Connect server |
 
 What only the deployment knows (catalog, checkpoints, folders) stands in `<home>/runtime.json`. Secrets reach a
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
 
 REGISTRY = "lakeward_registry"
 KAFKA = "lakeward_kafka"
-SPARK = "lakeward_spark"
 CONNECT = "lakeward_connect"
 ALWAYS = (REGISTRY,)
 UNNAMED_S = 3600.0

@@ -21,18 +21,20 @@ log = structlog.get_logger(__name__)
 
 DOC = """
 ### What it does
-Does what is due, a task for each table, in this order: **compact** (small files into large ones), **manifests**,
-**tags** (the table as it stood at the end of yesterday, kept for a week), **expire** (old snapshots), **metadata** (a
-table that keeps every metadata file is told to let old ones go). Of a **Delta** table, compact is `OPTIMIZE`, expire is
-`VACUUM`, and metadata bounds its log. Each action is verified from the metadata afterwards: the
-rows must be equal, the files must have fallen as promised. `tables_observe` starts it for what it found due. A task's
-log tells the table's facts, the decision with its reasons, and each action before → after; `lakeward tables history`
-keeps it.
+Does what is due, a task for each table, in this order: **compact** (small files into large ones), **deletes** (delete
+files merged), **manifests**, **tags** (the table as it stood at the end of yesterday, kept for a week), **expire** (old
+snapshots), **metadata** (a table that keeps every metadata file is told to let old ones go). Of a **Delta** table,
+compact is `OPTIMIZE`, expire is `VACUUM`, and metadata bounds its log. Each action is verified from the metadata
+afterwards: the rows must be equal, the files must have fallen as promised. `tables_observe` starts it for what it found
+due. A task's log tells the table's facts, the decision with its reasons, and each action before → after; `lakeward
+tables history` keeps it.
 
 ### Parameters
 * **Table**: `namespace.table`, or a pattern: `nyc.*` takes every such table with something due.
 * **Actions**: none chosen means all that are due. What is not due is not done.
 * **Partitions**: compact only these, written as the plan writes them. None: all that are due.
+* **Engine**: `connect` is the warm Spark server, `submit` a Spark application for each table alone: the driver
+  `maintenance` of `conf/lakeward.yaml`. None chosen: what the table's policy says.
 * **Dry run**: shows exactly the plan that would run, changes nothing.
 
 ### When it is red
@@ -75,6 +77,14 @@ def build_maintain() -> DAG:
                 items={"type": "string"},
                 title="Partitions",
                 description_md="Compact only these, as the plan names them, one a line. None: all that are due.",
+            ),
+            "engine": Param(
+                None,
+                type=["null", "string"],
+                enum=[None, "connect", "submit"],
+                values_display={"connect": "connect: the warm server", "submit": "submit: an application of its own"},
+                title="Engine",
+                description_md="None: as the table's policy says.",
             ),
             "dry_run": Param(False, type="boolean", title="Dry run", description_md="Show the plan, change nothing."),
         },
@@ -156,7 +166,14 @@ def maintain_one(runtime: Runtime, project: Project, table: str, params: dict[st
     only = [str(each).strip() for each in params.get("partitions") or () if str(each).strip()]
     try:
         done = maintain(
-            runtime, project, table, params.get("actions") or None, partitions=only, dry_run=dry, holder=author
+            runtime,
+            project,
+            table,
+            params.get("actions") or None,
+            partitions=only,
+            dry_run=dry,
+            engine=params.get("engine") or None,
+            holder=author,
         )
     except LakewardError as error:
         raise _told(error) from None

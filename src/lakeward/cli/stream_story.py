@@ -107,8 +107,8 @@ def ui(
     port: Annotated[int, typer.Option(help="on this machine; default: a free one")] = 0,
 ) -> None:
     """Open the Spark UI of a stream's driver, also of one that is gone: from its event log, until Ctrl-C."""
+    from lakeward import ports
     from lakeward.control import history
-    from lakeward.stack import ports
 
     driver = _driver(stream)
     if launch == 0 and not driver.ended and driver.spark_ui:

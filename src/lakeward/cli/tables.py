@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -156,6 +156,12 @@ def maintain(
         list[str] | None, typer.Option("--partition", help="Compact only this one, as the plan names it; repeatable.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan, change nothing.")] = False,
+    engine: Annotated[
+        Literal["connect", "submit"] | None,
+        typer.Option(
+            help="connect: the warm server; submit: a Spark application of its own. Default: as the policy says."
+        ),
+    ] = None,
 ) -> None:
     """Do what is due for one table, verify it from the metadata, and record before and after.
 
@@ -164,7 +170,9 @@ def maintain(
 
     here = state()
     chosen = [each.strip() for each in actions.split(",") if each.strip()] if actions else None
-    data = run.maintain(here.runtime, here.project, table, chosen, partitions=partitions or (), dry_run=dry_run)
+    data = run.maintain(
+        here.runtime, here.project, table, chosen, partitions=partitions or (), dry_run=dry_run, engine=engine
+    )
     if isinstance(here.output, ConsoleOutput):
         _show_plan(data["plan"])
         for each in data["actions"]:

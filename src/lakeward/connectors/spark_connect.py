@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import socket
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -26,6 +27,9 @@ log = structlog.get_logger(__name__)
 USER = "lakeward"  # sessions belong to (user, session id): the same user may interrupt them from another account
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _TCP_TIMEOUT_S = 5.0
+_FORGOTTEN = ("SESSION_CLOSED", "SESSION_NOT_FOUND", "SESSION_CHANGED")
+# Twelve seconds of tries, pyspark's own are ten minutes: a server that is started anew has forgotten the session.
+_RETRIES, _LONGEST_PAUSE_MS = 6, 4_000
 
 
 def new_session_id() -> str:
@@ -82,11 +86,27 @@ def interrupt(runtime: Runtime, session_id: str) -> list[str]:
     try:
         return list(spark.interruptAll())
     except PySparkException as error:
-        if "SESSION_CLOSED" in str(error) or "SESSION_NOT_FOUND" in str(error):
+        if any(sign in str(error) for sign in _FORGOTTEN):
             return []
         raise
     finally:
         _release(spark)
+
+
+def lost(runtime: Runtime, error: str) -> str:
+    """Why the server itself is to blame for a statement's error, in a sentence; empty where it is not.
+
+    Args:
+        runtime: names the server.
+        error: what the client said.
+    """
+    try:
+        _reachable(runtime)
+    except DependencyDown as away:
+        return f"the Spark Connect server went away in the middle ({away.why})"
+    if any(sign in error for sign in _FORGOTTEN):
+        return "the Spark Connect server was started anew in the middle, and knows nothing of the session"
+    return ""
 
 
 def answers(runtime: Runtime, spark: SparkSession) -> bool:
@@ -100,13 +120,17 @@ def answers(runtime: Runtime, spark: SparkSession) -> bool:
 
 def _open(runtime: Runtime, session_id: str) -> SparkSession:
     host, port = _reachable(runtime)
+    from pyspark.sql.connect.client.retries import DefaultPolicy
     from pyspark.sql.connect.session import SparkSession
 
     # Errors reach the caller; pyspark's own copy of them on stderr, a page each, helps nobody.
     logging.getLogger("SQLQueryContextLogger").disabled = True
+    warnings.filterwarnings("ignore", message=r"\[RETRIES_EXCEEDED\]")
     token = runtime.connect_token_file.read_text().strip() if runtime.connect_token_file else ""
     parts = [f"session_id={session_id}", f"user_id={USER}", *([f"token={token}"] if token else [])]
-    return SparkSession.builder.remote(f"sc://{host}:{port}/;{';'.join(parts)}").create()
+    spark = SparkSession.builder.remote(f"sc://{host}:{port}/;{';'.join(parts)}").create()
+    spark.client.set_retry_policies([DefaultPolicy(max_retries=_RETRIES, max_backoff=_LONGEST_PAUSE_MS)])
+    return spark
 
 
 def _reachable(runtime: Runtime) -> tuple[str, int]:
@@ -124,6 +148,7 @@ def _reachable(runtime: Runtime) -> tuple[str, int]:
 
 
 def _release(spark: SparkSession) -> None:
+    spark.client.set_retry_policies([])  # one try: a server that is gone has released it already
     try:
         spark.stop()
     except Exception as error:  # noqa: BLE001  the session's work is done or lost already; the server forgets it by time

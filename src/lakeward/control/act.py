@@ -13,11 +13,11 @@ from lakeward.backends.base import Backend, launch_folder
 from lakeward.control import death
 from lakeward.control.failing import Failing
 from lakeward.control.look import Connect, Facts
-from lakeward.control.resources import conf
 from lakeward.errors import LakewardError
 from lakeward.registry import drivers, events
 from lakeward.runtime import Launch as LaunchFile
 from lakeward.runtime import Runtime
+from lakeward.spec.driver_conf import conf
 from lakeward.spec.settings import Settings
 from lakeward.streams.reconcile import Adopt, Bury, Decision, Kill, Launch, Nothing, Unstick
 from lakeward.streams.words import listed

@@ -93,7 +93,7 @@ def conf(launch: Launch, here: str | None = None) -> dict[str, str]:
     base |= eventlog.conf(launch.folder)
     base |= catalog.spark_conf(launch.runtime.lake)
     if here is not None:
-        base |= cluster.conf(launch, here)
+        base |= spark_master.conf(launch.runtime, here)
     base |= launch.conf
     logging = (launch.folder / LOGGING.name).as_uri()
     options = f"-Dlog4j2.configurationFile={logging} -Dderby.system.home={temporary} -XX:+ExitOnOutOfMemoryError"

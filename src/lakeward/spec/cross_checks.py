@@ -12,7 +12,7 @@ from typing import Any, Literal
 from lakeward.spec.document import Path_
 from lakeward.spec.file_sources import takers
 from lakeward.spec.lints import MEASURED
-from lakeward.spec.settings import Settings
+from lakeward.spec.settings import MAINTENANCE, Settings
 from lakeward.spec.sinks import ConsoleSink, KafkaSink, Sink
 from lakeward.spec.sources import KafkaSource
 from lakeward.spec.stream import Resources, StreamSpec
@@ -235,7 +235,7 @@ def unused_findings(streams: Sequence[StreamSpec], settings: Settings, tables: T
     landed = {table for spec in streams for table in spec.tables}
     used = {spec.driver for spec in streams}
     for name in settings.drivers if streams else ():
-        if name not in used:
+        if name not in used and name != MAINTENANCE:
             yield CrossFinding("lakeward.yaml", ("drivers", name), f"no stream here runs in driver {name}", str(name),
                                "warning", key=True)  # fmt: skip
     for section in ("policies", "unsafe"):

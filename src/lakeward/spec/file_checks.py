@@ -43,8 +43,6 @@ def tables_findings(tables: Tables, landed: Collection[str], doubtful: Collectio
         landed: the tables this project's streams write.
         doubtful: paths that were taken out of it.
     """
-    for path, what in not_yet.of_tables(tables):
-        yield Finding(path, f"not yet: {what}")
     if not any(path[-1] in _DECIDE_SIZES or isinstance(path[-1], int) or len(path) == 1 for path in doubtful):
         for path, why in larger_than_a_group(tables, landed):
             yield Finding(path, why)

@@ -14,7 +14,6 @@ from lakeward.spec.settings import Reconcile, Settings
 from lakeward.spec.sources import FilesSource
 from lakeward.spec.stream import StreamSpec
 from lakeward.spec.suite import Suite
-from lakeward.spec.tables import Tables, entries
 
 FILES = {"orc", "avro", "text"}
 BRANCH = (
@@ -74,13 +73,6 @@ def of_settings(settings: Settings) -> Found:
         if driver.backend in BACKENDS:
             what = f"backend {driver.backend}: no driver ever ran there; local and standalone are done"
             yield ("drivers", name, "backend"), what
-
-
-def of_tables(tables: Tables) -> Found:
-    """Path in `conf/tables.yaml`, and what is not done yet."""
-    for path, rule in entries(tables):
-        if getattr(rule, "engine", None) == "submit":
-            yield (*path, "engine"), "engine submit"
 
 
 def of_suite(suite: Suite) -> Found:

@@ -15,6 +15,7 @@ from lakeward.spec.sort_order import SortOrder
 from lakeward.spec.types import Bytes, Duration, Size, Span
 
 TableClass = Literal["append-stream", "upsert-stream", "append-batch", "static", "delta-stream"]
+Engine = Literal["connect", "submit"]
 TABLE_CLASSES: Final[tuple[str, ...]] = get_args(TableClass)
 Share = Annotated[float, Strict(), Field(gt=0, lt=1, allow_inf_nan=False)]
 Ratio = Annotated[float, Strict(), Field(ge=1, le=1000, allow_inf_nan=False)]
@@ -134,8 +135,9 @@ class Policy(SpecModel):
 
     class_: TableClass = Field(default="append-stream", alias="class")
     observe: Span = Duration("5m")
-    engine: Literal["connect", "submit"] = "connect"
-    """`connect`: the warm Spark Connect server; `submit`: a Spark application of its own, for heavy tables."""
+    engine: Engine = "connect"
+    """`connect`: the warm Spark Connect server; `submit`: a Spark application of its own, for heavy tables: the driver
+    `maintenance` of `conf/lakeward.yaml`."""
     compact: Compact = Compact()
     deletes: Deletes = Deletes()
     expire: Expire = Expire()

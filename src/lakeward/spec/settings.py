@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import Field, field_validator
 
@@ -37,8 +37,12 @@ class Catalog(SpecModel):
     SQLite, which lets one process write at a time."""
 
 
+MAINTENANCE: Final = DriverName("maintenance")
+"""The Spark application of tables with `engine: submit`, as an entry of `drivers:`."""
+
+
 class Driver(SpecModel):
-    """A driver that several streams share."""
+    """A driver that several streams share; `maintenance`: the Spark application of tables with `engine: submit`."""
 
     cores: Cores = 2
     """Cores of a driver that works by itself (`backend: local`)."""

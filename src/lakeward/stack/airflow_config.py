@@ -7,8 +7,8 @@ import io
 import json
 from typing import Any
 
-from lakeward.jars import pyspark_jars
-from lakeward.stack import ports, private
+from lakeward import ports
+from lakeward.stack import private
 from lakeward.stack.site import REGISTRY_ROLE, Site
 
 ADMIN = "admin"
@@ -100,15 +100,6 @@ def connections(site: Site) -> dict[str, dict[str, Any]]:
             "password": site.secret(f"{REGISTRY_ROLE}.password"),
         },
         "lakeward_kafka": {"conn_type": "kafka", "extra": {"bootstrap.servers": site.kafka}},
-        "lakeward_spark": {
-            "conn_type": "spark",
-            "host": "local[2]",
-            "extra": {
-                "deploy-mode": "client",
-                "spark-binary": "spark-submit",
-                "spark-home": str(pyspark_jars().parent),
-            },
-        },
         "lakeward_connect": {
             "conn_type": "spark_connect",
             "host": "sc://localhost",

@@ -11,10 +11,10 @@ import httpx
 import humanize
 import psutil
 
-from lakeward import jars
+from lakeward import jars, ports
 from lakeward.errors import LakewardError
 from lakeward.runtime import Home, Project
-from lakeward.stack import airflow_config, ports, requirements
+from lakeward.stack import airflow_config, requirements
 from lakeward.stack.site import Site
 from lakeward.stack.stack import Stack
 from lakeward.stack.state import WANTED_PORTS, StackState

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lakeward import jars
+from lakeward import jars, ports
 from lakeward.errors import DependencyDown, LakewardError, TimedOut
-from lakeward.stack import ports
 
 LOGGING = Path(__file__).with_name("kafka-log4j2.properties")
 HEAP = "384m"

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lakeward import ports
 from lakeward.errors import LakewardError, TimedOut
-from lakeward.stack import ports, private, service_user
+from lakeward.stack import private, service_user
 
 if TYPE_CHECKING:
     from psycopg2.extensions import connection

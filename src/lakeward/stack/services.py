@@ -5,13 +5,15 @@ from __future__ import annotations
 import sys
 from datetime import datetime
 
+from lakeward import ports
+from lakeward.connectors import connect_server
 from lakeward.connectors.aws import store
 from lakeward.connectors.iceberg.catalog import create_schema, spark_conf
 from lakeward.errors import LakewardError
 from lakeward.jars import pyspark_jars
 from lakeward.quality.request import place
 from lakeward.registry import checkers, engine
-from lakeward.stack import connect, kafka, ports, postgres, private
+from lakeward.stack import kafka, postgres, private
 from lakeward.stack.part import Part
 from lakeward.stack.program import Program
 from lakeward.stack.site import CATALOG_ROLE, DATABASES, REGISTRY_ROLE
@@ -74,7 +76,7 @@ class ConnectPart(Part):
 
     def prepare(self) -> None:
         folder = private.folder(self.site.home.root / "connect")
-        conf = spark_conf(self.site.runtime().lake) | connect.server_conf(
+        conf = spark_conf(self.site.runtime().lake) | connect_server.server_conf(
             self.site.ports["connect"], self.heap, private.folder(folder / "tmp")
         )
         conf |= {
@@ -94,11 +96,11 @@ class ConnectPart(Part):
             **store.environment(self.site.runtime().lake),
         )
         command = [str(home / "bin" / "spark-submit"), "--properties-file", str(folder / "spark.conf")]
-        command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
+        command += ["--class", connect_server.MAIN, "spark-internal"]
         return Program(command, environment, folder=str(folder))
 
     def healthy(self, since: datetime) -> bool:
-        return ports.answers(self.site.ports["connect"]) and connect.answers(
+        return ports.answers(self.site.ports["connect"]) and connect_server.answers(
             self.site.connect, self.site.secret(self.site.connect_token.name)
         )
 

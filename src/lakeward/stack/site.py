@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from lakeward import ports
 from lakeward.backends.local import WRAPPER
 from lakeward.jars import Java, spark_folder
 from lakeward.runtime import Database, Home, Lake, ObjectStore, Project, Runtime
 from lakeward.spec.loader import load_settings
 from lakeward.spec.settings import Settings
-from lakeward.stack import ports, private
+from lakeward.stack import private
 from lakeward.stack.postgres import pgpass
 
 REGISTRY_ROLE = "lakeward"

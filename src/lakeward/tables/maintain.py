@@ -13,7 +13,9 @@ from lakeward.connectors.spark_connect import interrupt
 from lakeward.errors import Refused
 from lakeward.registry import events, maintenance
 from lakeward.runtime import Runtime
+from lakeward.spec import policy
 from lakeward.tables.act.server import Statements
+from lakeward.tables.act.spark import on_spark
 from lakeward.tables.guard.actor import TTL, Transaction, actor
 from lakeward.tables.look import look, register, see, told
 from lakeward.tables.needs import surroundings
@@ -31,6 +33,7 @@ def maintain_table(
     *,
     only: Collection[str] = (),
     ttl: timedelta = TTL,
+    on: policy.Engine | None = None,
     engine: Engine = Statements,
 ) -> dict[str, Any]:
     """Do what is due for one table; the JSON of `run.maintain`.
@@ -42,6 +45,7 @@ def maintain_table(
         holder: who acts.
         only: partitions whose files are compacted; all that are due by default.
         ttl: how long the lease lasts without a sign of life.
+        on: the warm server, or a Spark application of its own; what the table's policy says by default.
         engine: runs statements on a session.
 
     Raises:
@@ -63,7 +67,8 @@ def maintain_table(
                 raise Refused(f"{table} must not be maintained", why=first.needs.forbidden, next="lakeward tables plan")
             if first.plan.actions:
                 maintenance.record_plan(connection, plan_id, table, first.plan.stored())
-        work = Work(site, table, around, plan_id, mine, engine, only)
+        where = on_spark(site, table, on or seen.policy.engine)
+        work = Work(site, table, around, plan_id, mine, engine, where, only)
         done = work.all([each.action for each in first.plan.actions], wanted, first)
         return {"table": table, "told": told(first.facts), "plan": first.plan.document(), "actions": done}
 

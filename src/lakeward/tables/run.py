@@ -18,6 +18,7 @@ from lakeward.errors import LakewardError, SpecError
 from lakeward.registry import maintenance, pressures
 from lakeward.registry.pressures import Level
 from lakeward.runtime import Project, Runtime
+from lakeward.spec.policy import Engine
 from lakeward.tables.guard import readers
 from lakeward.tables.guard.positions import block_streams
 from lakeward.tables.ledger import entry
@@ -133,6 +134,7 @@ def maintain(
     *,
     partitions: Collection[str] = (),
     dry_run: bool = False,
+    engine: Engine | None = None,
     holder: str | None = None,
 ) -> dict[str, Any]:
     """Do what is due for one table.
@@ -144,6 +146,8 @@ def maintain(
             done.
         partitions: compact only these, as the plan names them; all that are due by default.
         dry_run: decide and show, change nothing.
+        engine: where Spark's part runs: the warm server (`connect`), or an application of its own (`submit`); what the
+            table's policy says by default.
         holder: who acts, as people read it in the lease.
 
     Returns:
@@ -163,7 +167,7 @@ def maintain(
         there = _look_at(site, table, first, partitions)
         done: dict[str, Any] = {"table": table, "told": told(there.facts), "plan": there.plan.document(), "actions": []}
     else:
-        done = maintain_table(site, table, first, holder, only=partitions)
+        done = maintain_table(site, table, first, holder, only=partitions, on=engine)
         if any(each["action"] == "compact" and each["result"] == "done" for each in done["actions"]):
             with site.registry() as connection:  # what its streams waited for; the next look may say it again
                 pressures.say(connection, table, Level.OK, "")

@@ -17,8 +17,9 @@ from lakeward.connectors.iceberg.catalog import pyiceberg_properties
 from lakeward.errors import DependencyDown, SpecError
 from lakeward.registry.engine import connect
 from lakeward.runtime import CATALOG, Project, Runtime, absent
-from lakeward.spec.loader import load_project
+from lakeward.spec.loader import Loaded, load_project
 from lakeward.spec.policy import Policy, TableClass
+from lakeward.spec.settings import Settings
 from lakeward.spec.tables import Tables, resolve_policy
 from lakeward.tables.facts import Thresholds
 
@@ -47,16 +48,16 @@ class Site:
         """
         if absent(project.tables_file):
             return cls(runtime, project)
-        loaded = load_project(project)
-        file = project.tables_file.name
-        wrong = [each for each in loaded.problems if each.severity == "error" and each.file.endswith(file)]
-        if wrong:
-            raise SpecError(
-                f"conf/{file} has {len(wrong)} problem{'s' if len(wrong) > 1 else ''}",
-                why="; ".join(f"{each.file}:{each.line}:{each.column} {each.message}" for each in wrong),
-                next="lakeward config validate",
-            )
-        return cls(runtime, project, loaded.tables)
+        return cls(runtime, project, _loaded(project, project.tables_file).tables)
+
+    def settings(self) -> Settings:
+        """What `conf/lakeward.yaml` says.
+
+        Raises:
+            SpecError: it is wrong.
+        """
+        file = self.project.settings_file
+        return Settings() if absent(file) else _loaded(self.project, file).settings
 
     @contextmanager
     def registry(self) -> Iterator[Connection]:
@@ -140,6 +141,18 @@ class Site:
     def has_suite(self, table: str) -> bool:
         """Whether the project has expectations for the table."""
         return (self.project.expectations / f"{table}.yaml").exists()
+
+
+def _loaded(project: Project, file: Path) -> Loaded:
+    loaded = load_project(project)
+    wrong = [each for each in loaded.problems if each.severity == "error" and each.file.endswith(file.name)]
+    if wrong:
+        raise SpecError(
+            f"conf/{file.name} has {len(wrong)} problem{'s' if len(wrong) > 1 else ''}",
+            why="; ".join(f"{each.file}:{each.line}:{each.column} {each.message}" for each in wrong),
+            next="lakeward config validate",
+        )
+    return loaded
 
 
 def thresholds(policy: Policy, table_bytes: int, properties: Mapping[str, str]) -> Thresholds:

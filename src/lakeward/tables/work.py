@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from time import monotonic
@@ -13,14 +12,13 @@ import structlog
 from sqlalchemy import Connection
 
 from lakeward.connectors.delta.state import State
-from lakeward.connectors.spark_connect import new_session_id, session
 from lakeward.errors import LakewardError
 from lakeward.registry import events, maintenance
-from lakeward.runtime import Runtime
 from lakeward.tables.act import delta as act_delta
 from lakeward.tables.act import live_rows
 from lakeward.tables.act.rollback import may_roll_back, roll_back
 from lakeward.tables.act.server import Run, Statements, cpu_of_server
+from lakeward.tables.act.spark import OnSpark, Spark
 from lakeward.tables.act.statements import statements
 from lakeward.tables.act.window import window
 from lakeward.tables.facts import TableFacts
@@ -64,6 +62,7 @@ class Work:
         plan_id: the recorded plan the actions belong to.
         mine: the lease.
         engine: runs statements on a session.
+        on: the Spark its statements run on.
         only: the partitions that are compacted; empty: all that are due.
         results: one entry an action, the command line's JSON.
     """
@@ -74,6 +73,7 @@ class Work:
     plan_id: str
     mine: Actor
     engine: Engine
+    on: OnSpark
     only: Collection[str] = ()
     results: list[dict[str, Any]] = field(default_factory=list)
 
@@ -81,7 +81,7 @@ class Work:
         """Run what is due; expiry is looked at again after a compaction, because that makes it due."""
         if "expire" in wanted and first.problems:
             self._refuse(first.problems)
-        with _lazy_session(self.site.runtime) as connected:
+        with self.on as connected:
             for name in wanted:
                 if name not in due and not (name != "compact" and self._compacted()):
                     continue
@@ -94,7 +94,7 @@ class Work:
     def _compacted(self) -> bool:
         return any(each["action"] == "compact" and each["result"] == "done" for each in self.results)
 
-    def _one(self, name: str, connected: Callable[[], tuple[str, SparkSession]]) -> None:
+    def _one(self, name: str, connected: Callable[[], Spark]) -> None:
         seen = self._see()
         with self.site.registry() as connection:
             there = look(connection, self.site, seen, self.around, [name], only=self.only)
@@ -103,24 +103,26 @@ class Work:
             if name == "expire" and there.problems:
                 self._refuse(there.problems)
             return
-        session_id, spark = connected()
+        spark = connected()
         before = _figures(there.facts) | _promise(action)
         checked = on_main(there.facts) if name == "expire" else {}
         if checked:
             before["positions"] = {stream: str(snapshot) for stream, snapshot in checked.items()}
         with self.site.registry() as connection:
             action_id = maintenance.begin_action(
-                connection, plan=self.plan_id, table=self.table, action=name, session_id=session_id, before=before
+                connection, plan=self.plan_id, table=self.table, action=name, session_id=spark.session_id, before=before
             )
         log.info("Maintenance began", table=self.table, action=name, why=action.why)
         failpoints.hit("maintain-begun")
         held_on_disk = _on_disk(there.seen, name)
-        running = self.engine(spark)
+        running = self.engine(spark.session)
         self.mine.when_lost(running.stop)
         with window(self.site.registry, self.table, self._disturbed_by(name, there.facts)) as rested:
             begun = monotonic()
-            with cpu_of_server(self.site.runtime) as cpu:
+            with cpu_of_server(spark.runtime) as cpu:
                 run = running.run(_statements(there, action), there.seen.policy.compact.max_duration.seconds)
+            if run.error:
+                run.error = spark.lost(run.error) or run.error
             duration = round(monotonic() - begun, 3)
             failpoints.hit("maintain-ran")
         try:
@@ -238,21 +240,6 @@ class Work:
     def _tell(self, connection: Connection, entry: dict[str, Any]) -> None:
         text = f"{entry['action']} {entry['result']}: {entry['why']}"
         events.record(connection, "table", self.table, entry["action"], text, duration_s=entry["duration_s"])
-
-
-@contextmanager
-def _lazy_session(runtime: Runtime) -> Iterator[Callable[[], tuple[str, SparkSession]]]:
-    """One session for the whole run, opened when the first action needs it."""
-    with ExitStack() as held:
-        opened: list[tuple[str, SparkSession]] = []
-
-        def connected() -> tuple[str, SparkSession]:
-            if not opened:
-                session_id = new_session_id()
-                opened.append((session_id, held.enter_context(session(runtime, session_id=session_id))))
-            return opened[0]
-
-        yield connected
 
 
 def _statements(there: Look, action: Action) -> list[str]:

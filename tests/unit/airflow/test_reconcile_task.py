@@ -12,11 +12,11 @@ import pytest
 from airflow.sdk.execution_time.context import OutletEventAccessors
 from sqlalchemy import text
 
+from lakeward import ports
 from lakeward.airflow import reconcile_dag
 from lakeward.control import announce
 from lakeward.registry import engine, events, streams
 from lakeward.runtime import Home, Lake, Runtime
-from lakeward.stack import ports
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from lakeward import ports
 from lakeward.cli.app import main
 from lakeward.registry import ticks
-from lakeward.stack import ports
 
 ROOT = Path(__file__).parents[3]
 

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from lakeward import ports
 from lakeward.control import incidents, look
 from lakeward.control.calm import Calm
 from lakeward.control.reconcile import reconcile_once
@@ -15,7 +16,6 @@ from lakeward.registry.schema import drivers as launches
 from lakeward.registry.schema import generations as table
 from lakeward.spec.settings import Driver, Settings
 from lakeward.spec.types import DriverName, SparkMaster
-from lakeward.stack import ports
 from lakeward.streams.dependencies import Dependency, Kind
 from lakeward.streams.health import State, Verdict
 

@@ -9,9 +9,9 @@ from contextlib import closing
 
 import pytest
 
+from lakeward import ports
 from lakeward.control import probes
 from lakeward.runtime import Lake
-from lakeward.stack import ports
 from lakeward.streams.dependencies import Dependency, Kind
 
 

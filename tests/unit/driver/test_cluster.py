@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from lakeward import jars
+from lakeward import jars, ports
 from lakeward.connectors import spark_master
 from lakeward.driver import cluster, session
 from lakeward.errors import DependencyDown, SpecError
 from lakeward.runtime import Lake, Launch, Runtime
 from lakeward.spec.types import SparkMaster
-from lakeward.stack import ports
 
 MASTER = "spark://127.0.0.1:7077"
 
@@ -32,7 +31,7 @@ def launch(tmp_path: Path) -> Launch:
 
 
 def secret(launch: Launch, text: str, mode: int = 0o600) -> Path:
-    file = cluster.secret_file(launch)
+    file = spark_master.secret_file(launch.runtime, launch.driver)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text)
     file.chmod(mode)

@@ -47,8 +47,8 @@ def test_the_jars_of_the_list_fit_the_spark_that_is_installed() -> None:
 def test_a_driver_is_told_before_spark_starts_and_so_is_doctor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bad: str
 ) -> None:
+    from lakeward.connectors import connect_server
     from lakeward.driver import session
-    from lakeward.stack import connect
 
     jars = tmp_path / "jars"
     (jars / "spark").mkdir(parents=True)
@@ -65,7 +65,7 @@ def test_a_driver_is_told_before_spark_starts_and_so_is_doctor(
     assert "by a class or a method that is not there" in told.value.why
     assert classify(error=told.value) is FailureClass.CONFIG
     with pytest.raises(SpecError):
-        connect.server_conf(1, "1g", tmp_path)
+        connect_server.server_conf(1, "1g", tmp_path)
     said = doctor.jar_files()
     assert not said.ok
     assert bad in said.found

@@ -56,7 +56,7 @@ def test_settings_of_the_defaults_are_told_without_a_stream(project):
         (
             "conf/tables.yaml",
             "defaults: {expire: {min_snapshots: x, older_than: 1m}}\n"
-            "policies: [{observe: 1s}, {match: 'n.*', engine: submit, compact: {cooldown: x, min_fragments: 1}}]\n",
+            "policies: [{observe: 1s}, {match: 'n.*', engine: none, compact: {cooldown: x, min_fragments: 1}}]\n",
             {
                 "defaults.expire.min_snapshots", "defaults.expire.older_than",
                 "policies[0].match", "policies[0].observe",

@@ -56,7 +56,6 @@ def test_the_connections_are_those_the_dags_name(site: Site) -> None:
     assert {name: facts["conn_type"] for name, facts in found.items()} == {
         "lakeward_registry": "postgres",
         "lakeward_kafka": "kafka",
-        "lakeward_spark": "spark",
         "lakeward_connect": "spark_connect",
     }
     assert found["lakeward_connect"]["host"] == "sc://localhost", "with a token 127.0.0.1 hangs"

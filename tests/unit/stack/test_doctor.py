@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from lakeward import ports
 from lakeward.runtime import Home
-from lakeward.stack import doctor, ports
+from lakeward.stack import doctor
 from lakeward.stack.state import StackState
 
 GIB = 1024**3

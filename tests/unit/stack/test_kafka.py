@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeward import jars
-from lakeward.stack import ports
+from lakeward import jars, ports
 from lakeward.stack.kafka import Kafka
 
 DASH_FIRST = uuid.UUID("f8000000-0000-4000-8000-000000000000")

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from lakeward import ports
 from lakeward.errors import Unhealthy
 from lakeward.jars import Java
 from lakeward.runtime import Home, Project
-from lakeward.stack import groups, ports, waiting
+from lakeward.stack import groups, waiting
 from lakeward.stack.part import Part
 from lakeward.stack.program import Program
 from lakeward.stack.site import Site

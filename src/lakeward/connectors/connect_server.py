@@ -9,6 +9,7 @@ from uuid import uuid4
 from lakeward.jars import archive, spark_classpath
 
 CORES = 2
+MAIN = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _SERVICE = "/spark.connect.SparkConnectService"
 
 
@@ -16,7 +17,7 @@ def server_conf(port: int, heap: str, temporary: Path) -> dict[str, str]:
     """The server's own conf; the token comes by environment, never by conf (a UI shows conf).
 
     Args:
-        port: loopback port.
+        port: free port of loopback.
         heap: as Java writes it, e.g. `1g`.
         temporary: an existing folder of this server's own. Spark keeps a folder of fixed name in the temporary folder:
             in a shared one, the second user of a machine could not even end a session.

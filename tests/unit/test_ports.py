@@ -6,8 +6,8 @@ import socket
 
 import pytest
 
+from lakeward import ports
 from lakeward.errors import Unhealthy
-from lakeward.stack import ports
 
 
 def test_a_taken_port_is_passed_over() -> None:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from lakeward.control.resources import QUICK, conf
+from lakeward.spec.driver_conf import QUICK, conf
 from lakeward.spec.settings import Driver
 from lakeward.spec.stream import Executors
 from lakeward.spec.types import Memory, SparkMaster

@@ -1,0 +1,79 @@
+"""Which Spark a table's maintenance runs on: the warm server, or an application of its own (`engine: submit`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import structlog
+
+from lakeward.connectors.spark_application import application
+from lakeward.connectors.spark_connect import lost, new_session_id, session
+from lakeward.runtime import Runtime
+from lakeward.spec.policy import Engine
+from lakeward.spec.settings import MAINTENANCE
+from lakeward.tables.site import Site
+
+if TYPE_CHECKING:
+    from pyspark.sql.connect.session import SparkSession
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Spark:
+    """A session for the actions of one run.
+
+    Attributes:
+        session: of Spark Connect.
+        session_id: by which whoever takes over stops what it left running; None where that ends with this process.
+        runtime: names the server it is on.
+        lost: takes an error; why the server itself is to blame, in a sentence; empty where it is not.
+    """
+
+    session: SparkSession
+    session_id: str | None
+    runtime: Runtime
+    lost: Callable[[str], str]
+
+
+OnSpark = AbstractContextManager[Callable[[], Spark]]
+"""A block in which a session is opened by the first call: what is not due costs none."""
+
+
+@contextmanager
+def on_spark(site: Site, table: str, engine: Engine) -> Iterator[Callable[[], Spark]]:
+    """One session for the whole run, opened when the first action needs it.
+
+    The call raises:
+        DependencyDown: nothing listens at the server's address, or at that of the cluster's master.
+        Unhealthy: the application did not start.
+        SpecError: `conf/lakeward.yaml` is wrong, so that nobody can say what the application is to be.
+    """
+    with ExitStack() as held:
+        opened: list[Spark] = []
+
+        def connected() -> Spark:
+            if not opened:
+                opened.append(held.enter_context(_warm(site.runtime) if engine == "connect" else _own(site, table)))
+            return opened[0]
+
+        yield connected
+
+
+@contextmanager
+def _warm(runtime: Runtime) -> Iterator[Spark]:
+    session_id = new_session_id()
+    with session(runtime, session_id=session_id) as spark:
+        yield Spark(spark, session_id, runtime, lambda error: lost(runtime, error))
+
+
+@contextmanager
+def _own(site: Site, table: str) -> Iterator[Spark]:
+    driver = site.settings().driver(MAINTENANCE)
+    where = f"executors of {driver.master}" if driver.master else f"{driver.cores} cores, {driver.memory}"
+    with application(site.runtime, MAINTENANCE, driver) as mine, session(mine.runtime) as spark:
+        log.info("Started a Spark application for this table alone", table=table, on=where, seconds=mine.start_s)
+        yield Spark(spark, None, mine.runtime, lambda _: mine.ended())

@@ -1,0 +1,211 @@
+"""`engine: submit`: a table maintained on a Spark application of its own, which ends with whoever asked for it."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+import sys
+
+import psutil
+import pytest
+import yaml
+from spark_cluster import SparkCluster
+
+from lakeward import private
+from lakeward.connectors.spark_application import application
+from lakeward.connectors.spark_master import secret_file
+from lakeward.errors import DependencyDown, SpecError, Unhealthy
+from lakeward.registry import maintenance
+from lakeward.runtime import Runtime
+from lakeward.spec.settings import Driver
+from lakeward.tables import run
+from lakeward.tables.act.server import Statements
+from lakeward.tables.maintain import maintain_table
+from lakeward.tables.site import Site
+
+POLICY = """
+policies:
+  - {match: maintained.*, engine: submit}
+"""
+HOLD = """
+import sys
+from pathlib import Path
+from lakeward import private
+from lakeward.connectors.spark_application import application
+from lakeward.connectors.spark_master import secret_file
+from lakeward.connectors.spark_connect import session
+from lakeward.runtime import Runtime
+from lakeward.spec.settings import Driver
+with application(Runtime.load(Path(sys.argv[1])), "maintenance", Driver()) as mine, session(mine.runtime) as spark:
+    print(mine.runtime.connect.rpartition(":")[2], flush=True)
+    spark.sql("SELECT count(*) FROM range(100000000000) a WHERE sha2(cast(id AS string), 512) = 'x'").collect()
+"""
+
+
+@pytest.fixture
+def alone(site: Site) -> Site:
+    """A project whose tables are maintained on an application of their own, in a deployment without a warm server."""
+    file = site.project.tables_file
+    file.write_text(file.read_text() + POLICY)
+    small = "drivers: {maintenance: {cores: 1, memory: 768m, compiler: quick}}\n"
+    site.project.settings_file.write_text(small)
+    return Site.of(site.runtime.model_copy(update={"connect": None}), site.project)
+
+
+def listeners(port: int) -> list[psutil.Process]:
+    """The processes that listen on a port of loopback."""
+    found = (each for each in psutil.net_connections(kind="tcp") if each.status == psutil.CONN_LISTEN)
+    return [psutil.Process(each.pid) for each in found if each.laddr.port == port and each.pid]
+
+
+def applications() -> list[psutil.Process]:
+    """What this process started of applications of their own, and still runs."""
+    found = []
+    for each in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):  # gone meanwhile
+            if any("lakeward-application-" in part for part in each.cmdline()):
+                found.append(each)
+    return found
+
+
+def test_a_table_is_compacted_on_its_own_application_and_nothing_is_left_of_it(alone, make_table):
+    table = make_table()
+    table.append(times=5)
+    rows = table.rows()
+    done = run.maintain(alone.runtime, alone.project, table.name, ["compact", "expire"])
+    assert [(each["action"], each["result"]) for each in done["actions"]] == [("compact", "done"), ("expire", "done")]
+    assert done["actions"][0]["cpu_s"] > 0
+    assert table.rows() == rows
+    assert table.files() == 2
+    assert applications() == []
+    with alone.registry() as connection:
+        assert maintenance.unfinished_actions(connection, table.name) == []
+
+
+def test_the_engine_of_one_run_wins_over_the_policy(alone, site, make_table):
+    table = make_table()
+    table.append(times=4)
+    done = maintain_table(site, table.name, ["compact"], on="connect")
+    assert done["actions"][0]["result"] == "done"
+    table.append(times=4)
+    with pytest.raises(Exception, match="no Spark Connect server here"):
+        run.maintain(alone.runtime, alone.project, table.name, ["compact"], engine="connect")
+
+
+def test_nothing_is_started_where_nothing_is_due(alone, make_table, monkeypatch):
+    table = make_table()
+    table.append()
+    alone.project.settings_file.write_text("drivers: {maintenance: {cores: many}}\n")
+    assert run.maintain(alone.runtime, alone.project, table.name, ["compact"])["actions"] == []
+    table.append(times=5)
+    with pytest.raises(SpecError, match=r"conf/lakeward.yaml has 1 problem") as told:
+        run.maintain(alone.runtime, alone.project, table.name, ["compact"])
+    assert "lakeward.yaml:1" in told.value.why
+
+
+def test_an_application_goes_when_its_starter_is_killed(alone, tmp_path):
+    file = tmp_path / "runtime.json"
+    file.write_text(alone.runtime.model_dump_json())
+    starter = subprocess.Popen([sys.executable, "-c", HOLD, str(file)], stdout=subprocess.PIPE, text=True)
+    assert starter.stdout is not None
+    try:
+        port = int(starter.stdout.readline())
+        servers = listeners(port)
+        assert len(servers) == 1
+    finally:
+        starter.send_signal(signal.SIGKILL)
+        starter.wait()
+        starter.stdout.close()
+    gone, alive = psutil.wait_procs(servers, timeout=30)
+    assert gone
+    assert not alive
+
+
+def test_an_application_that_dies_in_the_middle_is_told_by_its_own_words(alone, make_table):
+    table = make_table()
+    table.append(times=4)
+    before, killed = table.head(), []
+
+    class Killed(Statements):
+        def execute(self, statement: str) -> list[dict[str, object]]:
+            killed.extend(each for each in applications() if each.name() == "java")
+            for each in killed:
+                each.kill()
+            psutil.wait_procs(killed, timeout=30)
+            return super().execute(statement)
+
+    done = maintain_table(alone, table.name, ["compact"], engine=Killed)
+    assert killed
+    entry = done["actions"][0]
+    assert entry["result"] == "failed"
+    assert "its Spark application ended (exit code 137)" in entry["why"]
+    assert table.head() == before
+
+
+def test_executors_of_a_cluster_do_the_work_and_are_given_back(site, make_table, tmp_path_factory):
+    table = make_table()
+    table.append(times=4)
+    cluster = SparkCluster(tmp_path_factory.mktemp("cluster"), secret="of the cluster".replace(" ", "-")).start()
+    try:
+        driver = cluster.driver().model_dump(mode="json", exclude_unset=True)
+        site.project.settings_file.write_text(yaml.safe_dump({"drivers": {"maintenance": driver}}))
+        file = secret_file(site.runtime, "maintenance")
+        with pytest.raises(SpecError, match="cannot log in to its Spark cluster") as told:
+            maintain_table(site, table.name, ["compact"], on="submit")
+        assert str(file) in told.value.why
+        private.write(private.folder(file.parent) / file.name, cluster.secret)
+        seen: list[psutil.Process] = []
+
+        class Watched(Statements):
+            def execute(self, statement: str) -> list[dict[str, object]]:
+                rows = super().execute(statement)
+                seen.extend(cluster.executors())
+                return rows
+
+        done = maintain_table(site, table.name, ["compact"], on="submit", engine=Watched)["actions"]
+        assert [(each["action"], each["result"]) for each in done] == [("compact", "done")]
+        assert len(seen) == 1
+        assert not psutil.wait_procs(seen, timeout=30)[1]
+        lines = [" ".join(each.info["cmdline"] or ()) for each in psutil.process_iter(["cmdline"])]
+        assert not any(cluster.secret in line for line in lines)
+    finally:
+        cluster.end()
+
+
+def test_a_warm_server_that_dies_in_the_middle_is_told_and_the_next_run_works(alone, site, make_table):
+    table = make_table()
+    table.append(times=4)
+    before = table.head()
+
+    class Killed(Statements):
+        def execute(self, statement: str) -> list[dict[str, object]]:
+            for each in applications():
+                each.kill()
+            return super().execute(statement)
+
+    with application(site.runtime, "maintenance", alone.settings().driver("maintenance")) as server:
+        warm = Site.of(server.runtime, site.project)
+        entry = maintain_table(warm, table.name, ["compact"], on="connect", engine=Killed)["actions"][0]
+        assert entry["result"] == "failed"
+        assert "the Spark Connect server went away in the middle (localhost:" in entry["why"]
+        assert "nothing was rewritten" in entry["why"]
+        assert table.head() == before
+        with pytest.raises(DependencyDown, match="does not answer"):
+            maintain_table(warm, table.name, ["compact"], on="connect")
+    with site.registry() as connection:
+        assert maintenance.unfinished_actions(connection, table.name) == []
+    assert maintain_table(site, table.name, ["compact"], on="connect")["actions"][0]["result"] == "done"
+
+
+@pytest.mark.parametrize(
+    ("driver", "error", "words"),
+    [
+        ({"spark": {"spark.memory.fraction": "7"}}, Unhealthy, "memory.fraction"),
+        ({"backend": "standalone", "master": "spark://127.0.0.1:1"}, DependencyDown, "127.0.0.1:1"),
+    ],
+)
+def test_one_that_does_not_start_says_why(connect_server: Runtime, driver, error, words):
+    with pytest.raises(error) as told, application(connect_server, "maintenance", Driver.model_validate(driver)):
+        pass
+    assert words in f"{told.value.what} {told.value.why}"
