@@ -84,28 +84,7 @@ class Ground:
 
     def spark(self) -> Any:
         """A session on two cores, as a driver has it."""
-        from pyspark.sql import SparkSession
-
-        builder = SparkSession.builder.master("local[2]").appName("benchmark")
-        for name, value in {
-            "spark.driver.extraClassPath": os.pathsep.join(str(jar) for jar in jars.spark_classpath()),
-            "spark.driver.memory": "1g",
-            "spark.driver.host": "127.0.0.1",
-            "spark.driver.bindAddress": "127.0.0.1",
-            "spark.local.dir": str(self.folder / "local"),
-            "spark.sql.warehouse.dir": str(self.folder / "spark"),
-            "spark.ui.enabled": "false",
-            "spark.ui.showConsoleProgress": "false",
-            "spark.sql.shuffle.partitions": "2",
-            "spark.sql.session.timeZone": "UTC",
-            "spark.sql.streaming.numRecentProgressUpdates": "100000",
-            **session.BATCH_CONF,
-            **session.LOCAL_CHECKPOINT_FILES,
-            **catalog.spark_conf(self.lake),
-        }.items():
-            builder = builder.config(name, value)
-        made = builder.getOrCreate()
-        made.sparkContext.setLogLevel("ERROR")
+        made = spark_on(self.lake, self.folder)
         made.sql("CREATE NAMESPACE IF NOT EXISTS lake.bench")
         self._held.callback(made.stop)
         return made
@@ -141,6 +120,33 @@ class Ground:
         lake = Lake(port=server.port, warehouse=str(self.folder / "warehouse"))
         catalog.create_schema(lake, file)
         return lake
+
+
+def spark_on(lake: Lake, folder: Path) -> Any:
+    """A session on two cores over a lake, as a driver has it; whoever asked for it stops it."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[2]").appName("benchmark")
+    for name, value in {
+        "spark.driver.extraClassPath": os.pathsep.join(str(jar) for jar in jars.spark_classpath()),
+        "spark.driver.memory": "1g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.local.dir": str(folder / "local"),
+        "spark.sql.warehouse.dir": str(folder / "spark"),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.streaming.numRecentProgressUpdates": "100000",
+        **session.BATCH_CONF,
+        **session.LOCAL_CHECKPOINT_FILES,
+        **catalog.spark_conf(lake),
+    }.items():
+        builder = builder.config(name, value)
+    made = builder.getOrCreate()
+    made.sparkContext.setLogLevel("ERROR")
+    return made
 
 
 @contextmanager

@@ -49,14 +49,14 @@ def main() -> None:
 
 
 @contextmanager
-def scratch(home: Path | None) -> Iterator[Site]:
+def scratch(home: Path | None, policy: str = POLICY) -> Iterator[Site]:
     """The stack's lake with a namespace of this run's own, dropped at the end."""
     logs.to_stderr()
     runtime = Runtime.load(Home.locate(home).runtime_file)
     with tempfile.TemporaryDirectory() as folder:
         project = Project(Path(folder))
         project.tables_file.parent.mkdir()
-        project.tables_file.write_text(POLICY)
+        project.tables_file.write_text(policy)
         site = Site.of(runtime, project)
         site.catalog.create_namespace_if_not_exists(NAMESPACE)
         try:

@@ -225,6 +225,11 @@ class Runtime(BaseModel):
         """Where packages of streams are installed, a folder a digest; made anew when it is gone."""
         return self.drivers.parent / "environments"
 
+    @property
+    def data_docs(self) -> Path:
+        """Where `lakeward quality docs` writes, unless it is told a place."""
+        return self.drivers.parent / "data-docs"
+
     def checkpoint_of(self, recorded: str) -> str:
         """Where a generation's checkpoint stands: below `checkpoints`, unless it was recorded with a whole path."""
         whole = recorded.startswith("/") or "://" in recorded

@@ -26,8 +26,8 @@ files merged), **manifests**, **tags** (the table as it stood at the end of yest
 snapshots), **metadata** (a table that keeps every metadata file is told to let old ones go). Of a **Delta** table,
 compact is `OPTIMIZE`, expire is `VACUUM`, and metadata bounds its log. Each action is verified from the metadata
 afterwards: the rows must be equal, the files must have fallen as promised. `tables_observe` starts it for what it found
-due. A task's log tells the table's facts, the decision with its reasons, and each action before → after; `lakeward
-tables history` keeps it.
+due. A task's log tells the table's facts, the decision with its reasons, each action before → after, and what a person
+could do about a table that makes more small files than it has to; `lakeward tables history` keeps the actions.
 
 ### Parameters
 * **Table**: `namespace.table`, or a pattern: `nyc.*` takes every such table with something due.
@@ -179,6 +179,8 @@ def maintain_one(runtime: Runtime, project: Project, table: str, params: dict[st
         raise _told(error) from None
     log.info(done["told"])
     _tell_plan(done["plan"], dry=dry)
+    for line in done.get("advice") or ():
+        log.info(f"Advice: {line}")
     bad = []
     for each in done["actions"]:
         text = f"{each['action']} of {table}: {each['result']}"

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from lakeward.cli.context import state
+from lakeward.cli.quality_docs import app as app  # the same for all: each file adds its commands
 from lakeward.cli.quality_suites import Force, Table, suite_file, write
-from lakeward.cli.quality_waivers import app as app  # the same for all: each file adds its commands
 from lakeward.errors import Refused, SpecError
 
 

@@ -134,6 +134,8 @@ def why(table: Table) -> None:
         here.output.show(data)
         return
     _show_plan(data["plan"])
+    for line in data["advice"]:
+        here.output.text(f"  advice   {line}")
     last = data["last"]
     if last is not None:
         change = f" {last['change']}." if last["change"] else ""

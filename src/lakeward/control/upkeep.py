@@ -1,4 +1,4 @@
-"""Upkeep: what is past its keep time goes, a few times a day: rows of the registry, folders of old launches."""
+"""Upkeep: what is past its keep time goes, a few times a day: rows of the registry, old launches, old Data Docs."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from lakeward.backends.base import Backend, Life
 from lakeward.control import look
 from lakeward.control.look import Connect
 from lakeward.control.reconcile import backend_of, registry_of
+from lakeward.quality import data_docs
 from lakeward.registry import events
 from lakeward.registry.purge import purge, times
 from lakeward.runtime import Runtime
@@ -81,6 +82,8 @@ def tidy(connect: Connect, runtime: Runtime, keep: Keep, backend: Backend, *, bo
             rows[name] = rows.get(name, 0) + number
         if not removed:
             break
+    if data_docs.outdated(runtime.data_docs, keep.samples.timedelta):
+        data_docs.remove(runtime.data_docs)
     with connect() as connection:
         facts = look.read(connection)
     found = look.ask(backend, facts)

@@ -28,6 +28,12 @@ def newest(connection: Connection, table: str, *, suite: str | None = None, limi
     return [dict(row._mapping) for row in rows]
 
 
+def tables(connection: Connection) -> list[str]:
+    """Every table with a recorded run."""
+    rows = connection.execute(select(verifications.c.table).distinct().order_by(verifications.c.table))
+    return [str(row.table) for row in rows]
+
+
 def of_run(connection: Connection, run: str) -> dict[str, Any] | None:
     """One run by its id."""
     row = connection.execute(select(verifications).where(verifications.c.run == run)).one_or_none()

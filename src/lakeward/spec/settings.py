@@ -105,7 +105,7 @@ class Keep(SpecModel):
     results: Span = Duration("1095d")
     """What the table `lakeward.quality_results` of the lake keeps; whole months are removed."""
     samples: Span = Duration("30d")
-    """The failing rows that were kept with checks as examples; the checks themselves stay longer."""
+    """Failing rows that were kept with checks as examples, and Data Docs, which show them; the checks stay longer."""
     requests: Span = Duration("1d")
     """Check runs that were asked for, with what they told and answered; their results are kept by `checks`."""
     changes: Span = Duration("1095d")

@@ -21,6 +21,7 @@ from lakeward.tables.guard.readers import Reading
 from lakeward.tables.needs import Surroundings, history_of, needs_of
 from lakeward.tables.observe import delta, iceberg
 from lakeward.tables.plan import ORDER, History, Needs, Plan, plan
+from lakeward.tables.plan.advice import advice
 from lakeward.tables.plan.vacuum import LEAST_KEPT
 from lakeward.tables.plan.words import many, size
 from lakeward.tables.site import Site, class_of, thresholds
@@ -51,6 +52,7 @@ class Look:
     plan: Plan
     now: datetime
     readers: tuple[Reading, ...] = ()
+    advice: tuple[str, ...] = ()
 
     @property
     def facts(self) -> TableFacts:
@@ -114,7 +116,9 @@ def look(
     )
     history = history_of(connection, seen.facts.table)
     made = plan(seen.facts, seen.policy, needs, history, now, wanted, only)
-    return Look(seen, needs, problems, history, made, now, around.readers.get(seen.facts.table, ()))
+    name = seen.facts.table
+    lines = advice(seen.facts, seen.policy.compact, around.feeds.get(name, ()), now)
+    return Look(seen, needs, problems, history, made, now, around.readers.get(name, ()), lines)
 
 
 def register(connection: Connection, around: Surroundings, facts: TableFacts) -> None:
@@ -133,6 +137,12 @@ def known_profiles(connection: Connection) -> dict[str, Profile]:
         if profile is not None and all("excess_deletes" in each for each in profile["partitions"]):
             found[table] = profile_of(profile)
     return found
+
+
+def shown(there: Look) -> dict[str, Any]:
+    """What a maintenance run tells of a table before it acts, as JSON."""
+    facts, made = there.facts, there.plan.document()
+    return {"table": facts.table, "told": told(facts), "plan": made, "advice": list(there.advice)}
 
 
 def told(facts: TableFacts) -> str:

@@ -17,7 +17,7 @@ from lakeward.spec import policy
 from lakeward.tables.act.server import Statements
 from lakeward.tables.act.spark import on_spark
 from lakeward.tables.guard.actor import TTL, Transaction, actor
-from lakeward.tables.look import look, register, see, told
+from lakeward.tables.look import look, register, see, shown
 from lakeward.tables.needs import surroundings
 from lakeward.tables.site import Site
 from lakeward.tables.work import Engine, Work
@@ -70,7 +70,7 @@ def maintain_table(
         where = on_spark(site, table, on or seen.policy.engine)
         work = Work(site, table, around, plan_id, mine, engine, where, only)
         done = work.all([each.action for each in first.plan.actions], wanted, first)
-        return {"table": table, "told": told(first.facts), "plan": first.plan.document(), "actions": done}
+        return shown(first) | {"actions": done}
 
 
 def take_over(transaction: Transaction, runtime: Runtime, table: str) -> list[int]:

@@ -11,9 +11,12 @@ from sqlalchemy import Connection
 
 from lakeward.registry import batches, generations, maintenance, streams, verifications
 from lakeward.spec import pointer
+from lakeward.spec.stream import Limits
+from lakeward.spec.types import Duration
 from lakeward.tables.facts import TableFacts
 from lakeward.tables.guard import clamps, locations, readers
 from lakeward.tables.guard.positions import OffMain, off_main
+from lakeward.tables.plan.advice import Feed
 from lakeward.tables.plan.cost import PRIORS, learn
 from lakeward.tables.plan.model import Clamp, History, Needs
 
@@ -40,6 +43,7 @@ class Surroundings:
         writers: table -> sink mode of the streams that write it; a mode that changes rows wins.
         checkpoints: folders of every known checkpoint.
         readers: table -> the streams that read it as it grows.
+        feeds: table -> the running streams that land in it by an interval.
     """
 
     tables: Mapping[str, maintenance.Table]
@@ -47,25 +51,34 @@ class Surroundings:
     writers: Mapping[str, str]
     checkpoints: tuple[str, ...]
     readers: Mapping[str, tuple[readers.Reading, ...]] = field(default_factory=dict)
+    feeds: Mapping[str, tuple[Feed, ...]] = field(default_factory=dict)
 
 
 def surroundings(connection: Connection) -> Surroundings:
     """Read them."""
     latest = generations.latest(connection)
     wanted = [each for each in streams.all_streams(connection) if each.desired == "running" and not each.blocked]
+    running = frozenset(each.id for each in wanted)
     writers: dict[str, str] = {}
-    for generation in latest.values():
+    feeds: dict[str, tuple[Feed, ...]] = {}
+    for stream, generation in latest.items():
         sinks = generation.spec.get("sink") or {}
         sink = sinks.get("iceberg") or sinks.get("delta") or {}
         table, mode = sink.get("table"), sink.get("mode") or "append"
         if table and writers.get(table, "append") == "append":
             writers[table] = mode
+        every = (generation.spec.get("trigger") or {}).get("every")
+        if table and every and stream in running:
+            fresh = (generation.spec.get("limits") or {}).get("freshness") or str(Limits().freshness)
+            feed = Feed(stream, Duration(every).timedelta, Duration(fresh).timedelta)
+            feeds[table] = (*feeds.get(table, ()), feed)
     return Surroundings(
         tables=maintenance.all_tables(connection),
-        running=frozenset(each.id for each in wanted),
+        running=running,
         writers=writers,
         checkpoints=tuple(sorted({each.checkpoint for each in latest.values()})),
         readers=readers.registered(connection),
+        feeds=feeds,
     )
 
 

@@ -22,7 +22,7 @@ from lakeward.spec.policy import Engine
 from lakeward.tables.guard import readers
 from lakeward.tables.guard.positions import block_streams
 from lakeward.tables.ledger import entry
-from lakeward.tables.look import Look, known_profiles, look, register, see, told
+from lakeward.tables.look import Look, known_profiles, look, register, see, shown
 from lakeward.tables.maintain import maintain_table
 from lakeward.tables.needs import surroundings
 from lakeward.tables.orphans import sweep
@@ -117,13 +117,14 @@ def why(runtime: Runtime, project: Project, table: str) -> dict[str, Any]:
     """The decision about a table now, with the last action done to it; records nothing.
 
     Returns:
-        `{"table", "plan", "last": entry of the ledger or null}`
+        `{"table", "plan", "advice": [line], "last": entry of the ledger or null}`
     """
     site = Site.of(runtime, project)
     there = _look_at(site, table, ORDER)
     with site.registry() as connection:
         done = maintenance.newest_actions(connection, table, 1)
-    return {"table": table, "plan": there.plan.document(), "last": entry(done[0]) if done else None}
+    last = entry(done[0]) if done else None
+    return {"table": table, "plan": there.plan.document(), "advice": list(there.advice), "last": last}
 
 
 def maintain(
@@ -151,8 +152,8 @@ def maintain(
         holder: who acts, as people read it in the lease.
 
     Returns:
-        `{"table", "told", "plan", "actions": [{"action", "result", "before", "after", "change", "duration_s", "cpu_s",
-        "verified", "why"}]}`; `told` is the table in a sentence
+        `{"table", "told", "plan", "advice": [line], "actions": [{"action", "result", "before", "after", "change",
+        "duration_s", "cpu_s", "verified", "why"}]}`; `told` is the table in a sentence, `advice` what a person could do
 
     Raises:
         Refused: somebody else maintains the table, or it must not be maintained at all.
@@ -164,8 +165,7 @@ def maintain(
         return sweep(site, table, holder, dry_run=dry_run)
     first = tuple(each for each in wanted if each != ORPHANS)
     if dry_run:
-        there = _look_at(site, table, first, partitions)
-        done: dict[str, Any] = {"table": table, "told": told(there.facts), "plan": there.plan.document(), "actions": []}
+        done: dict[str, Any] = shown(_look_at(site, table, first, partitions)) | {"actions": []}
     else:
         done = maintain_table(site, table, first, holder, only=partitions, on=engine)
         if any(each["action"] == "compact" and each["result"] == "done" for each in done["actions"]):
@@ -258,6 +258,11 @@ def _pressure(there: Look) -> Pressure:
 
 
 def _advice(there: Look) -> str:
+    """What matters most now, and what would make less work of the table."""
+    return "; ".join(each for each in (_headline(there), *there.advice) if each)
+
+
+def _headline(there: Look) -> str:
     refused = [each for each in there.plan.not_planned if each.refused]
     if refused:
         return refused[0].why

@@ -234,8 +234,13 @@ def test_samples_of_checks_go(site: Any, table: Any) -> None:
         told = 'nyc.flights: a row fails\nrow: {"x": 1}\nfor example 3\nchanged: nothing'
         known = incidents.opened(connection, "quality", "nyc.flights", told)
         incidents.remember_message(connection, known, {"text": told, "id": "17"})
+    pages = site.runtime.data_docs
+    pages.mkdir()
+    (pages / ".lakeward-data-docs").touch()
+    (pages / "index.html").write_text("x is 1")
     done = site.lakeward(*_YES)
     assert (done.code, done.json["samples"]) == (0, 1)
+    assert not pages.exists()
     with site.registry() as connection:
         (check,) = verifications.checks_of(connection, "r")
         (left,) = incidents.open_ones(connection).values()

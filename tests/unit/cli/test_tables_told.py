@@ -9,7 +9,7 @@ def test_the_decision_who_holds_history_and_the_ledger(site, landed):
     landed({0: 2, 1: 0}, rows=[(0, 0), (0, 1)])
     said = site.lakeward("-o", "json", "tables", "why", "nyc.flights")
     assert said.code == 0, said.err
-    assert set(said.json) == {"table", "plan", "last"}
+    assert set(said.json) == {"table", "plan", "advice", "last"}
     assert said.json["last"] is None
     reasons = {each["action"]: each["why"] for each in said.json["plan"]["not_planned"]}
     assert set(reasons) == {"compact", "deletes", "manifests", "tags", "expire"}

@@ -27,7 +27,7 @@ from lakeward.control.operations.rebuilding import turn
 from lakeward.control.operations.request import Approval
 from lakeward.control.operations.site import Site
 from lakeward.errors import DependencyDown, LakewardError, Refused, SpecError, Unhealthy
-from lakeward.quality import incident
+from lakeward.quality import data_docs, incident
 from lakeward.registry import changes, events, incidents, maintenance, verifications
 from lakeward.spec.positions import IDENTITY_COLUMNS
 from lakeward.streams.words import count
@@ -192,7 +192,7 @@ class Erase:
         return Erased(detail, data)
 
     def _forget(self, planned: ErasePlan) -> None:
-        """What checks kept of the table's rows, and what incidents say of them."""
+        """What checks kept of the table's rows, what incidents say of them, and the pages that show both."""
 
         def goes(line: str) -> bool:
             return line.startswith(incident.ROW) or planned.told(line)
@@ -200,6 +200,7 @@ class Erase:
         with self.site.connect() as connection:
             verifications.forget_values(connection, planned.table, planned.told)
             incidents.forget_lines(connection, incident.KIND, planned.table, goes)
+        data_docs.remove(self.site.runtime.data_docs)
 
     def _from(self, target: Target, table: str, access: FileAccess) -> None:
         """All steps on one table, and the proof."""

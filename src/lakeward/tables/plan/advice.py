@@ -1,0 +1,114 @@
+"""What would make less work of a table than maintaining it: a line each, for a person. Pure; nothing is done by itself.
+
+Each line stands on what the newest commits did, and is silent where they are too few to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from statistics import median
+
+from lakeward.spec.policy import Compact
+from lakeward.tables.facts import PartitionFacts, Snapshot, TableFacts
+from lakeward.tables.plan.words import many, size, span
+
+LOOK_BACK = 50
+"""Commits looked at; fewer than `LEAST` say nothing."""
+LEAST = 10
+LONG_ENOUGH = timedelta(minutes=1)
+"""No trigger shorter than this is needed for small tables' sake (Iceberg's own advice for streams)."""
+GAIN = 2.0
+"""Advice that would not halve what it is about is none."""
+FINE = 20
+"""A table of fewer partitions is no matter of their number."""
+MODE = "write.distribution-mode"
+
+
+@dataclass(frozen=True)
+class Feed:
+    """A stream that lands in a table: its trigger's interval, and how old its newest rows may be."""
+
+    stream: str
+    every: timedelta
+    freshness: timedelta
+
+
+@dataclass(frozen=True)
+class _Commits:
+    """What a table's newest commits wrote, the middle one of them: files, bytes a file, partitions."""
+
+    files: float
+    file_size: float
+    partitions: float
+
+
+def advice(facts: TableFacts, compact: Compact, feeds: Sequence[Feed], now: datetime) -> tuple[str, ...]:
+    """One line for each thing that makes small files faster than it has to.
+
+    Args:
+        facts: the table now.
+        compact: its policy.
+        feeds: the streams that land in it by an interval.
+        now: the moment ages are measured from.
+    """
+    commits = _commits(facts)
+    lines: list[str] = []
+    if commits is not None and commits.file_size < facts.profile.thresholds.fragment:
+        lines += [line for each in feeds if (line := _trigger(each, commits))]
+        lines += _distribution(facts, commits)
+    return (*lines, *_partitions(facts, now - timedelta(seconds=compact.cold_after.seconds)))
+
+
+def _commits(facts: TableFacts) -> _Commits | None:
+    wrote = [each for each in facts.main() if each.operation != "replace" and each.count("added-data-files")]
+    newest: Sequence[Snapshot] = wrote[:LOOK_BACK]
+    if len(newest) < LEAST:
+        return None
+    files = [each.count("added-data-files") for each in newest]
+    return _Commits(
+        median(files),
+        median(each.count("added-files-size") / count for each, count in zip(newest, files, strict=True)),
+        median(each.count("changed-partition-count") for each in newest),
+    )
+
+
+def _trigger(feed: Feed, commits: _Commits) -> str:
+    longer = min(LONG_ENOUGH, feed.freshness / 2)
+    gain = longer / feed.every if feed.every else 0.0
+    if gain < GAIN:
+        return ""
+    return (
+        f"stream {feed.stream} commits every {span(feed.every)}, {many(round(commits.files), 'file')} of "
+        f"{size(commits.file_size)} each time: trigger every {span(longer)} makes {gain:.0f} times fewer, within its "
+        f"freshness of {span(feed.freshness)}"
+    )
+
+
+def _distribution(facts: TableFacts, commits: _Commits) -> list[str]:
+    each = commits.files / commits.partitions if commits.partitions else 0.0
+    mode = facts.properties.get(MODE)
+    if facts.format != "iceberg" or mode not in (None, "none") or each < GAIN:
+        return []
+    said = f"{MODE} is none" if mode else f"{MODE} is not set"
+    return [
+        f"a commit writes {each:.0f} files into each partition, one for each task ({said}): "
+        f"ALTER TABLE lake.{facts.table} SET TBLPROPERTIES ('{MODE}' = 'hash') makes it one"
+    ]
+
+
+def _partitions(facts: TableFacts, cold: datetime) -> list[str]:
+    """Partitions nobody writes any more stay as small as they are: no rewrite joins two of them."""
+    parts = [each for each in facts.profile.partitions if each.key]
+    finished: list[PartitionFacts] = [each for each in parts if each.last_written is None or each.last_written < cold]
+    if len(parts) < FINE or len(finished) < FINE / 2:
+        return []
+    held = median(each.bytes for each in finished)
+    if held >= facts.profile.thresholds.fragment:
+        return []
+    fields = ", ".join(part.partition("=")[0] for part in parts[0].key.split("/"))
+    return [
+        f"{many(len(parts), 'partition')} by {fields}, and half of the {len(finished)} that are finished hold less "
+        f"than {size(held)}: no compaction makes larger files of them; a coarser partitioning does"
+    ]
