@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +54,8 @@ def look(table: Table, history: History, session: SparkSession) -> Seen:
     ]
     read = recent(history, head.snapshot_id)
     count, columns = _aggregate(session, ".".join(table.name()), read, columns)
-    seen = Seen(".".join(table.name()), total or count, count, head.snapshot_id, tuple(columns))
+    appends = tuple((each.at, each.added) for each in history.ancestry(head.snapshot_id) if each.operation == "append")
+    seen = Seen(".".join(table.name()), total or count, count, head.snapshot_id, tuple(columns), appends)
     return _with_unique(session, seen, read)
 
 
@@ -115,7 +117,15 @@ def _known(field: NestedField, metrics: Metrics | None, partitioned: set[int]) -
     known = replace(known, nulls=metrics.nulls, nan=bool(metrics.nan))
     if kind in ("integer", "number") and metrics.bounded and metrics.low is not None:
         known = replace(known, low=float(metrics.low), high=float(metrics.high))
+    if _timestamp(field) and metrics.high is not None:
+        known = replace(known, newest=datetime.fromtimestamp(metrics.high / 1e6, UTC))
     return known
+
+
+def _timestamp(field: NestedField) -> bool:
+    from pyiceberg.types import TimestampType, TimestamptzType
+
+    return isinstance(field.field_type, TimestampType | TimestamptzType)
 
 
 def _kind(field: NestedField) -> str:

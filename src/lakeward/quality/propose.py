@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
 
 SET_MOST = 20  # distinct values that still look like a closed set
@@ -16,6 +17,10 @@ SET_SEEN = 20  # rows for each of them on average, before the set is believed
 SET_LONGEST = 60  # characters of a value that still names something
 FEW_ROWS = 100  # below, nothing is proposed from values
 NULLS_MOST = 0.05  # a larger share of nulls is no exception any more
+APPENDS_LEAST = 10  # fewer commits are no habit yet
+AGE_MOST = timedelta(days=1)  # a time that lags further behind the commits is not when the row came about
+AHEAD_MOST = timedelta(minutes=-10)  # clocks differ
+HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
 NAMED_UNIQUE = ("id", "key", "uuid", "guid")
 
 
@@ -27,6 +32,7 @@ class Column:
         kind: `text`, `integer`, `number`, `time`, or `other`.
         nulls: rows without a value, of all rows of the table.
         low, high: its smallest and largest number.
+        newest: its largest timestamp, UTC.
         nan: whether it holds NaN.
         shortest, longest: characters.
         distinct: about how many values.
@@ -41,6 +47,7 @@ class Column:
     nulls: int | None = None
     low: float | None = None
     high: float | None = None
+    newest: datetime | None = None
     nan: bool = False
     shortest: int | None = None
     longest: int | None = None
@@ -59,6 +66,7 @@ class Seen:
         rows: of the whole table, whose nulls and numbers are in its metadata.
         read: rows that were read for what metadata does not tell.
         columns: in the table's order, without those Lakeward adds.
+        appends: when its kept commits that only added rows were made, newest first, and how many rows each added.
     """
 
     table: str
@@ -66,6 +74,7 @@ class Seen:
     read: int
     snapshot: int
     columns: tuple[Column, ...]
+    appends: tuple[tuple[datetime, int], ...] = ()
 
 
 @dataclass
@@ -105,7 +114,39 @@ def propose(seen: Seen) -> Proposal:
         reason = "; ".join(each for each in (_nulls(made, seen, column), _values(made, seen, column)) if each)
         if len(made.expectations) == before:
             made.left[column.name] = reason or "nothing about it stands out"
+    _usual(made, seen, known)
     return made
+
+
+def _usual(made: Proposal, seen: Seen, columns: list[Column]) -> None:
+    """Checks that compare with earlier runs, for a table that grows by itself; silent until they know enough."""
+    if len(seen.appends) < APPENDS_LEAST:
+        return
+    (last, _), (first, _) = seen.appends[0], seen.appends[-1]
+    rows, hours = sum(count for _, count in seen.appends), (last - first) / HOUR
+    if not rows or hours <= 0:
+        return
+    made.add(
+        f"{len(seen.appends)} commits with about {rows / hours:,.0f} rows an hour; silent for its first ten runs",
+        "expect_volume_as_usual",
+        {},
+        "warning",
+        "a producer that goes silent, or says everything twice, breaks no rule of a single row",
+    )
+    ages = {each.name: last - each.newest for each in columns if each.newest is not None}
+    fresh = {name: age for name, age in ages.items() if AHEAD_MOST <= age <= AGE_MOST}
+    if not fresh:
+        return
+    column = min(fresh, key=lambda name: fresh[name])
+    made.left.pop(column, None)
+    made.add(
+        f"{column}: its newest is {fresh[column] / MINUTE:,.0f} minutes older than the newest commit; "
+        "silent for its first ten runs",
+        "expect_freshness_as_usual",
+        {"column": column},
+        "warning",
+        "rows that come late all at once: something before the table stands still, or catches up",
+    )
 
 
 def unique_candidates(seen: Seen, most: int = 3) -> list[str]:

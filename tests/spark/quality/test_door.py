@@ -97,6 +97,18 @@ def test_a_proposed_suite_passes_on_the_rows_it_was_proposed_from(table, home: P
     assert code == 0 and out == suite.read_text()
 
 
+def test_a_table_that_grows_is_proposed_to_be_compared_with_itself(table, home: Path, capsys) -> None:
+    table.sql("ALTER TABLE {t} ADD COLUMNS (seen TIMESTAMP)")
+    for _ in range(10):
+        table.sql("INSERT INTO {t} SELECT id, 'BB', 2D * id, 0, id, current_timestamp() FROM range(20)")
+    code, out, err = lakeward(capsys, home, table, "profile", "--force", "-o", "json")
+    assert code == 0, err
+    told = {each["type"]: each["kwargs"] for each in json.loads(out)["expectations"]}
+    assert told["expect_volume_as_usual"] == {}
+    assert told["expect_freshness_as_usual"] == {"column": "seen"}
+    assert {each["state"] for each in table.check(scope="table")["checks"]} <= {"pass", "skipped"}
+
+
 def test_a_table_never_checked_and_a_wrong_scope(table, home: Path, capsys) -> None:
     code, _, err = lakeward(capsys, home, table, "show")
     assert code == 1 and f"lakeward quality run {table.name}" in err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -113,3 +114,43 @@ def test_of_a_large_table_the_newest_commits_are_read(line) -> None:
     assert recent(replace(history, snapshots=big), 4) == Read(1, 4)
     changed = {key: replace(each, operation="overwrite") if key == 3 else each for key, each in big.items()}
     assert recent(replace(history, snapshots=changed), 4) == Read(None, 4), "an incremental read would miss rows"
+
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+GROWING = replace(SEEN, appends=tuple((NOW - timedelta(minutes=5 * n), 100) for n in range(13)))
+EVENT = Column("at", "time", nulls=600, newest=NOW - timedelta(minutes=3))
+
+
+def usual(made: Proposal) -> dict[str, dict[str, str]]:
+    return {each["type"]: each["kwargs"] for each in made.expectations if each["type"].endswith("_as_usual")}
+
+
+def test_a_table_that_grows_by_itself_is_compared_with_itself() -> None:
+    made = of(EVENT, GROWING)
+    assert usual(made) == {"expect_volume_as_usual": {}, "expect_freshness_as_usual": {"column": "at"}}
+    assert {each["severity"] for each in made.expectations[1:]} == {"warning"}
+    assert made.left == {}
+    volume, fresh = (made.comments[index][0] for index in (1, 2))
+    assert volume.startswith("13 commits with about 1,300 rows an hour")
+    assert fresh.startswith("at: its newest is 3 minutes older than the newest commit")
+
+
+@pytest.mark.parametrize(
+    ("column", "seen", "wanted"),
+    [
+        (EVENT, replace(GROWING, appends=GROWING.appends[:9]), set()),
+        (EVENT, replace(GROWING, appends=((NOW, 5),) * 13), set()),
+        (EVENT, replace(GROWING, appends=tuple((at, 0) for at, _ in GROWING.appends)), set()),
+        (replace(EVENT, newest=NOW - timedelta(days=2)), GROWING, {"expect_volume_as_usual"}),
+        (replace(EVENT, newest=NOW + timedelta(hours=1)), GROWING, {"expect_volume_as_usual"}),
+        (ONE, GROWING, {"expect_volume_as_usual"}),
+    ],
+)
+def test_what_has_no_habit_yet_is_not_compared(column: Column, seen: Seen, wanted: set[str]) -> None:
+    assert set(usual(of(column, seen))) == wanted
+
+
+def test_of_two_times_the_one_that_follows_the_commits_is_the_event() -> None:
+    late = replace(EVENT, name="ordered", newest=NOW - timedelta(hours=8))
+    made = propose(replace(GROWING, columns=(late, EVENT)))
+    assert usual(made)["expect_freshness_as_usual"] == {"column": "at"}
