@@ -174,13 +174,10 @@ def maintain_one(runtime: Runtime, project: Project, table: str, params: dict[st
             dry_run=dry,
             engine=params.get("engine") or None,
             holder=author,
+            tell=lambda found: _tell(found, dry=dry),
         )
     except LakewardError as error:
         raise _told(error) from None
-    log.info(done["told"])
-    _tell_plan(done["plan"], dry=dry)
-    for line in done.get("advice") or ():
-        log.info(f"Advice: {line}")
     bad = []
     for each in done["actions"]:
         text = f"{each['action']} of {table}: {each['result']}"
@@ -199,6 +196,14 @@ def maintain_one(runtime: Runtime, project: Project, table: str, params: dict[st
 def _told(error: Any) -> AirflowFailException:
     log.error(error.what, why=error.why, next=error.next)
     return AirflowFailException(str(error))
+
+
+def _tell(found: dict[str, Any], *, dry: bool) -> None:
+    """The table, the decision and what a person could do, before anything is done."""
+    log.info(found["told"])
+    _tell_plan(found["plan"], dry=dry)
+    for line in found["advice"]:
+        log.info(f"Advice: {line}")
 
 
 def _tell_plan(plan: dict[str, Any], *, dry: bool) -> None:

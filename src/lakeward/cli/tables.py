@@ -172,11 +172,18 @@ def maintain(
 
     here = state()
     chosen = [each.strip() for each in actions.split(",") if each.strip()] if actions else None
+    console = isinstance(here.output, ConsoleOutput)
     data = run.maintain(
-        here.runtime, here.project, table, chosen, partitions=partitions or (), dry_run=dry_run, engine=engine
+        here.runtime,
+        here.project,
+        table,
+        chosen,
+        partitions=partitions or (),
+        dry_run=dry_run,
+        engine=engine,
+        tell=(lambda found: _show_plan(found["plan"])) if console else (lambda _: None),
     )
-    if isinstance(here.output, ConsoleOutput):
-        _show_plan(data["plan"])
+    if console:
         for each in data["actions"]:
             here.output.note(f"{each['action']}: {each['result']} in {each['duration_s']:.1f} s. {each['why']}")
     else:

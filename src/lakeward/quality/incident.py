@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
 
+from lakeward.quality.offsets import between
 from lakeward.quality.records import Result
 from lakeward.quality.tell import describe
 from lakeward.quality.verdict import Check, Effect, State, Verdict
@@ -122,17 +123,13 @@ def since(result: Result) -> str:
 
 
 def landed(batch: dict[str, Any]) -> str:
-    """What a stream landed: `stream flights batches 811-812, offsets {...} to {...}`."""
+    """What a stream landed: `stream flights batches 811-812, offsets flights/0 7494 to 7507`."""
     first, last = batch["from_seq"], batch["to_seq"]
     seqs = f"batch {first}" if first == last else f"batches {first}-{last}"
     text = f"stream {batch['stream']} {seqs}"
     if batch["end"] is None:
         return text
-    return f"{text}, offsets {_offsets(batch['start'])} to {_offsets(batch['end'])}"
-
-
-def _offsets(value: Any) -> str:
-    return json.dumps(value, sort_keys=True).replace('"', "").replace("\\", "")
+    return f"{text}, offsets {between(batch['start'], batch['end'])}"
 
 
 def _proven(connection: Connection, result: Result) -> datetime | None:

@@ -177,9 +177,10 @@ def next_step(verdict: Verdict, table: str) -> str:
     """The next command for whoever reads the result; empty when there is nothing to do."""
     if verdict is Verdict.HOLD:
         return (
-            f"delete or correct the rows in the lake, then: lakeward quality run {table}   or excuse a check: "
+            f"take the rows out: lakeward quality quarantine {table} CHECK --comment WHY   or excuse a check: "
             f"lakeward quality waive {table} CHECK --for 2h --comment WHY   or publish as it is: "
-            f"lakeward quality release {table} --comment WHY"
+            f"lakeward quality release {table} --comment WHY   or correct them in the lake, then: "
+            f"lakeward quality run {table}"
         )
     if verdict is Verdict.ERROR:
         return f"lakeward quality lint   then: lakeward quality run {table}"

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import structlog
 
+from lakeward.quality.offsets import between
 from lakeward.quality.records import Result, check_row, shown
 from lakeward.quality.verdict import Check, State, Verdict
 from lakeward.quality.waivers import Excuse
@@ -67,7 +68,8 @@ def _range(document: dict[str, Any]) -> str:
 
 def _landed(batches: list[dict[str, Any]] | None) -> str:
     told = "; ".join(
-        f"stream {each['stream']} seq {each['from_seq']} to {each['to_seq']}, offsets {each['start']} to {each['end']}"
+        f"stream {each['stream']} seq {each['from_seq']} to {each['to_seq']}, "
+        f"offsets {between(each['start'], each['end'])}"
         for each in batches or ()
     )
     return f" ({told})" if told else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
@@ -24,6 +24,9 @@ from lakeward.tables.work import Engine, Work
 
 log = structlog.get_logger(__name__)
 
+Tell = Callable[[dict[str, Any]], None]
+"""Takes what `look.shown` makes of a table."""
+
 
 def maintain_table(
     site: Site,
@@ -35,6 +38,7 @@ def maintain_table(
     ttl: timedelta = TTL,
     on: policy.Engine | None = None,
     engine: Engine = Statements,
+    tell: Tell = lambda _: None,
 ) -> dict[str, Any]:
     """Do what is due for one table; the JSON of `run.maintain`.
 
@@ -47,6 +51,7 @@ def maintain_table(
         ttl: how long the lease lasts without a sign of life.
         on: the warm server, or a Spark application of its own; what the table's policy says by default.
         engine: runs statements on a session.
+        tell: hears the table and what was decided, before anything is done.
 
     Raises:
         Refused: somebody else maintains the table, or it must not be maintained at all.
@@ -67,10 +72,12 @@ def maintain_table(
                 raise Refused(f"{table} must not be maintained", why=first.needs.forbidden, next="lakeward tables plan")
             if first.plan.actions:
                 maintenance.record_plan(connection, plan_id, table, first.plan.stored())
+        told = shown(first)
+        tell(told)
         where = on_spark(site, table, on or seen.policy.engine)
         work = Work(site, table, around, plan_id, mine, engine, where, only)
         done = work.all([each.action for each in first.plan.actions], wanted, first)
-        return shown(first) | {"actions": done}
+        return told | {"actions": done}
 
 
 def take_over(transaction: Transaction, runtime: Runtime, table: str) -> list[int]:

@@ -23,7 +23,7 @@ from lakeward.tables.guard import readers
 from lakeward.tables.guard.positions import block_streams
 from lakeward.tables.ledger import entry
 from lakeward.tables.look import Look, known_profiles, look, register, see, shown
-from lakeward.tables.maintain import maintain_table
+from lakeward.tables.maintain import Tell, maintain_table
 from lakeward.tables.needs import surroundings
 from lakeward.tables.orphans import sweep
 from lakeward.tables.plan import ORDER
@@ -137,6 +137,7 @@ def maintain(
     dry_run: bool = False,
     engine: Engine | None = None,
     holder: str | None = None,
+    tell: Tell = lambda _: None,
 ) -> dict[str, Any]:
     """Do what is due for one table.
 
@@ -150,6 +151,7 @@ def maintain(
         engine: where Spark's part runs: the warm server (`connect`), or an application of its own (`submit`); what the
             table's policy says by default.
         holder: who acts, as people read it in the lease.
+        tell: hears `told`, `plan` and `advice` of what is returned, before anything is done.
 
     Returns:
         `{"table", "told", "plan", "advice": [line], "actions": [{"action", "result", "before", "after", "change",
@@ -162,17 +164,21 @@ def maintain(
     wanted = wanted_actions(actions or (["compact"] if partitions else None))
     site = Site.of(runtime, project)
     if wanted == (ORPHANS,):
-        return sweep(site, table, holder, dry_run=dry_run)
+        done = sweep(site, table, holder, dry_run=dry_run) | {"advice": []}
+        tell(done)  # what is due is what the listing found
+        return done
     first = tuple(each for each in wanted if each != ORPHANS)
     if dry_run:
-        done: dict[str, Any] = shown(_look_at(site, table, first, partitions)) | {"actions": []}
+        done = shown(_look_at(site, table, first, partitions)) | {"actions": []}
+        tell(done)
     else:
-        done = maintain_table(site, table, first, holder, only=partitions, on=engine)
+        done = maintain_table(site, table, first, holder, only=partitions, on=engine, tell=tell)
         if any(each["action"] == "compact" and each["result"] == "done" for each in done["actions"]):
             with site.registry() as connection:  # what its streams waited for; the next look may say it again
                 pressures.say(connection, table, Level.OK, "")
     if ORPHANS in wanted:
-        last = sweep(site, table, holder, dry_run=dry_run)
+        last = sweep(site, table, holder, dry_run=dry_run) | {"advice": []}
+        tell(last)
         for key in ("actions", "not_planned"):
             done["plan"][key] += last["plan"][key]
         done["actions"] += last["actions"]

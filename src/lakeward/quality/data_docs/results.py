@@ -92,9 +92,8 @@ def _facts(check: Mapping[str, Any], kwargs: Mapping[str, Any]) -> dict[str, Any
         count, rows = check["unexpected_count"], check.get("rows")
         found |= {"unexpected_count": count, "unexpected_percent": 100 * count / rows if rows else 0.0}
         column = kwargs.get("column")
-        found["partial_unexpected_list"] = [
-            _tame(row.get(column) if column in row else dict(row)) for row in check.get("sample") or ()
-        ]
+        values = [row.get(column) if column in row else dict(row) for row in check.get("sample") or ()]
+        found["partial_unexpected_list"] = [_tame(each) for each in values if each is not None]  # a null says nothing
     return found
 
 
