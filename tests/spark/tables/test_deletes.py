@@ -60,8 +60,9 @@ def test_a_merge_that_brings_rows_back_is_found(site, piled):
     assert counted.startswith("88 rows are live, 86 before")
 
 
-def test_files_with_many_deleted_rows_are_rewritten_without_them(site, make_table):
-    table = make_table("", **MERGE_ON_READ)
+@pytest.mark.parametrize("version", ["2", "3"])
+def test_files_with_many_deleted_rows_are_rewritten_without_them(site, make_table, version):
+    table = make_table("", **MERGE_ON_READ | {"format-version": version})
     table.sql("INSERT INTO {t} SELECT id, 'EWR', null FROM range(0, 100, 1, 1)")
     table.sql("INSERT INTO {t} SELECT id, 'JFK', null FROM range(100, 200, 1, 1)")
     table.sql("DELETE FROM {t} WHERE id < 10 OR id = 150")

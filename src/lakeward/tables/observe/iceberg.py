@@ -19,6 +19,7 @@ from lakeward.tables.facts import (
     Thresholds,
     summarise,
 )
+from lakeward.tables.observe.deletion_vectors import referenced
 from lakeward.tables.observe.predicate import partition_condition, partition_name
 
 if TYPE_CHECKING:
@@ -156,7 +157,7 @@ def _profile(
 
 def _deletes(table: Table, manifests: list[ManifestFile]) -> tuple[dict[Spot, DeleteFiles], dict[str, int]]:
     """The delete files of each partition, and data file -> its rows deleted by delete files that name it alone."""
-    from pyiceberg.manifest import DataFileContent, FileFormat
+    from pyiceberg.manifest import DataFileContent, FileFormat, ManifestEntryStatus
 
     specs = table.specs()
     files: dict[Spot, int] = defaultdict(int)
@@ -164,10 +165,17 @@ def _deletes(table: Table, manifests: list[ManifestFile]) -> tuple[dict[Spot, De
     several: dict[Spot, int] = defaultdict(int)
     deleted: dict[str, int] = defaultdict(int)
     for manifest in manifests:
-        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
+        entries = manifest.fetch_manifest_entry(table.io, discard_deleted=False)
+        vectors = any(each.data_file.file_format == FileFormat.PUFFIN for each in entries)
+        about = referenced(manifest, table.io) if vectors else [None] * len(entries)
+        for entry, one in zip(entries, about, strict=True):
+            if entry.status == ManifestEntryStatus.DELETED:
+                continue
             data = entry.data_file
             spot = _spot(manifest, data, specs)
             files[spot] += 1
+            if data.file_format == FileFormat.PUFFIN and one is not None:
+                deleted[one] += data.record_count  # one a file: there is nothing to merge
             if data.content != DataFileContent.POSITION_DELETES or data.file_format == FileFormat.PUFFIN:
                 continue
             low, high = ((each or {}).get(_FILE_PATH) for each in (data.lower_bounds, data.upper_bounds))
