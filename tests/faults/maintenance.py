@@ -29,14 +29,21 @@ RESULTS = ROOT / "docs" / "explanation" / "maintenance-kills.jsonl"
 
 def campaign(runtime: Runtime, seeds: int, results: Path) -> None:
     """Run the trials that are missing."""
-    from maintenance_kills import Rig, trials
+    import maintenance_kills as iceberg
+    import maintenance_kills_delta as delta
+    import operation_kills as operations
 
     known = {row["seed"] for row in _read(results)}
-    missing = [trial for seed in range(seeds) for trial in trials(seed) if trial.name not in known]
+    drawn = [each for seed in range(seeds) for kind in (iceberg, delta, operations) for each in kind.trials(seed)]
+    missing = [trial for trial in drawn if trial.name not in known]
     with tempfile.TemporaryDirectory() as folder, session(runtime) as spark, results.open("a") as file:
-        rig = Rig(runtime, Path(folder) / "project", spark)
+        rigs = {
+            "iceberg": iceberg.Rig(runtime, Path(folder) / "iceberg", spark),
+            "delta": delta.DeltaRig(runtime, Path(folder) / "delta", spark),
+            operations.FORMAT: operations.OperationRig(runtime, Path(folder) / "operations"),
+        }
         for trial in missing:
-            file.write(json.dumps(rig.run(trial)) + "\n")
+            file.write(json.dumps(rigs[trial.format].run(trial)) + "\n")
             file.flush()
 
 
@@ -55,7 +62,7 @@ def planted(runtime: Runtime, seeds: int) -> None:
 
 def told(rows: list[dict[str, Any]]) -> str:
     """The campaign in a few lines."""
-    cells = Counter((row["action"], row["step"]) for row in rows if row["killed"])
+    cells = Counter(row["seed"].partition("/")[2] for row in rows if row["killed"])
     wrong = [f"{row['seed']}: {row['problems']}" for row in rows if not row["ok"]]
     killed = sum(row["killed"] for row in rows)
     least = min(cells.values(), default=0)

@@ -32,7 +32,9 @@ from lakeward.tables.site import Site
 if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession
 
-ACTIONS = (*ORDER, ORPHANS)
+OF_TODAY = tuple(each for each in ORDER if each != "tags")
+"""What may be due on a table that was made just now: a tag is for the end of yesterday."""
+ACTIONS = (*OF_TODAY, ORPHANS)
 STEPS = ("begun", "sent", "ran", "judged", "recorded")
 """After its entry in the ledger; at a moment drawn while the server works or after it; once the server answered; once
 it was verified; once that is recorded."""
@@ -64,15 +66,18 @@ class Trial:
     action: str
     step: str
 
+    format: str = "iceberg"
+
     @property
     def name(self) -> str:
         """Of one trial alone."""
-        return f"{self.seed}/{self.action}/{self.step}"
+        of = "" if self.format == "iceberg" else f"{self.format}/"
+        return f"{self.seed}/{of}{self.action}/{self.step}"
 
 
 def trials(seed: int) -> list[Trial]:
     """Every action at every step once, in an order of the seed."""
-    found = [Trial(seed, action, step) for action in ORDER for step in STEPS]
+    found = [Trial(seed, action, step) for action in OF_TODAY for step in STEPS]
     found += [Trial(seed, ORPHANS, step) for step in OF_ORPHANS]
     random.Random(seed).shuffle(found)
     return found
@@ -84,18 +89,18 @@ class Rig:
     Args:
         runtime: with a registry, a catalog and a Connect server.
         folder: for the project and the home of the commands.
-        spark: to make and read tables with.
+        spark: to make and read tables with; None for a rig that does without.
         fault: planted in the maintainer that takes over.
     """
 
-    def __init__(self, runtime: Runtime, folder: Path, spark: SparkSession, fault: str = "-") -> None:
+    def __init__(self, runtime: Runtime, folder: Path, spark: SparkSession | None, fault: str = "-") -> None:
         project, self.home = Project(folder), Home(folder / "home")
         project.tables_file.parent.mkdir(parents=True)
         project.tables_file.write_text(POLICIES)
         self.home.root.mkdir()
         self.home.runtime_file.write_text(runtime.model_dump_json())
         self.site, self.spark, self.fault = Site.of(runtime, project), spark, fault
-        spark.sql(f"CREATE NAMESPACE IF NOT EXISTS lake.{NAMESPACE}")
+        self.site.catalog.create_namespace_if_not_exists(NAMESPACE)
 
     def run(self, trial: Trial) -> dict[str, Any]:
         """One trial as a line of results: `problems` is empty when everything held."""
@@ -117,8 +122,11 @@ class Rig:
         if self._head(table) != after["head"]:
             found.append("a rewrite of the dead maintainer landed after its successor was done")
         line = {"seed": trial.name, "action": trial.action, "step": trial.step, "killed": killed}
-        self.spark.sql(f"DROP TABLE lake.{table} PURGE")
+        self._drop(table)
         return line | {"ok": not found, "problems": found}
+
+    def _drop(self, table: str) -> None:
+        self.spark.sql(f"DROP TABLE lake.{table} PURGE")
 
     def _make(self, action: str) -> str:
         """A table for which the action is due, with a tag and a proven snapshot."""
@@ -165,7 +173,7 @@ class Rig:
 
     @staticmethod
     def _differs(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-        names = ("main", "audit", "verified")
+        names = [each for each in before if each != "head"]
         return [f"{len(after[n])} rows of {n}, {len(before[n])} before" for n in names if before[n] != after[n]]
 
     def _left(self, table: str, action: str) -> list[str]:

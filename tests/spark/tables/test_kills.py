@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 
 import pytest
-from maintenance_kills import STEPS, Rig, Trial
-
-from lakeward.tables.plan import ORDER
+from maintenance_kills import OF_TODAY, STEPS, Rig, Trial
+from maintenance_kills_delta import OPERATION, DeltaRig
+from operation_kills import FORMAT, OperationRig
+from operation_kills import STEPS as OF_OPERATIONS
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -17,10 +18,38 @@ def test_a_killed_maintainer_leaves_nothing_half_and_its_successor_cleans_up(con
     drawn = random.Random(seed)
     print(f"seed {seed}")
     rig = Rig(connect_server, tmp_path / "project", remote)
-    for trial in (Trial(seed, "compact", "sent"), Trial(seed, drawn.choice(ORDER), drawn.choice(STEPS))):
+    for trial in (Trial(seed, "compact", "sent"), Trial(seed, drawn.choice(OF_TODAY), drawn.choice(STEPS))):
         line = rig.run(trial)
         assert line["ok"], line
         assert line["killed"] or trial.step == "sent", line
+
+
+def test_nor_on_a_delta_table(connect_server, remote, tmp_path):
+    seed = random.randrange(10**6)
+    drawn = random.Random(seed)
+    print(f"seed {seed}")
+    rig = DeltaRig(connect_server, tmp_path / "project", remote)
+    for action, step in (("compact", "sent"), (drawn.choice(list(OPERATION)), drawn.choice(STEPS))):
+        line = rig.run(Trial(seed, action, step, "delta"))
+        assert line["ok"], line
+        assert line["killed"] or step == "sent", line
+
+
+def test_a_restore_and_an_erase_that_were_killed_are_finished_by_the_same_command(connect_server, tmp_path):
+    seed = random.randrange(10**6)
+    drawn = random.Random(seed)
+    print(f"seed {seed}")
+    rig = OperationRig(connect_server, tmp_path / "project")
+    for action, steps in OF_OPERATIONS.items():
+        line = rig.run(Trial(seed, action, drawn.choice(steps), FORMAT))
+        assert line["killed"] and line["ok"], line
+
+
+def test_an_erase_that_leaves_the_files_of_before_is_found(connect_server, tmp_path):
+    rig = OperationRig(connect_server, tmp_path / "project", fault="old files stay")
+    line = rig.run(Trial(1, "erase", "erase-rewritten", FORMAT))
+    assert line["killed"]
+    assert any("holds such a row" in each for each in line["problems"]), line
 
 
 def test_a_successor_that_does_not_take_over_is_found(connect_server, remote, tmp_path):
