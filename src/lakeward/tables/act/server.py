@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -82,7 +83,7 @@ class Statements:
                     break
                 outcome.returned += self._against_writers(statement)
         except (PySparkException, RpcError) as error:
-            outcome.error = _first_lines(str(error))
+            outcome.error = plain(str(error))
         finally:
             clock.cancel()
         outcome.timed_out = late.is_set()
@@ -140,5 +141,13 @@ def _cpu(process: psutil.Process | None) -> float | None:
     return float(times.user + times.system)
 
 
-def _first_lines(text: str, most: int = 400) -> str:
-    return text.split("JVM stacktrace")[0].strip()[:most]
+def plain(text: str, most: int = 400) -> str:
+    """What the server said, without stack traces and without the task Spark met it in."""
+    lines = [each.strip() for each in text.split("JVM stacktrace")[0].splitlines()]
+    said = " ".join(each for each in lines if each and not each.startswith(("at ", "...")))
+    said = _TASK.sub("", said)
+    return (f"the disk is full: {said}" if _FULL in said else said)[:most]
+
+
+_TASK = re.compile(r"^.*Job aborted due to stage failure: .*?Lost task [^:]*: ")
+_FULL = "No space left on device"
