@@ -65,6 +65,11 @@ class Project:
         return self.root / "expectations"
 
     @property
+    def suites(self) -> set[str]:
+        """The tables with a suite, by the names of its files."""
+        return {file.stem for file in self.expectations.glob("*.yaml")} if self.expectations.is_dir() else set()
+
+    @property
     def dags(self) -> Path:
         return self.root / "dags"
 

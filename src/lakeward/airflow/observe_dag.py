@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -109,6 +109,7 @@ def look(runtime: Runtime, project: Project, *, busy: Collection[str] = ()) -> F
         log.info("Maintenance is running already: what is due waits for the next look", due=", ".join(seen["due"]))
     for each in seen["left"]:
         log.info(f"{each['table']} is due and waits: {each['why']}", next_at=f"{each['next_at']:%Y-%m-%d %H:%M:%S}")
+    _tell_late(runtime, project)
     unseen = _unseen(runtime, project)
     if unseen:
         log.info(f"Rows no check has seen: {', '.join(unseen)}")
@@ -138,7 +139,7 @@ def _unseen(runtime: Runtime, project: Project) -> list[str]:
     from lakeward.quality.waiving import run_out
     from lakeward.registry import maintenance, verifications, waivers
 
-    suites = {file.stem for file in project.expectations.glob("*.yaml")} if project.expectations.is_dir() else set()
+    suites = project.suites
     with registry_of(runtime)() as connection:
         heads = {name: found["snapshot_id"] for name, found in maintenance.newest_facts(connection).items()}
         newest = {name: run for name in suites for run in verifications.newest(connection, name, limit=1)}
@@ -160,6 +161,23 @@ def _unseen(runtime: Runtime, project: Project) -> list[str]:
         return heads[name] != run["to_snapshot"] or any(table == name for table, _ in waived & holding)
 
     return sorted(name for name in suites if unseen(name))
+
+
+def _tell_late(runtime: Runtime, project: Project) -> None:
+    """Say which tables wait for a proof for too long."""
+    from lakeward.control.lateness import watch
+    from lakeward.control.reconcile import registry_of
+    from lakeward.errors import SpecError
+    from lakeward.quality.standing import standing
+
+    try:
+        tables = standing(runtime, runtime.registry_url_file.read_text().strip(), project)
+    except SpecError as error:  # told by every check run, which is red for it
+        log.warning(f"Which proofs are late cannot be said: {error.what}", why=error.why, next=error.next)
+        return
+    with registry_of(runtime)() as connection:
+        for text in watch(connection, tables, datetime.now(UTC)):
+            log.warning(text)
 
 
 def _purge(runtime: Runtime) -> None:

@@ -34,8 +34,9 @@ tables, or does it itself, slower, where none is up; then a task for each table 
 decided from metadata alone, the rows read, what failed since when, where readers of `verified` stand, and the cost.
 When every critical check passes, the branch `verified` of the table moves to exactly the snapshot that was checked, so
 its readers only ever see proven rows.
-`tables_observe` starts it when rows landed that no check has seen, never while a run is waiting or at work: what lands
-meanwhile is found by the next look.
+`streams_reconcile` starts it when streams have landed rows that no check has seen, once a minute at most
+(`checker.every` in `conf/lakeward.yaml`), and `tables_observe` for what was written otherwise; never while a run is
+waiting or at work: what lands meanwhile is found by the next look.
 
 ### When it is red
 A table's task says **held** (a critical check failed) or **not checked** (one could not be computed, which is neither a
@@ -76,9 +77,14 @@ def build() -> DAG:
         @task(execution_timeout=timedelta(minutes=45), doc_md="Check, record, move `verified`.")
         def check(params: dict[str, Any]) -> list[dict[str, str]]:
             from lakeward.airflow.connections import runtime
+            from lakeward.airflow.notify import IncidentNotifier
+            from lakeward.control.reconcile import registry_of
             from lakeward.runtime import Project
 
-            return check_tables(runtime(spark=not params.get("dry_run")), Project.locate(), params)
+            addresses = runtime(spark=not params.get("dry_run"))
+            found = check_tables(addresses, Project.locate(), params)
+            IncidentNotifier(registry_of(addresses)).notify({})  # the next look at the streams would, a minute later
+            return found
 
         @task(map_index_template="{{ task.op_kwargs['of']['table'] }}", doc_md="What the check of one table found.")
         def verdict(of: dict[str, str]) -> None:

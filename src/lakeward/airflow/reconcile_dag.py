@@ -13,7 +13,7 @@ from airflow.sdk import DAG, AssetOrTimeSchedule, DeltaTriggerTimetable, task
 
 from lakeward.airflow import assets
 from lakeward.airflow.common import options
-from lakeward.airflow.names import RECONCILE, stream_dag_id
+from lakeward.airflow.names import QUALITY, RECONCILE, stream_dag_id
 from lakeward.airflow.runs import Started, run_state, start_run
 from lakeward.runtime import SUPERVISION_POOL
 
@@ -47,7 +47,8 @@ Every minute, and at once when the watcher saw something, it compares what is **
 A stream that gets into trouble gets a **red run** of its own Dag `stream__<id>` with all there is to know; one that
 recovers gets a green one. People get one message for each incident, changed while it lasts, and its end (Airflow
 connection `lakeward_notify`; without it the messages stand in this log). Dags may wait for the assets
-`lakeward://stream/<id>/state`, `commits`, and where there is a watermark `hour` and `day`.
+`lakeward://stream/<id>/state`, `commits`, and where there is a watermark `hour` and `day`. What landed and no check has
+seen starts `quality_check`.
 
 While `tables_observe` is paused it also removes what is past its **keep time** (`keep` in `conf/lakeward.yaml`).
 
@@ -84,13 +85,15 @@ def build(every: timedelta = EVERY) -> DAG:
             doc_md="Look at all streams and do what is due.",
             outlets=[assets.of_streams()],
         )
-        def reconcile(outlet_events: Any = None) -> None:
+        def reconcile(ti: Any = None, outlet_events: Any = None) -> None:
             from lakeward.airflow.connections import runtime
 
             addresses = runtime()
             look_and_act(addresses, tell=tell_people)
             tidy(addresses)
-            tell_dags(addresses, outlet_events)  # last: Airflow sends them when the task has ended well
+            # Last: Airflow sends them when the task has ended well.
+            tell_dags(addresses, outlet_events)
+            ask_for_checks(addresses, outlet_events, ti)
 
         reconcile()
     return dag
@@ -114,6 +117,26 @@ def tell_dags(runtime: Runtime, outlet_events: Any) -> None:
     announced = assets.announce(registry_of(runtime), outlet_events)
     if announced:
         log.info(f"Announced {len(announced)} events of streams", assets=announced[:20])
+
+
+def ask_for_checks(runtime: Runtime, outlet_events: Any, ti: Any) -> None:
+    """Start a check of what streams have landed since the last one; never while a run is waiting or at work."""
+    from lakeward.airflow.project import settings
+    from lakeward.control import landed
+    from lakeward.control.reconcile import registry_of
+    from lakeward.runtime import Project
+
+    connect, suites = registry_of(runtime), Project.locate().suites
+    if not suites:
+        return
+    with connect() as connection:
+        found = landed.unseen(connection, suites, settings().checker.every.timedelta)
+    if not found or ti.get_dr_count(dag_id=QUALITY, states=["queued", "running"]):
+        return
+    outlet_events[assets.of_streams()].add(assets.tables_landed(), extra={"tables": sorted(found)})
+    with connect() as connection:
+        landed.remember(connection, found)
+    log.info(f"Rows no check has seen: {', '.join(sorted(found))}")
 
 
 def tidy(runtime: Runtime) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lakeward.cli.context import state
-from lakeward.cli.quality import app as app  # the same for all: each file adds its commands
+from lakeward.cli.quality_status import app as app  # the same for all: each file adds its commands
 from lakeward.errors import SpecError
 from lakeward.streams.words import count
 

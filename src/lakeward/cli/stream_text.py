@@ -24,13 +24,13 @@ def table(streams: Sequence[Mapping[str, Any]], now: datetime) -> str:
         )
         for each in streams
     ]
-    return _columns([head, *rows]) if rows else "no streams"
+    return columns([head, *rows]) if rows else "no streams"
 
 
 def timeline(events: Sequence[Mapping[str, Any]]) -> str:
     """`streams events`: one line an event, oldest first."""
     rows = [(moment(each["at"]), each["name"], each["kind"], each["text"]) for each in events]
-    return _columns(rows) if rows else "no events"
+    return columns(rows) if rows else "no events"
 
 
 def batches(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -50,14 +50,14 @@ def batches(rows: Sequence[Mapping[str, Any]]) -> str:
         )
         for each in rows
     ]
-    return _columns([head, *lines]) if lines else "no batches are recorded"
+    return columns([head, *lines]) if lines else "no batches are recorded"
 
 
 def _cell(value: object) -> str:
     return "-" if value is None else str(value)
 
 
-def _columns(rows: Sequence[Sequence[str]]) -> str:
+def columns(rows: Sequence[Sequence[str]]) -> str:
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]) - 1)]
     return "\n".join(
         "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]) for row in rows

@@ -136,10 +136,13 @@ class Facts:
 
     def pressed(self, stream: str) -> Pressed | None:
         """How a stream is slowed down because its table's maintenance is behind; None where it is not."""
+        return self.pressures.get(self.table(stream) or "")
+
+    def table(self, stream: str) -> str | None:
+        """The lake's table that the generation a stream runs lands in; None where it lands elsewhere."""
         generation = self.generations.get(stream)
         sink = {} if generation is None else generation.spec.get("sink") or {}
-        tables = [kind["table"] for name in ("iceberg", "delta") if (kind := sink.get(name))]
-        return self.pressures.get(str(tables[0])) if tables else None
+        return next((str(kind["table"]) for name in ("iceberg", "delta") if (kind := sink.get(name))), None)
 
     def failure(self, stream: Stream) -> Restart | None:
         """The newest failure of a stream or of its whole driver."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import NoReturn
 
 from lakeward.errors import LakewardError, SpecError
 from lakeward.quality.engines import Engines
@@ -12,6 +11,7 @@ from lakeward.quality.looking import look
 from lakeward.quality.order import Order
 from lakeward.quality.project import order
 from lakeward.quality.request import Request
+from lakeward.quality.standing import no_session
 from lakeward.runtime import Project, Runtime
 
 
@@ -43,7 +43,7 @@ def due_of(runtime: Runtime, registry_url: str, project: Project, pattern: str =
             why=f"suites: {', '.join(sorted(asked.suites)) or 'the project has none yet'}",
             next="write expectations/NAMESPACE.TABLE.yaml, then: lakeward quality lint",
         )
-    engines = Engines(runtime, registry_url, _no_session)
+    engines = Engines(runtime, registry_url, no_session)
     return [_planned(table, asked, engines) for table in tables]
 
 
@@ -57,7 +57,3 @@ def _planned(table: str, asked: Order, engines: Engines) -> Planned:
     rows = known.found.rows if known.found is not None and wanted.due else None
     size = f"; {rows:,} rows" if rows is not None else ""
     return Planned(table, wanted.due, f"{wanted.why}{size}, {len(suite.expectations)} checks")
-
-
-def _no_session(own_id: str) -> NoReturn:
-    raise AssertionError("metadata and results need no session")

@@ -75,8 +75,10 @@ class Reconcile(SpecModel):
 
 
 class Checker(SpecModel):
-    """When the process that holds Great Expectations ready is made anew, between two check runs."""
+    """How soon landed rows are checked, and when the process that holds Great Expectations ready is made anew."""
 
+    every: Span = Duration("60s")
+    """What streams landed is checked this often at most; less often costs less, and people hear later."""
     max_age: Span = Duration("12h")
     max_runs: PositiveInt = 500
     """Check runs it has worked on."""

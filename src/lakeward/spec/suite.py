@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from lakeward.spec.model import Bool, SpecModel, Text
-from lakeward.spec.types import ExpectationType, TableName
+from lakeward.spec.types import Duration, ExpectationType, Span, TableName
 
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
@@ -58,6 +58,13 @@ class Expectation(SpecModel):
         return hashlib.sha256(asserted.encode()).hexdigest()[:12]
 
 
+class SuiteLimits(SpecModel):
+    """When somebody is called although no check failed."""
+
+    verification_lag: Span = Duration("30m")
+    """What has landed is proven, or held for a reason, within this time."""
+
+
 class Suite(SpecModel):
     """What must be true of a table."""
 
@@ -69,6 +76,8 @@ class Suite(SpecModel):
     """Columns whose values stand in no sample row, log or message, e.g. `[email]`."""
     pointer_table: Bool | None = None
     """Keep a table `<table>__verified` that shows what is proven, for engines that cannot name a branch."""
+    limits: SuiteLimits | None = None
+    """How late a proof may be."""
     expectations: Annotated[tuple[Expectation, ...], Field(min_length=1)]
 
     @property

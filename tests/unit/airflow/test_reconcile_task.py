@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,9 @@ from airflow.sdk.execution_time.context import OutletEventAccessors
 from sqlalchemy import text
 
 from lakeward import ports
-from lakeward.airflow import reconcile_dag
+from lakeward.airflow import assets, reconcile_dag
 from lakeward.control import announce
-from lakeward.registry import engine, events, streams
+from lakeward.registry import engine, events, generations, observations, streams
 from lakeward.runtime import Home, Lake, Runtime
 
 
@@ -36,7 +37,11 @@ def reconcile(own_registry_url: str, postgres: Any, tmp_path: Path, monkeypatch:
     for name in ("registry", "kafka", "notify"):
         monkeypatch.setenv(f"AIRFLOW_CONN_LAKEWARD_{name.upper()}", '{"conn_type": "generic"}')
     task = reconcile_dag.build().get_task("reconcile")
-    return lambda: task.python_callable(outlet_events=OutletEventAccessors())
+
+    def run(ti: Any = None, outlet: OutletEventAccessors | None = None) -> None:
+        task.python_callable(ti=ti, outlet_events=OutletEventAccessors() if outlet is None else outlet)
+
+    return run
 
 
 def test_what_is_past_its_keep_time_goes_with_a_pass(reconcile: Callable, own_registry_url: str, postgres: Any) -> None:
@@ -105,3 +110,38 @@ def test_what_cannot_be_removed_makes_no_pass_red(reconcile: Callable, own_regis
     with engine.connect(own_registry_url, postgres.pgpass) as connection:
         assert events.newest(connection, "stack", "registry") == []
         assert set(announce.read(connection)) == {"flights"}, "what comes after it was done"
+
+
+class Busy:
+    """What a task can ask of other Dags: whether `quality_check` waits or works."""
+
+    def __init__(self, runs: int) -> None:
+        self.runs = runs
+
+    def get_dr_count(self, *, dag_id: str, states: list[str]) -> int:
+        assert (dag_id, states) == ("quality_check", ["queued", "running"])
+        return self.runs
+
+
+def test_what_landed_starts_a_check_once_and_none_while_one_is_at_work(
+    reconcile: Callable, own_registry_url: str, postgres: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "project" / "expectations").mkdir(parents=True)
+    (tmp_path / "project" / "expectations" / "nyc.flights.yaml").write_text("table: nyc.flights\n")
+    with engine.connect(own_registry_url, postgres.pgpass) as connection:
+        streams.accept(connection, "flights", generation=1, driver="nyc")
+        generations.add(
+            connection, stream="flights", generation=1, digest="d", sql=None, code={}, versions={}, author="test",
+            spec={"id": "flights", "sink": {"iceberg": {"table": "nyc.flights"}}}, checkpoint="c",
+        )  # fmt: skip
+        observations.record(connection, "flights", committed_at=datetime.now(UTC), snapshot_id=7)
+
+    def started(runs: int) -> list[Any]:
+        outlet = OutletEventAccessors()
+        reconcile(Busy(runs), outlet)
+        made = outlet[assets.of_streams()].asset_alias_events
+        return [each.extra for each in made if each.dest_asset_key.name == "lakeward_tables_landed"]
+
+    assert started(1) == []
+    assert started(0) == [{"tables": ["nyc.flights"]}]
+    assert started(0) == []
