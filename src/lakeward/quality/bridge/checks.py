@@ -42,12 +42,12 @@ def check(
     Raises:
         PySparkException: no server answers.
     """
-    engine = engine_of(frame)
+    engine, columns = engine_of(frame), frame.schema.json()
     results: dict[str, Check] = {}
     covered: list[Needs] = []
     for each in asked:
         try:
-            needs = Needs(each, engine)
+            needs = Needs(each, engine, columns)
         except Exception as error:  # noqa: BLE001 - GX's models and registry raise what they like about a suite's words
             results[each.id] = each.blank(State.ERROR, _refusal(error))
             continue

@@ -11,22 +11,31 @@ FORM = {"result_format": "BASIC", "partial_unexpected_count": 0}
 """Counts and shares; values are fetched for failed checks only, and by us."""
 
 
+Graph = tuple[Any, tuple[Any, ...]]
+"""An expectation of GX's, and the metrics it asks for with all those they need."""
+
+_MOST = 5_000
+_graphs: dict[tuple[str, str, str], Graph] = {}
+"""By expectation, arguments and columns: what GX makes of them takes 5 ms each, and is the same from run to run."""
+
+
 class Needs:
-    """One check: GX's expectation and the metrics its verdict is made of."""
+    """One check: GX's expectation and the metrics its verdict is made of.
 
-    def __init__(self, asked: Asked, engine: Any) -> None:
-        from great_expectations.expectations.registry import get_expectation_impl
-        from great_expectations.validator.validation_graph import ValidationGraph
+    Args:
+        asked: the check.
+        engine: of GX's, for the frame.
+        columns: the frame's schema as text.
+    """
 
+    def __init__(self, asked: Asked, engine: Any, columns: str) -> None:
         self.asked = asked
-        self.expectation = get_expectation_impl(asked.expectation.type)(**asked.expectation.kwargs)
-        dependencies = self.expectation.get_validation_dependencies(
-            execution_engine=engine, runtime_configuration=_runtime()
-        )
-        self.metrics: tuple[Any, ...] = tuple(dependencies.get_metric_configurations())
-        graph = ValidationGraph(execution_engine=engine)
-        for metric in self.metrics:
-            graph.build_metric_dependency_graph(metric, _runtime())
+        key = (asked.expectation.type, repr(asked.expectation.kwargs), columns)
+        if key not in _graphs:
+            if len(_graphs) >= _MOST:
+                _graphs.clear()
+            _graphs[key] = _graph(asked, engine)
+        self.expectation, self.metrics = _graphs[key]
 
     def all_metrics(self) -> Iterator[Any]:
         """Every metric of the graph, each after those it needs; the same one may come again."""
@@ -52,6 +61,19 @@ class Needs:
             runtime_configuration=_runtime(),
             execution_engine=engine,
         )
+
+
+def _graph(asked: Asked, engine: Any) -> Graph:
+    from great_expectations.expectations.registry import get_expectation_impl
+    from great_expectations.validator.validation_graph import ValidationGraph
+
+    expectation = get_expectation_impl(asked.expectation.type)(**asked.expectation.kwargs)
+    dependencies = expectation.get_validation_dependencies(execution_engine=engine, runtime_configuration=_runtime())
+    metrics = tuple(dependencies.get_metric_configurations())
+    graph = ValidationGraph(execution_engine=engine)
+    for metric in metrics:
+        graph.build_metric_dependency_graph(metric, _runtime())
+    return expectation, metrics
 
 
 def _runtime() -> dict[str, Any]:

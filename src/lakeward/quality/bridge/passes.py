@@ -10,6 +10,7 @@ from lakeward.quality.bridge.domains import Domains
 from lakeward.quality.bridge.families import Aggregate, Family, Free, Groups, Known, plan
 from lakeward.quality.patience import interrupted
 from lakeward.quality.plain import sentence
+from lakeward.quality.together import together
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -81,21 +82,22 @@ class Metrics:
         self.read |= set(plans)
         aggregates = {key: each for key, each in plans.items() if isinstance(each, Aggregate)}
         whole = {key: each.column for key, each in aggregates.items() if each.rows is None}
-        self._collect(list(whole), lambda keys: _row(self.domains.frame.agg(*(whole[key] for key in keys))))
+        groups = {key: each for key, each in plans.items() if isinstance(each, Groups)}
+        asks: list[tuple[Sequence[Any], Callable[[Sequence[Any]], Sequence[Any]]]] = [
+            (list(whole), lambda keys: _row(self.domains.frame.agg(*(whole[key] for key in keys)))),
+            (list(groups), lambda keys: _totals([groups[key] for key in keys])),
+        ]
         for key, each in aggregates.items():
             if each.rows is not None:
-                frame = self.domains.frame.filter(each.rows)
-                self._collect([key], partial(_row_of, frame, each.column))
-        groups = {key: each for key, each in plans.items() if isinstance(each, Groups)}
-        self._collect(list(groups), lambda keys: _totals([groups[key] for key in keys]))
+                asks.append(([key], partial(_row_of, self.domains.frame.filter(each.rows), each.column)))
+        session = self.domains.frame.sparkSession
+        together(session, [partial(self._collect, keys, ask) for keys, ask in asks if keys])
 
     def _collect(self, keys: Sequence[Any], ask: Callable[[Sequence[Any]], Sequence[Any]]) -> None:
         """The values of all keys by one query; one that cannot be computed does not take the others with it."""
         from great_expectations.util import convert_to_json_serializable
         from pyspark.errors import PySparkException
 
-        if not keys:
-            return
         try:
             found = ask(keys)
         except PySparkException as error:
