@@ -20,6 +20,8 @@ from lakeward.registry import ticks, verifications
 ASKED = "checks_asked"
 SKEW = timedelta(seconds=30)
 """A run is dated by the checker's clock, a batch by the registry's."""
+SLACK = timedelta(seconds=10)
+"""Passes come once a minute, give or take: without it every second one would come a moment too early."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ def decide(facts: Facts, suites: Collection[str], seen: Mapping[str, Seen], aske
 def unseen(connection: Connection, suites: Collection[str], every: timedelta) -> dict[str, int]:
     """The same from the registry; nothing while the last time something was asked for is less than `every` ago."""
     tick = ticks.newest(connection, ASKED)
-    if not suites or (tick is not None and tick.age_s < every.total_seconds()):
+    if not suites or (tick is not None and tick.age_s < (every - SLACK).total_seconds()):
         return {}
     seen = {name: _seen(run) for name in suites for run in verifications.newest(connection, name, limit=1)}
     return decide(look.read(connection, whole=False), suites, seen, _asked(connection))

@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+UNNAMED = "source"
+"""A stream's only source, which nobody gave a name."""
 MOST = 6
 """Partitions that are named; of more it is said how many there are."""
 
@@ -25,6 +27,8 @@ def between(start: Any, end: Any) -> str:
 
 
 def _flat(value: Any) -> dict[str, Any]:
+    if isinstance(value, Mapping) and set(value) == {UNNAMED}:
+        value = value[UNNAMED]
     return {"/".join(path): offset for path, offset in _leaves(value, ())}
 
 

@@ -80,7 +80,7 @@ def test_nothing_is_asked_for_before_the_interval_is_over(connected, deployed) -
     landing(connected, "flights", 10, AT + timedelta(seconds=9))
     with connected() as connection:
         assert landed.unseen(connection, {"nyc.flights"}, MINUTE) == {}
-        connection.execute(text("UPDATE ticks SET at = at - interval '61 seconds'"))
+        connection.execute(text("UPDATE ticks SET at = at - interval '51 seconds'"))
         assert landed.unseen(connection, {"nyc.flights"}, MINUTE) == {"nyc.flights": 10}
         assert landed.unseen(connection, set(), MINUTE) == {}
 
