@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
+POLICY_WITHIN_S = 20 * 60.0
+HELD = 3
+"""How the command ends that leaves a table held, having said why."""
+
 SCOPES = {
     "": "as each check says",
     "increment": "increment: what landed since the last proof",
@@ -34,6 +38,10 @@ tables, or does it itself, slower, where none is up; then a task for each table 
 decided from metadata alone, the rows read, what failed since when, where readers of `verified` stand, and the cost.
 When every critical check passes, the branch `verified` of the table moves to exactly the snapshot that was checked, so
 its readers only ever see proven rows.
+Where only checks with `on_fail: quarantine` hold a table, and few of the new rows fail them, the task of the table
+moves those rows into the stream's quarantine, checks again what is left, and `verified` moves; a message tells which
+rows went where. What speaks against it (too many, a stream that reads the table as it grows, another check that holds)
+is said in the log, in the incident and by `quality show`, and a person decides.
 `streams_reconcile` starts it when streams have landed rows that no check has seen, once a minute at most
 (`checker.every` in `conf/lakeward.yaml`), and `tables_observe` for what was written otherwise; never while a run is
 waiting or at work: what lands meanwhile is found by the next look.
@@ -77,20 +85,24 @@ def build() -> DAG:
         @task(execution_timeout=timedelta(minutes=45), doc_md="Check, record, move `verified`.")
         def check(params: dict[str, Any]) -> list[dict[str, str]]:
             from lakeward.airflow.connections import runtime
-            from lakeward.airflow.notify import IncidentNotifier
-            from lakeward.control.reconcile import registry_of
             from lakeward.runtime import Project
 
-            addresses = runtime(spark=not params.get("dry_run"))
-            found = check_tables(addresses, Project.locate(), params)
-            IncidentNotifier(registry_of(addresses)).notify({})  # the next look at the streams would, a minute later
-            return found
+            return check_tables(runtime(spark=not params.get("dry_run")), Project.locate(), params)
 
-        @task(map_index_template="{{ task.op_kwargs['of']['table'] }}", doc_md="What the check of one table found.")
+        @task(
+            map_index_template="{{ task.op_kwargs['of']['table'] }}",
+            doc_md="What the check of one table found; `on_fail: quarantine` is carried out here.",
+        )
         def verdict(of: dict[str, str]) -> None:
             from lakeward.airflow.connections import runtime
+            from lakeward.airflow.notify import IncidentNotifier
+            from lakeward.control.reconcile import registry_of
 
-            tell_verdict(runtime(), of["table"], of["run"])
+            addresses = runtime()
+            try:
+                tell_verdict(addresses, of["table"], of["run"])
+            finally:  # the next look at the streams would, a minute later
+                IncidentNotifier(registry_of(addresses)).notify({})
 
         verdict.expand(of=check())  # type: ignore[call-arg, misc]  # Airflow gives the context's `params`
     return dag
@@ -135,10 +147,29 @@ def _scope(params: dict[str, Any]) -> Scope | None:
 
 
 def tell_verdict(runtime: Runtime, table: str, run: str) -> None:
-    """Tell the story of one table's run.
+    """Tell the story of one table's run; where it holds and the suite has a policy for that, carry the policy out.
 
     Raises:
         AirflowFailException: the verdict is `hold` or `error`, each in words of its own.
+    """
+    found = told(runtime, table, run)
+    if found is not None and by_policy(found):
+        carry_out(runtime, table)
+        found = told(runtime, table, None if found is None else found["run"], newer=True) or found
+    if found is None:
+        log.info("Nothing new had landed: the earlier verdict stands")
+        return
+    if found["verdict"] == "hold":
+        raise AirflowFailException(f"{table} is held: a critical check failed; readers of verified are safe")
+    if found["verdict"] == "error":
+        raise AirflowFailException(f"{table} was not checked: this is neither a pass nor a failure of its rows")
+
+
+def told(runtime: Runtime, table: str, run: str | None, *, newer: bool = False) -> dict[str, Any] | None:
+    """Tell a recorded run and give it; None where there is none.
+
+    Args:
+        newer: the table's newest run, if it is another one.
     """
     from lakeward.control.reconcile import registry_of
     from lakeward.quality.records import recorded
@@ -146,14 +177,39 @@ def tell_verdict(runtime: Runtime, table: str, run: str) -> None:
     from lakeward.registry import verifications
 
     with registry_of(runtime)() as connection:
-        found = verifications.of_run(connection, run)
-        checks = verifications.checks_of(connection, run)
-    if found is None:
-        log.info("Nothing new had landed: the earlier verdict stands")
-        return
-    for level, text in lines(recorded(found, checks)):
+        if newer:
+            found = next(iter(verifications.newest(connection, table, limit=1)), None)
+        else:
+            found = verifications.of_run(connection, run or "")
+        checks = verifications.checks_of(connection, found["run"]) if found is not None else []
+    if found is None or (newer and found["run"] == run):
+        return None
+    document = recorded(found, checks)
+    for level, text in lines(document):
         getattr(log, level)(text)
-    if found["verdict"] == "hold":
-        raise AirflowFailException(f"{table} is held: a critical check failed; readers of verified are safe")
-    if found["verdict"] == "error":
-        raise AirflowFailException(f"{table} was not checked: this is neither a pass nor a failure of its rows")
+    return document
+
+
+def by_policy(document: dict[str, Any]) -> bool:
+    """Whether a run has failures that `on_fail: quarantine` is about."""
+    from lakeward.quality import policy
+    from lakeward.quality.verdict import Verdict
+
+    return policy.decide(Verdict(document["verdict"]), document["checks"]) is not None
+
+
+def carry_out(runtime: Runtime, table: str) -> None:
+    """What the policy says of the table's newest run, in a process of its own: it needs Spark where rows go.
+
+    Raises:
+        AirflowFailException: it could not be done; the table is held, and the next run goes on.
+    """
+    from lakeward.airflow import command
+    from lakeward.airflow.connections import home
+    from lakeward.runtime import Project
+
+    words = ["quality", "quarantine", table, "--by-policy"]
+    code, over = command.run(words, runtime, home(), Project.locate(), "airflow", within_s=POLICY_WITHIN_S)
+    if over or code not in (0, HELD):
+        why = f"was ended after {POLICY_WITHIN_S / 60:.0f} min" if over else f"ended with {code}; its reason is above"
+        raise AirflowFailException(f"{table} is held, and what its policy says is not done: the command {why}")

@@ -37,7 +37,10 @@ def run(
         Path | None, typer.Option(help="A suite file for this run only; `verified` then stays where it is.")
     ] = None,
 ) -> None:
-    """Check the rows since the last proof. Exit code 3 when a check holds the table or could not be computed."""
+    """Check the rows since the last proof. Exit code 3 when a check holds the table or could not be computed.
+
+    Where only checks with `on_fail: quarantine` hold it, their few failing rows go aside; then it is checked again.
+    """
     from lakeward.cli.quality_text import run_text
     from lakeward.quality import check
     from lakeward.runtime import registry_url
@@ -50,6 +53,13 @@ def run(
         suite=suite, tell=lambda level, text, fields: here.output.note(text),
     )  # fmt: skip
     result = results[0]
+    if suite is None and scope is None and result["verdict"] == "hold":
+        from lakeward.cli.quality_policy import policy_of, told
+
+        policy = policy_of(table)
+        if policy.due(result):
+            told(policy.carry_out(), policy)
+            return
     here.output.either(result, run_text(result))
     if result["verdict"] in ("hold", "error"):
         raise typer.Exit(3)

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from lakeward.cli.context import state
 from lakeward.cli.quality_status import app as app  # the same for all: each file adds its commands
-from lakeward.errors import SpecError
 from lakeward.streams.words import count
-
-if TYPE_CHECKING:
-    from sqlalchemy import Connection
-
-    from lakeward.driver.wanted import Wanted
 
 
 @app.command()
@@ -34,6 +28,7 @@ def replay(
     """
     from lakeward.cli.deploy import author
     from lakeward.control import analysis
+    from lakeward.driver.landers import landing
     from lakeward.driver.replay import replay as act
     from lakeward.registry import changes
 
@@ -55,35 +50,6 @@ def replay(
                 )
     data = {"table": table, "dry_run": dry_run, "comment": comment, "streams": done}
     state().output.either(data, "\n".join(line for each in done for line in text(each)))
-
-
-def landing(connection: Connection, table: str, only: str | None) -> tuple[list[Wanted], dict[str, int]]:
-    """The streams that land in a table, in the generation they run, and those that wait with another one.
-
-    Raises:
-        SpecError: there are none, or not this one.
-    """
-    from lakeward.driver.wanted import Wanted
-    from lakeward.registry import generations, streams
-
-    rows = streams.all_streams(connection)
-    specs = generations.of_streams(connection, {row.id: row.generation for row in rows})
-    every = [
-        Wanted(row.id, row.generation, specs[row.id].spec, specs[row.id].checkpoint) for row in rows if row.id in specs
-    ]
-    found = [each for each in every if each.spec.sink.label == table and only in (None, each.stream)]
-    if not found:
-        aside = [each for each in every if each.spec.quarantine and each.spec.quarantine.table == table]
-        next_ = f"lakeward quality replay {aside[0].spec.sink.label}" if aside else "lakeward streams list"
-        landing = sorted({each.spec.sink.label for each in every if each.spec.quarantine})
-        raise SpecError(
-            f"No stream{f' {only}' if only else ''} lands in {table}",
-            why=f"{table} is a quarantine: name the table its rows should have landed in"
-            if aside
-            else f"tables with a quarantine: {', '.join(landing) or 'none'}",
-            next=next_,
-        )
-    return found, {row.id: row.pending_generation for row in rows if row.pending_generation is not None}
 
 
 def text(found: dict[str, Any]) -> list[str]:

@@ -29,6 +29,7 @@ from lakeward.driver.landing.choose import choose
 from lakeward.driver.landing.iceberg import IcebergLanding
 from lakeward.errors import Refused
 from lakeward.runtime import CATALOG
+from lakeward.spec.aside import obstacle
 from lakeward.spec.sql import quote_table
 
 if TYPE_CHECKING:
@@ -50,12 +51,16 @@ class Failing:
         text: what the check asks for.
         read: (session) -> the rows of the range that is not proven.
         condition: (rows) -> true for one that fails.
+        bound: (failing rows, rows) -> why so many of so many are not taken, as a clause; empty when they are.
+        proven: (session) -> the rows that are proven and must not be touched; None where there are none.
     """
 
     name: str
     text: str
     read: Callable[[SparkSession], DataFrame]
     condition: Callable[[DataFrame], Column]
+    bound: Callable[[int, int], str] = lambda failing, rows: ""
+    proven: Callable[[SparkSession], DataFrame | None] = lambda session: None
 
 
 @dataclass(frozen=True)
@@ -68,7 +73,8 @@ class Report:
         moved: of those, the ones that went (or would).
         records: of those, the ones whose record was read again from the source: they can be replayed.
         left: `{why, count}` of the others.
-        seq: of the act; None where nothing was done.
+        start, end: the offsets the rows lie between, as the source writes them; None where there are none.
+        seq, token: of the act; None where nothing was done.
         dry_run: nothing was done, and this is what would be.
     """
 
@@ -81,7 +87,10 @@ class Report:
     moved: int = 0
     records: int = 0
     left: Sequence[dict[str, Any]] = ()
+    start: str | None = None
+    end: str | None = None
     seq: int | None = None
+    token: str | None = None
     dry_run: bool = False
 
 
@@ -94,18 +103,7 @@ def suited(spec: StreamSpec, readers: Sequence[str] = ()) -> None:
     Raises:
         Refused: names what stands in the way.
     """
-    sink, why = spec.sink.iceberg, ""
-    if sink is None or sink.mode != "append" or sink.commit != "exact":
-        kind = spec.sink.connector if sink is None else f"{spec.sink.connector}, mode {sink.mode}, commit {sink.commit}"
-        why = f"rows go aside from Iceberg tables of mode append and commit exact; its sink is {kind}"
-    elif spec.quarantine is None:
-        why = "it has no quarantine table: name one in its file (quarantine: {table: namespace.table})"
-    elif len(spec.sources) > 1 or spec.source.kafka is None:
-        why = "its rows must name the records of one Kafka source"
-    elif spec.lineage == "none":
-        why = "lineage is none: a row is not one record"
-    elif readers:
-        why = f"a commit that takes rows out blocks the streams that read {sink.table}: {', '.join(readers)}"
+    why = obstacle(spec, readers)
     if why:
         raise Refused(
             f"Rows of stream {spec.id} cannot be put aside",
@@ -122,6 +120,7 @@ def put_aside(
     *,
     readers: Sequence[str] = (),
     dry_run: bool = False,
+    before: Callable[[Report], None] = lambda report: None,
 ) -> Report:
     """Move the failing rows of a stream's table into its quarantine, each exactly once. Safe to call again.
 
@@ -130,9 +129,11 @@ def put_aside(
         wanted: the stream's current generation.
         readers: the streams that read the table as it grows.
         dry_run: change nothing.
+        before: told what goes before it does: who dies after that leaves no rows gone without a word. Told again when
+            the act has to begin anew.
 
     Raises:
-        Refused: the rows cannot be told from others, or another act took over.
+        Refused: the rows cannot be told from others, are too many, or another act took over.
         Blocked: the table was rolled back, replaced or dropped.
         Transient: a table kept changing, or the catalog does not answer.
     """
@@ -142,7 +143,7 @@ def put_aside(
     landing = choose(own, wanted, runtime, dict, lambda: None, {inlet.name: inlet.canonical})
     assert isinstance(landing, IcebergLanding)
     given = {each.name: getattr(landing.writer, each.name) for each in fields(landing.writer) if each.init}
-    act = _Act(own, wanted, inlet, OverwriteWriter(**given), failing, dry_run)
+    act = _Act(own, wanted, inlet, OverwriteWriter(**given), failing, dry_run, before)
     for attempt in range(ATTEMPTS):
         if attempt:
             pause(attempt)
@@ -163,6 +164,7 @@ class _Act:
     writer: OverwriteWriter
     failing: Failing
     dry_run: bool
+    before: Callable[[Report], None]
 
     @property
     def _aside(self) -> str:
@@ -197,18 +199,22 @@ class _Act:
         self._told_apart(bad)
         shaped = self._shaped(bad, covers).localCheckpoint(eager=True)
         again = shaped.where(shaped[quarantine.KEPT] == quarantine.Kept.RECORD.value).count()
-        report = replace(report, found=max(found, shaped.count() + strangers), moved=shaped.count(), records=again)
-        if self.dry_run:
+        moved = shaped.count()
+        report = replace(report, found=max(found, moved + strangers), moved=moved, records=again)
+        report = replace(report, start=covers.start, end=covers.end)
+        if self.dry_run or not moved:
             return report
         self.writer.covers, self.writer.pinned = covers, head
         begun = acts.begin(self.own, at, self.wanted.generation)
         removal.copy(self.own, shaped, self._aside, begun.newest.token, self.inlet.identity)
         staged = self.writer.stage(whole.limit(0), begun.state, begun.newest.token)
         more = Replayed(landed=-report.moved)
+        report = replace(report, seq=begun.newest.seq, token=begun.newest.token)
+        self.before(report)
         done = acts.publish_rows(self.own, begun, staged, more, take=self.writer.take)
         _log.info("rows put aside", stream=self.wanted.stream, table=table, rows=report.moved)
         acts.settle(self.own, self._aside, replace(begun, newest=done))
-        return replace(report, seq=done.seq)
+        return report
 
     def _head(self, table: str) -> int | None:
         from lakeward.connectors.iceberg import java
@@ -229,6 +235,7 @@ class _Act:
                 next="keep the position columns in the transform, with lineage: rows",
             )
         fails = self.failing.condition(rows_)
+        self._bounded(rows_, fails)
         parts = rows_.where(fails).groupBy(TOPIC, PARTITION)
         ends = parts.agg(F.min(OFFSET), F.max(OFFSET), F.count(F.lit(1))).collect()
         position = at.state.position
@@ -247,6 +254,26 @@ class _Act:
             return None, found, strangers
         start, end = kafka_position.render(low), kafka_position.render(high)
         return FailingRows(self.wanted.stream, table, self.inlet.name, start, end, fails), found, strangers
+
+    def _bounded(self, rows_: DataFrame, fails: Column) -> None:
+        """Only rows that may go do: not too many, and none that is proven.
+
+        Raises:
+            Refused: they are.
+        """
+        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+
+        (counted,) = rows_.agg(F.count(F.when(fails, F.lit(1))), F.count(F.lit(1))).collect()
+        why = self.failing.bound(*counted)
+        proven = None if why or not counted[0] else self.failing.proven(self.own)
+        if proven is not None and not proven.where(self.failing.condition(proven)).isEmpty():
+            why = "rows that are proven fail it too: readers have them, and they would hold the table from then on"
+        if why:
+            raise Refused(
+                f"Rows of {self.writer.table} that fail {self.failing.name} are not put aside",
+                why=why,
+                next=f"lakeward quality show {self.writer.table}",
+            )
 
     def _told_apart(self, bad: DataFrame) -> None:
         """Each failing row must be of another record.

@@ -45,6 +45,7 @@ def check(
     scope: Scope | None = None,
     *,
     suite: Path | None = None,
+    upto: int | None = None,
     timeout_s: float = TIMEOUT_S,
     tell: Tell | None = None,
 ) -> list[dict[str, Any]]:
@@ -56,6 +57,7 @@ def check(
         tables: these, due or not; None for every table with a suite and an unproven head.
         scope: instead of each check's own.
         suite: a suite file for this run only; `verified` then stays where it is.
+        upto: the snapshot the check ends with, of one table; the head by default.
         timeout_s: after this the run is ended and its statements interrupted.
         tell: takes each event; structlog by default, so that an Airflow task's log tells the story.
 
@@ -77,6 +79,7 @@ def check(
         tables=None if tables is None else tuple(tables),
         scope=scope,
         suite=resolved(suite) if suite else None,
+        upto=upto,
     )
     asker = Asker(request, tell or _log)
     try:
@@ -101,7 +104,7 @@ class Asker:
 
     def ask(self, timeout_s: float) -> int:
         """Put the request into the registry; its id."""
-        asked = self._request.model_dump(mode="json", include={"tables", "scope", "suite"})
+        asked = self._request.model_dump(mode="json", include={"tables", "scope", "suite", "upto"})
         with self.connect() as connection:
             return check_runs.ask(
                 connection, self._place, asked,

@@ -6,6 +6,7 @@ Imports Great Expectations, which costs seconds: only for acts a person asks for
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from lakeward.errors import Refused
@@ -20,6 +21,34 @@ if TYPE_CHECKING:
 _FORM = {"result_format": {"result_format": "BOOLEAN_ONLY"}}
 _WINDOW = re.compile(r"\bOVER \(|windowspecdefinition", re.IGNORECASE)
 _NARROWING = ("row_condition", "condition_parser")
+_TOGETHER = frozenset(
+    f"expect_column_{name}"
+    for name in (
+        "values_to_be_unique",
+        "values_to_be_increasing",
+        "values_to_be_decreasing",
+        "value_z_scores_to_be_less_than",
+        "values_to_not_be_outliers",
+    )
+)
+"""A row fails them by what other rows have."""
+_OF_TYPES = frozenset(("expect_column_values_to_be_of_type", "expect_column_values_to_be_in_type_list"))
+_OTHERS = "a row fails it by what other rows have: which of them is wrong is not known"
+
+
+def one_by_one(type_: str, kwargs: Mapping[str, Any]) -> str:
+    """Why its failing rows cannot be told one by one, as a clause; empty where they can."""
+    from great_expectations.expectations.expectation import ColumnMapExpectation
+    from great_expectations.expectations.registry import get_expectation_impl
+
+    if type_ in OWN:
+        return "it is about the table's rows together"
+    if type_ in _OF_TYPES or not issubclass(get_expectation_impl(type_), ColumnMapExpectation):
+        return "it decides about the rows together, or about several columns at once"
+    if type_ in _TOGETHER:
+        return _OTHERS
+    narrowed = any(kwargs.get(each) is not None for each in _NARROWING)
+    return "it looks at some of the rows only (row_condition)" if narrowed else ""
 
 
 def condition(frame: DataFrame, expectation: Expectation) -> Column:
@@ -28,18 +57,13 @@ def condition(frame: DataFrame, expectation: Expectation) -> Column:
     Raises:
         Refused: the check does not decide row by row on one column.
     """
-    if str(expectation.type) in OWN:
-        raise _refused(expectation, "it is about the table's rows together")
     import great_expectations as gx
-    from great_expectations.expectations.expectation import ColumnMapExpectation
     from great_expectations.expectations.registry import get_expectation_impl
     from great_expectations.validator.validation_graph import ValidationGraph
 
-    implementation = get_expectation_impl(expectation.type)
-    if not issubclass(implementation, ColumnMapExpectation):
-        raise _refused(expectation, "it decides about the rows together, or about several columns at once")
-    if any(expectation.kwargs.get(each) is not None for each in _NARROWING):
-        raise _refused(expectation, "it looks at some of the rows only (row_condition)")
+    implementation: Any = get_expectation_impl(expectation.type)
+    if why := one_by_one(expectation.type, expectation.kwargs):
+        raise _refused(expectation, why)
     context: Any = gx.get_context(mode="ephemeral")
     source = context.data_sources.add_spark("rows", persist=False)
     batch = source.add_dataframe_asset("rows").add_batch_definition_whole_dataframe("rows")
@@ -60,7 +84,7 @@ def condition(frame: DataFrame, expectation: Expectation) -> Column:
             values |= engine.resolve_metrics((each,), metrics=values)
     fails: Column = values[found.id][0]
     if _WINDOW.search(str(fails)):
-        raise _refused(expectation, "a row fails it by what other rows have: which of them is wrong is not known")
+        raise _refused(expectation, _OTHERS)
     return fails
 
 

@@ -26,6 +26,8 @@ KIND = "quality"
 ROW = "row: "
 """How a line of the message begins that shows a failing row."""
 ROWS, CHANGES = 5, 4
+_FIRST = "do: "
+"""How the first of the ways out begins."""
 _BEFORE_S = 3600.0
 """So long before the first bad commit a change may be the cause."""
 _ROUTINE = {"waive", "unwaive", "release"}
@@ -65,6 +67,16 @@ def after_run(connection: Connection, result: Result) -> None:
     incidents.opened(connection, KIND, result.table, text, **fields)
 
 
+def add(connection: Connection, table: str, line: str) -> None:
+    """Say one line more in the table's incident, if there is one, before the ways out; not twice."""
+    known = incidents.open_ones(connection).get((KIND, table))
+    if known is None or line in known.text:
+        return
+    told = known.text.splitlines()
+    at = next((index for index, each in enumerate(told) if each.startswith(_FIRST)), len(told))
+    incidents.opened(connection, KIND, table, "\n".join([*told[:at], line, *told[at:]]), **known.fields)
+
+
 def over(connection: Connection, table: str, how: str, note: str = "") -> None:
     """Close the table's incident, if there is one: it is published again."""
     known = incidents.open_ones(connection).get((KIND, table))
@@ -96,6 +108,7 @@ def lines(result: Result, failing: Sequence[Check], proven: datetime | None, cha
     rows = [row for each in failing for row in each.sample][:ROWS]
     told += [f"{ROW}{json.dumps(row, default=str, ensure_ascii=False)}" for row in rows]
     told += [f"changed: {each}" for each in changed]
+    told += [result.note] if failing and result.note else []
     return told + offers(result, failing)
 
 
@@ -103,9 +116,9 @@ def offers(result: Result, failing: Sequence[Check]) -> list[str]:
     """The ways out, a command each."""
     table, check = result.table, failing[0].id if failing else "CHECK"
     if result.verdict is Verdict.ERROR:
-        return [f"do: lakeward quality lint   then: lakeward quality run {table}"]
+        return [f"{_FIRST}lakeward quality lint   then: lakeward quality run {table}"]
     return [
-        f"do: lakeward quality quarantine {table} {check} --comment WHY   take these rows out, then check again",
+        f"{_FIRST}lakeward quality quarantine {table} {check} --comment WHY   take these rows out, then check again",
         f"or: lakeward quality waive {table} {check} --for 2h --comment WHY   known: publish with a mark until then",
         f"or: lakeward quality replay {table} --comment WHY   when mended: land again what is in quarantine",
     ]

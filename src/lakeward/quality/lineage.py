@@ -6,7 +6,7 @@ Pure. Never sorted by commit time: rollbacks and branches make that order wrong;
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 
@@ -73,6 +73,13 @@ class History:
     def on_main(self, snapshot: int) -> bool:
         """Whether main's head has the snapshot among its ancestors (or is it)."""
         return any(each.id == snapshot for each in self.ancestry(self.head))
+
+    def up_to(self, snapshot: int | None) -> History:
+        """As if main ended with this snapshot; as it is where the snapshot is off main, or is proven already."""
+        proven = any(each.id == snapshot for each in self.ancestry(self.verified))
+        if snapshot is None or proven or not self.on_main(snapshot):
+            return self
+        return replace(self, head=snapshot)
 
 
 class Cut(StrEnum):

@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
 from dataclasses import replace
 from datetime import UTC, date, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError as PydanticError
 
+from lakeward.quality.failing import one_by_one
 from lakeward.quality.lint_text import text_findings
 from lakeward.runtime import Project
+from lakeward.spec import aside
 from lakeward.spec.document import Path_
 from lakeward.spec.files import Files
 from lakeward.spec.loader import load_project
@@ -45,32 +48,46 @@ _NOT_KWARGS = frozenset(
 _BESIDE = frozenset(("severity",))
 
 
+def _nothing(table: str) -> str:
+    return ""
+
+
 def lint(project: Project) -> list[Problem]:
     """Every problem of the project's suites: of their form, and of what they ask Great Expectations for."""
     files = Files(project.root)
-    known = load_project(project).problems
+    loaded = load_project(project)
+    known = loaded.problems
     formal = [each for each in known if each.file.startswith("expectations/")]
     if not exists(project.streams, Path.is_dir):  # no project at all: a wrong path must not look like a clean one
         formal += [each for each in known if each.file == "conf/streams"]
     if exists(project.expectations, Path.is_dir):
+        # A stream whose file is wrong may be the one that lands there.
+        whole = not any(each.severity == "error" and not each.file.startswith("expectations/") for each in known)
+        obstacle_of = partial(aside.obstacle_of, specs=loaded.specs) if whole else _nothing
         for file in sorted(project.expectations.glob("[!.]*.yaml")):  # what begins with a dot is an editor's own
-            lint_file(files, file)
+            lint_file(files, file, obstacle_of=obstacle_of)
     found = {**dict.fromkeys(formal), **dict.fromkeys(files.problems)}  # the loader tells faults of YAML too
     return sorted(found, key=lambda each: (each.file, each.line, each.column, each.path))
 
 
-def lint_file(files: Files, file: Path, today: date | None = None) -> None:
-    """Add the problems of one suite's expectations to `files`."""
+def lint_file(
+    files: Files, file: Path, today: date | None = None, obstacle_of: Callable[[str], str] = _nothing
+) -> None:
+    """Add the problems of one suite's expectations to `files`.
+
+    Args:
+        obstacle_of: table -> why its rows cannot go to quarantine, as a clause.
+    """
     document = files.document(file)
     if document is None:
         return
     now = today or datetime.now(UTC).date()
-    listed = document.data.get("expectations")
+    listed, obstacle = document.data.get("expectations"), obstacle_of(str(document.data.get("table")))
     for index, each in enumerate(listed if isinstance(listed, list) else ()):
         if not isinstance(each, dict):
             continue  # the loader says so
         at: Path_ = ("expectations", index)
-        for finding in (*_of_type(at, each), *_of_kwargs(at, each), *_of_effect(at, each)):
+        for finding in (*_of_type(at, each), *_of_kwargs(at, each), *_of_effect(at, each, obstacle)):
             files.found(file, document, finding)
         waived = _day(each.get("waive_until"))
         if waived is not None and waived < now:
@@ -159,11 +176,17 @@ def _own(at: Path_, model: type[SpecModel], kwargs: dict[str, Any]) -> Iterator[
             yield replace(each, path=(*at, "kwargs", *each.path))
 
 
-def _of_effect(at: Path_, each: dict[str, Any]) -> Iterator[Finding]:
-    if each.get("on_fail") == "quarantine":
-        valid = ("record", "warn", "hold")
-        yield Finding((*at, "on_fail"), "not yet: moving landed rows to quarantine; hold keeps readers from them",
-                      "quarantine", valid)  # fmt: skip
+def _of_effect(at: Path_, each: dict[str, Any], obstacle: str) -> Iterator[Finding]:
+    """Whether `on_fail: quarantine` can be done: whose rows cannot go aside is held by it for ever."""
+    name, kwargs = each.get("type"), each.get("kwargs", {})
+    if each.get("on_fail") != "quarantine" or not isinstance(name, str) or not isinstance(kwargs, dict):
+        return
+    why = one_by_one(name, kwargs) if name in known_types() or name in OWN else ""
+    if not why and each.get("scope", "increment") != "increment":
+        why = "it looks at rows that are proven, too: a policy takes new ones only (scope: increment)"
+    if why or obstacle:
+        yield Finding((*at, "on_fail"), f"its failing rows cannot go to quarantine: {why or obstacle}",
+                      "quarantine", ("record", "warn", "hold"))  # fmt: skip
 
 
 def _day(value: object) -> date | None:

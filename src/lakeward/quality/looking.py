@@ -67,7 +67,7 @@ def look(table: str, suite: Suite, order: Order, engines: Engines) -> Known:
         before = verifications.checks_of(connection, newest["run"]) if newest is not None else []
         recorded = waivers.in_force(connection, table)
     try:
-        history = metadata.history(engines.lake, table)
+        history = metadata.history(engines.lake, table).up_to(order.upto)
     except metadata.NoTable:
         history = None
     return Known(

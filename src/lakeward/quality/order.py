@@ -29,12 +29,14 @@ class Order:
         now: when the run began, UTC; waivers and windows are judged by it.
         own_suite: False when a suite was handed in for this run: it proves nothing about the project's own, so
             `verified` stays where it is.
+        upto: the snapshot the check ends with, of one table; None for the head.
     """
 
     suites: Mapping[str, Suite]
     tables: Sequence[str] | None = None
     scope: str | None = None
     own_suite: bool = True
+    upto: int | None = None
     keep: timedelta | None = None
     patience_s: float = PATIENCE_S
     now: datetime = field(default_factory=lambda: datetime.now(UTC))

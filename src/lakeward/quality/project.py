@@ -40,7 +40,10 @@ def order(request: Request) -> Order:
                 why=_known(table, suites),
                 next=f"write expectations/{table}.yaml, then: {LINT}",
             )
-    return Order(suites, request.tables, request.scope, keep=_keep(request.project), patience_s=request.patience_s)
+    return Order(
+        suites, request.tables, request.scope,
+        upto=request.upto, keep=_keep(request.project), patience_s=request.patience_s,
+    )  # fmt: skip
 
 
 def _keep(project: Path) -> timedelta | None:

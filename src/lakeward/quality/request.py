@@ -24,6 +24,7 @@ class Request(BaseModel):
         tables: these, due or not; None for every due table.
         scope: instead of each check's own.
         suite: a suite file for this run only; needs exactly one table.
+        upto: the snapshot the check ends with, of one table; None for the head.
         patience_s: how long checks that read the same rows may take together.
         claim: on the run in the registry; what is found is kept only while it holds.
         left: a session of Spark Connect that an earlier claim left behind: it is ended first.
@@ -38,6 +39,7 @@ class Request(BaseModel):
     tables: tuple[str, ...] | None = None
     scope: Scope | None = None
     suite: Path | None = None
+    upto: int | None = None
     patience_s: float = PATIENCE_S
     claim: Claim | None = None
     left: str | None = None

@@ -12,7 +12,7 @@ from uuid import uuid4
 import structlog
 
 from lakeward.errors import LakewardError, Transient
-from lakeward.quality import incident, metadata, pointer, waiving
+from lakeward.quality import incident, metadata, pointer, put_aside, waiving
 from lakeward.quality.checking import check, first_bad, with_first_batches
 from lakeward.quality.engines import Engines
 from lakeward.quality.keeping import into_the_lake, let_through, published, repaired
@@ -107,11 +107,12 @@ def _table(table: str, suite: Suite, order: Order, engines: Engines) -> Result |
     judged = verdict(checks)
     with engines.registry() as connection:
         landed = by_stream(batches.of_snapshots(connection, [each.id for each in found.appends]), found.appends)
+        aside = put_aside.told(connection, found, history)
     result = replace(
         blank,
         checks=tuple(checks),
         verdict=judged,
-        note=let_through(checks) if judged.publishes else "",
+        note="; ".join(filter(None, [aside, let_through(checks) if judged.publishes else ""])),
         batches=landed,
         first_bad=first_bad(found, asked, checks, engines) if judged is not Verdict.PASS else None,
     )

@@ -46,7 +46,7 @@ class Effect(IntEnum):
 
 
 _OF_SEVERITY = {"info": Effect.RECORD, "warning": Effect.WARN, "critical": Effect.HOLD}
-# Moving rows to quarantine is not done yet: until then such a failure holds, which lets no bad row through.
+# Rows go to quarantine after the run (`lakeward.quality.policy`): until they have, their failure holds.
 _OF_ON_FAIL = {"record": Effect.RECORD, "warn": Effect.WARN, "hold": Effect.HOLD, "quarantine": Effect.HOLD}
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Select, func, insert, null, select, update
+from sqlalchemy import Connection, Select, case, func, insert, null, select, update
 
 from lakeward.registry.schema import checks, verifications
 
@@ -17,6 +17,14 @@ def record(connection: Connection, run: dict[str, Any], results: list[dict[str, 
     connection.execute(insert(verifications).values(**run))
     if results:
         connection.execute(insert(checks), [{"run": run["run"], **result} for result in results])
+
+
+def add_note(connection: Connection, run: str, note: str) -> None:
+    """Say more of a recorded run; the same is not said twice."""
+    said = verifications.c.note
+    of = (verifications.c.run == run, ~said.contains(note, autoescape=True))
+    joined = case((said == "", note), else_=said + "; " + note)
+    connection.execute(update(verifications).where(*of).values(note=joined))
 
 
 def newest(connection: Connection, table: str, *, suite: str | None = None, limit: int = 20) -> list[dict[str, Any]]:

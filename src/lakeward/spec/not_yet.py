@@ -13,7 +13,6 @@ from lakeward.spec.file_places import elsewhere
 from lakeward.spec.settings import Reconcile, Settings
 from lakeward.spec.sources import FilesSource
 from lakeward.spec.stream import StreamSpec
-from lakeward.spec.suite import Suite
 
 FILES = {"orc", "avro", "text"}
 BRANCH = (
@@ -73,13 +72,3 @@ def of_settings(settings: Settings) -> Found:
         if driver.backend in BACKENDS:
             what = f"backend {driver.backend}: no driver ever ran there; local and standalone are done"
             yield ("drivers", name, "backend"), what
-
-
-def of_suite(suite: Suite) -> Found:
-    """Path in a suite, and what is not done yet."""
-    for index, expectation in enumerate(suite.expectations):
-        if expectation.on_fail == "quarantine":
-            yield (
-                ("expectations", index, "on_fail"),
-                "moving landed rows to quarantine; hold keeps readers from them",
-            )

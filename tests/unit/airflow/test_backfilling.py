@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from lakeward.airflow import backfilling
+from lakeward.airflow import backfilling, command
 from lakeward.airflow.stream_dags import _params
 from lakeward.errors import LakewardError, SpecError, TimedOut
 from lakeward.runtime import Home, Project, Runtime
@@ -42,7 +42,7 @@ def test_what_the_command_says_is_in_the_log_and_its_failure_ends_the_run_red(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIRFLOW__CORE__FERNET_KEY", "secret")
-    assert "secret" not in str(backfilling.environment(Runtime.model_construct(registry_url_file=tmp_path), "ann"))
+    assert "secret" not in str(command.environment(Runtime.model_construct(registry_url_file=tmp_path), "ann"))
     with capture_logs() as said, pytest.raises(LakewardError, match="did not succeed") as failed:
         _run(tmp_path, _ASKED)
     assert "ended with" in failed.value.why

@@ -114,3 +114,18 @@ def test_masked_columns_stand_in_no_row_and_no_observation() -> None:
     counted = replace(FARES, observed="17.5% of 40 rows fail")
     assert masked([counted], ["fare"])[0].observed == "17.5% of 40 rows fail"
     assert masked([FARES], []) == [FARES]
+
+
+def test_what_was_done_about_it_is_said_in_the_same_message(line, registry: Any) -> None:
+    incident.add(registry, "ns.t", "policy: nobody hears this")
+    incident.after_run(registry, held(line))
+    for _ in range(2):
+        incident.add(registry, "ns.t", "policy: 7 rows went")
+    told = incidents.open_ones(registry)["quality", "ns.t"].text.splitlines()
+    assert [told.count("policy: 7 rows went"), told[-3].startswith("do: "), told[-4]] == [
+        1,
+        True,
+        "policy: 7 rows went",
+    ]
+    incident.after_run(registry, replace(held(line), first_bad=2, note="7 rows went to q"))
+    assert "7 rows went to q" in incidents.open_ones(registry)["quality", "ns.t"].text.splitlines()

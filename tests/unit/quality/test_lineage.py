@@ -78,3 +78,10 @@ def test_without_sequence_numbers_the_walk_goes_to_the_root(line) -> None:
 def test_on_main(line) -> None:
     history = branched(line)
     assert [each for each in range(1, 6) if history.on_main(each)] == [1, 2, 4]
+
+
+def test_a_history_up_to_a_snapshot_ends_there_unless_that_is_off_main_or_proven(line) -> None:
+    history = line("append", "append", "append", "append")
+    assert [history.up_to(each).head for each in (2, None, 7)] == [2, 4, 4]
+    assert replace(history, verified=3).up_to(2).head == 4
+    assert branched(line).up_to(3).head == 4

@@ -53,6 +53,28 @@ expectations:
 """
 
 
+ASIDE = """\
+table: n.t
+owner: me
+expectations:
+  - {type: expect_column_values_to_not_be_null, kwargs: {column: a}, on_fail: quarantine}
+  - {type: expect_column_mean_to_be_between, kwargs: {column: a, max_value: 3}, on_fail: quarantine}
+  - {type: expect_column_values_to_be_unique, kwargs: {column: a}, on_fail: quarantine}
+  - {type: expect_column_values_to_be_in_set, kwargs: {column: a, value_set: [1], row_condition: a > 1,
+     condition_parser: spark}, on_fail: quarantine}
+  - {type: expect_volume_as_usual, on_fail: quarantine}
+  - {type: expect_column_values_to_not_be_null, kwargs: {column: b}, on_fail: quarantine, scope: table}
+"""
+STREAM = """\
+owner: me
+source: {kafka: {topics: [t]}}
+decode: {json: "a INT, b INT"}
+transform: {sql: SELECT * FROM source}
+sink: {iceberg: {table: n.t}}
+trigger: {every: 1s}
+"""
+
+
 def lint(project: Path) -> subprocess.CompletedProcess[str]:
     code = "import sys; from lakeward.cli.app import main; main(sys.argv[1:])"
     command = [sys.executable, "-c", code, "quality", "lint", "-o", "json", "--project", str(project)]
@@ -99,7 +121,7 @@ def problems(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, An
         ("expectations[2].kwargs.column", (8, 5), "column is missing"),
         ("expectations[2].kwargs.value_set", (8, 25), "not a valid list"),
         ("expectations[2].kwargs.severity", (8, 28), "beside kwargs"),
-        ("expectations[2].on_fail", (9, 14), "not yet"),
+        ("expectations[2].on_fail", (9, 14), "cannot go to quarantine: no stream here lands in it"),
         ("expectations[2].waive_until", (10, 18), "waiver is over"),
         ("expectations[3].kwargs.unexpected_rows_query", (11, 73), "{batch}"),
         ("expectations[3].sevrity", (11, 86), "unknown key 'sevrity'"),
@@ -151,3 +173,32 @@ def test_a_path_without_a_project_is_not_clean(tmp_path: Path) -> None:
     done = lint(tmp_path / "nowhere")
     assert done.returncode == 2
     assert "no Lakeward project" in done.stdout
+
+
+def test_rows_that_cannot_go_aside_are_a_problem_of_the_suite(tmp_path: Path) -> None:
+    streams, suites = tmp_path / "conf" / "streams", tmp_path / "expectations"
+    streams.mkdir(parents=True)
+    suites.mkdir()
+    (suites / "n.t.yaml").write_text(ASIDE)
+    (streams / "s.yaml").write_text(STREAM + "quarantine: {table: n.q}\n")
+
+    def told() -> list[tuple[int, str]]:
+        found = json.loads(lint(tmp_path).stdout)["problems"]
+        return [(each["line"], each["message"].partition("quarantine: ")[2]) for each in found]
+
+    together = "it decides about the rows together, or about several columns at once"
+    assert told() == [
+        (5, together),
+        (6, "a row fails it by what other rows have: which of them is wrong is not known"),
+        (8, "it looks at some of the rows only (row_condition)"),
+        (9, "it is about the table's rows together"),
+        (10, "it looks at rows that are proven, too: a policy takes new ones only (scope: increment)"),
+    ]
+    (streams / "r.yaml").write_text(
+        STREAM.replace("kafka: {topics: [t]}", "iceberg: {table: n.t}").replace('decode: {json: "a INT, b INT"}\n', "")
+        .replace("n.t}}\ntrigger", "n.u}}\ntrigger")
+    )  # fmt: skip
+    blocked = "stream s: a commit that takes rows out blocks the streams that read n.t: r"
+    assert told()[0] == (4, blocked)
+    (streams / "s.yaml").write_text(STREAM)
+    assert told()[0][1].startswith("stream s: it has no quarantine table: name one in its file")

@@ -1,0 +1,83 @@
+"""A command of Lakeward in a process of its own, told line by line: how a task does what needs Spark.
+
+Spark never comes into a worker's process. The process knows nothing of Airflow's environment, and ends with the task.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import structlog
+
+if TYPE_CHECKING:
+    from lakeward.runtime import Home, Project, Runtime
+
+log = structlog.get_logger(__name__)
+
+_KEPT = ("PATH", "HOME", "LANG", "LC_CTYPE", "TMPDIR", "JAVA_HOME", "AWS_CA_BUNDLE")
+_GRACE_S = 20.0
+
+
+def environment(runtime: Runtime, author: str) -> dict[str, str]:
+    """What the process may know: nothing of Airflow, and where the registry is."""
+    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    passwords = runtime.pgpass or os.environ.get("PGPASSFILE")
+    if passwords:
+        kept["PGPASSFILE"] = str(passwords)
+    return kept | {
+        "LAKEWARD_REGISTRY_URL_FILE": str(runtime.registry_url_file),
+        "LAKEWARD_AUTHOR": author,
+        "PYTHONUNBUFFERED": "1",
+        "NO_COLOR": "1",
+        "TZ": "UTC",
+    }
+
+
+def run(
+    words: Sequence[str], runtime: Runtime, home: Home, project: Project, author: str, *, within_s: float
+) -> tuple[int, bool]:
+    """Run `lakeward` with these words, and pass on what it says.
+
+    Returns:
+        The exit code, and whether it was ended because its time was over.
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-m", "lakeward", *words, "--home", str(home.root), "--project", str(project.root)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env=environment(runtime, author),
+    )
+    over = threading.Event()
+
+    def late() -> None:
+        over.set()
+        process.terminate()
+
+    timer = threading.Timer(within_s, late)
+    timer.daemon = True
+    timer.start()
+    try:
+        assert process.stdout is not None, "it is a pipe"
+        for line in process.stdout:
+            if line.strip():
+                log.info(line.rstrip())
+        return process.wait(), over.is_set()
+    finally:  # the task is killed, or its time is over: nothing of it stays behind
+        timer.cancel()
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(_GRACE_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        if process.stdout is not None:
+            process.stdout.close()

@@ -1,0 +1,191 @@
+"""`on_fail: quarantine` from a failing check to a moved `verified`: killed, beside rows that land, twice at once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from replay_rig import Died, at, deployed, die
+
+from lakeward.cli.stream_audit import audit
+from lakeward.driver.policy import Policy
+from lakeward.quality import check, metadata
+from lakeward.quality.resident.serve import Resident
+from lakeward.registry import changes, events, incidents, verifications
+from lakeward.registry.engine import connect
+from lakeward.runtime import Home, Project, Runtime
+from lakeward.spec.loader import load_project
+from lakeward.spec.stream import StreamSpec
+from lakeward.telemetry import failpoints
+
+pytestmark = [
+    pytest.mark.timeout(1200),  # a bound for a hang; a busy machine may need minutes
+    # Great Expectations warns of itself; elsewhere it has a process of its own.
+    *(pytest.mark.filterwarnings(f"ignore::{kind}") for kind in ("DeprecationWarning", "UserWarning", "FutureWarning")),
+]
+
+
+@dataclass
+class Quality:
+    """A landed table with a suite, a checker, and its policy."""
+
+    lab: Any
+    home: Home
+    project: Project
+    topic: str
+    document: dict[str, Any]
+    told: list[str] = field(default_factory=list)
+    landed: int = 0
+
+    @property
+    def table(self) -> str:
+        return f"{self.lab.namespace}.t"
+
+    @property
+    def runtime(self) -> Runtime:
+        return Runtime.load(self.home.runtime_file)
+
+    @property
+    def url(self) -> str:
+        return self.home.registry_url_file.read_text()
+
+    def registry(self) -> Any:
+        return connect(self.url, self.runtime.pgpass)
+
+    def suite(self, most: int) -> None:
+        (self.project.expectations / f"{self.table}.yaml").write_text(
+            f"table: {self.table}\nowner: me\nexpectations:\n"
+            "  - type: expect_column_values_to_be_between\n"
+            f"    kwargs: {{column: n, min_value: 0, max_value: {most}}}\n    on_fail: quarantine\n"
+        )
+
+    def land(self, good: int, *bad: int) -> None:
+        self.lab.produce(self.topic, [{"n": n, "s": "x"} for n in [*(each % 60 for each in range(good)), *bad]])
+        self.lab.run(self.document, good + len(bad))
+        self.landed += good + len(bad)
+
+    def check(self) -> dict[str, Any]:
+        (found,) = check(self.runtime, self.url, self.project, [self.table], tell=lambda level, text, fields: None)
+        return found
+
+    def policy(self) -> Policy:
+        self.told.clear()
+        return Policy(
+            load_project(self.project).suites[self.table], self.registry, self.url, self.runtime, self.project,
+            opens=lambda streams: nullcontext(self.lab.spark),
+            tell=lambda level, text, fields: self.told.append(text),
+        )  # fmt: skip
+
+    def carried_out(self, step: str = "", nth: int = 1, hook: Callable[[], Any] = die) -> dict[str, Any]:
+        """What the policy makes of the newest run, while something happens at a step of it."""
+        with failpoints.on(step, at(nth, hook)) if step else nullcontext():
+            return self.policy().carry_out()
+
+    @property
+    def counted(self) -> tuple[int, ...]:
+        """Landed, quarantined, missing, duplicates."""
+        found = audit(self.lab.runtime, StreamSpec.model_validate(self.document), 0)
+        return tuple(found[name] for name in ("landed", "quarantined", "missing", "duplicates"))
+
+    @property
+    def refs(self) -> tuple[int | None, int | None]:
+        """Main and `verified`."""
+        now = metadata.history(metadata.catalog(self.runtime), self.table)
+        return now.head, now.verified
+
+
+@pytest.fixture
+def quality(lab: Any, postgres: Any, connect_server: Runtime, monkeypatch: pytest.MonkeyPatch) -> Iterator[Quality]:
+    """Sixty good rows, landed, checked and proven; with a checker that serves the runs."""
+    monkeypatch.setenv("GX_ANALYTICS_ENABLED", "false")
+    topic = lab.topic()
+    mine = ("connect", "connect_token_file", "pgpass")
+    lab.runtime = lab.runtime.model_copy(update={each: getattr(connect_server, each) for each in mine})
+    document = lab.spec(topic, lineage="rows")
+    project = Project(lab.folder / "project")
+    for folder in (project.streams, project.expectations):
+        folder.mkdir(parents=True)
+    made = Quality(lab, Home(deployed(lab, postgres, document)), project, topic, document)
+    made.suite(100)
+    resident = Resident(made.home, project)
+    thread = threading.Thread(target=resident.serve)
+    thread.start()
+    try:
+        made.land(60)
+        assert made.check()["verdict"] == "pass"
+        yield made
+    finally:
+        resident.stop()
+        thread.join()
+
+
+def test_few_bad_rows_go_aside_the_rest_is_proven_and_people_hear_of_it_once(quality: Quality) -> None:
+    # Killed between the removal and the second check: the next run goes on, and says what went.
+    quality.land(57, 500, 600, 9000)
+    held = quality.check()
+    assert held["verdict"] == "hold" and quality.policy().due(held)
+    with pytest.raises(Died):
+        quality.carried_out("removal-settled")
+    assert quality.counted == (117, 3, 0, 0)
+    again = quality.check()
+    said = f"3 rows that fail column_values_to_be_between(n) went from {quality.table} to"
+    assert again["verdict"] == "pass" and said in again["note"] and held["run"] in again["note"]
+    assert quality.refs == (again["to_snapshot"],) * 2
+    with quality.registry() as connection:
+        (change,) = changes.newest(connection, "table", quality.table)
+        (message,) = incidents.unsaid(connection)
+        assert verifications.of_run(connection, held["run"])["verdict"] == "hold"  # type: ignore[index]
+    assert (change["author"], change["detail"]["moved"]) == (f"expectations/{quality.table}.yaml", 3)
+    assert message.closed_at is not None and said in message.text, "one message tells all of it"
+
+    # Bad rows land while it acts: they go in a second round; those after it are the next run's, and stop nothing.
+    quality.land(58, 700, 800)
+    assert quality.check()["verdict"] == "hold"
+    later = [lambda: quality.land(1, 901), lambda: quality.land(1, 902)]
+
+    def meanwhile() -> None:
+        if later:
+            later.pop(0)()
+
+    with failpoints.on("removal-settled", at(2, meanwhile)):
+        done = quality.carried_out("removal-copied", 1, meanwhile)
+    assert not later
+    assert done["verdict"] == "pass", quality.told
+    assert quality.counted == (quality.landed - 6, 6, 0, 0)
+    head, verified = quality.refs
+    assert verified == done["to_snapshot"] != head, "up to where the rows were taken out, not what landed since"
+    quality.check()
+    assert quality.carried_out()["verdict"] == "pass" and quality.counted[1] == 7
+
+    # Two at once: the one that began last goes on, the other one changes nothing and says so.
+    quality.land(59, 1000)
+    quality.check()
+    inner: list[dict[str, Any]] = []
+    outer = quality.carried_out("removal-copied", 1, lambda: inner.append(quality.policy().carry_out()))
+    assert inner[0]["verdict"] == "pass" and outer["run"] == inner[0]["run"]
+    assert quality.counted == (quality.landed - 8, 8, 0, 0)
+
+
+def test_what_is_for_a_person_stays_and_it_is_said_where_people_look(quality: Quality) -> None:
+    quality.land(20, *range(200, 212))
+    held = quality.check()
+    left = quality.carried_out()
+    why = "12 of 32 rows fail: more than one in 10 is for a person to look at"
+    assert (left["run"], left["verdict"]) == (held["run"], "hold")
+    with quality.registry() as connection:
+        message = incidents.open_ones(connection)["quality", quality.table].text
+        told = events.newest_of_kind(connection, "table", "quarantine_left", quality.table)[quality.table]["text"]
+    assert all(why in each for each in (left["note"], message, told, quality.told[-1]))
+    assert quality.counted == (92, 0, 0, 0)
+
+    # Of a check that is new, proven rows fail too: they would hold the table from the removal on.
+    quality.suite(58)
+    assert quality.check()["verdict"] == "hold"
+    quality.land(200)
+    quality.check()
+    assert "rows that are proven fail it too" in quality.carried_out()["note"]
+    assert quality.counted == (292, 0, 0, 0) and quality.refs[0] != quality.refs[1]
