@@ -11,8 +11,9 @@ from airflow.sdk.exceptions import AirflowFailException
 from structlog.testing import capture_logs
 
 from lakeward.airflow.quality_dags import tell_verdict
-from lakeward.registry import engine, verifications
-from lakeward.runtime import Lake, Runtime
+from lakeward.registry import engine, events, verifications
+from lakeward.runtime import Home, Lake, Project, Runtime
+from lakeward.spec.loader import load_project
 
 
 @pytest.fixture
@@ -25,15 +26,18 @@ def runtime(own_registry_url: str, postgres: Any, tmp_path: Path) -> Runtime:
     )  # fmt: skip
 
 
-def record(runtime: Runtime, pgpass: Path, verdict: str) -> None:
+def record(
+    runtime: Runtime, pgpass: Path, verdict: str, suite: str = "digest", on_fail: str = "hold", rows: int = 40
+) -> None:
     """One run of two checks; the first fails when held, is an error when not checked."""
     state = {"hold": "fail", "error": "error"}.get(verdict, "pass")
     row = {
-        "run": "r1", "table": "ns.t", "suite": "digest", "scope": "increment", "at": datetime.now(UTC),
+        "run": "r1", "table": "ns.t", "suite": suite, "scope": "increment", "at": datetime.now(UTC),
         "from_snapshot": 1, "to_snapshot": 3, "to_sequence": 3, "verdict": verdict, "first_bad_snapshot": None,
         "verified_snapshot": 1, "batches": [], "spark_jobs": 2, "duration_s": 1.5, "note": "", "cpu_s": 0.4,
     }  # fmt: skip
-    facts = {"value": None, "rows": 40, "kwargs": {"column": "a"}, "effect": "hold", "error": "no such column"}
+    facts = {"value": None, "rows": rows, "kwargs": {"column": "a"}, "effect": "hold", "error": "no such column",
+             "on_fail": on_fail, "scope": "increment"}  # fmt: skip
     checks = [
         {"check": name, "expectation": "expect_column_values_to_not_be_null", "severity": "critical", "state": found,
          "observed": {**facts, "by": by}, "unexpected_count": 2 if found == "fail" else 0, "sample": []}
@@ -77,3 +81,31 @@ def test_a_run_that_found_nothing_new_left_no_record_and_is_green(runtime: Runti
     with capture_logs() as told:
         tell_verdict(runtime, "ns.t", "r0")
     assert ["the earlier verdict stands" in each["event"] for each in told] == [True]
+
+
+def test_a_policy_that_may_not_act_says_why_in_the_log_and_the_run(
+    runtime: Runtime, postgres: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, project = Home(tmp_path / "home"), Project(tmp_path / "project")
+    home.secrets.mkdir(parents=True)
+    home.registry_url_file.write_text(runtime.registry_url_file.read_text())
+    home.pgpass.write_bytes(postgres.pgpass.read_bytes())
+    home.pgpass.chmod(0o600)
+    home.runtime_file.write_text(runtime.model_dump_json())
+    for folder in (project.streams, project.expectations):
+        folder.mkdir(parents=True)
+    check = "{type: expect_column_values_to_not_be_null, kwargs: {column: a}, on_fail: quarantine}"
+    (project.expectations / "ns.t.yaml").write_text(f"table: ns.t\nowner: me\nexpectations: [{check}]\n")
+    monkeypatch.setenv("LAKEWARD_HOME", str(home.root))
+    monkeypatch.setenv("LAKEWARD_PROJECT", str(project.root))
+    digest = load_project(project).suites["ns.t"].digest
+    record(runtime, postgres.pgpass, "hold", digest, "quarantine")
+    with capture_logs() as told, pytest.raises(AirflowFailException, match="is held"):
+        tell_verdict(runtime, "ns.t", "r1")
+    why = "policy: no row was moved by on_fail: quarantine: No stream lands in ns.t"
+    assert any(why in each["event"] for each in told), told
+    with engine.connect(runtime.registry_url_file.read_text(), postgres.pgpass) as connection:
+        found = verifications.of_run(connection, "r1")
+        assert found is not None and why in found["note"]
+        last = events.newest(connection, "table", "ns.t")[-1]
+    assert last["kind"] == "quarantine_left" and why in last["text"]

@@ -67,7 +67,7 @@ expectations:
 """
 STREAM = """\
 owner: me
-source: {kafka: {topics: [t]}}
+source: {kafka: {topics: [t], max_offsets_per_trigger: 9}}
 decode: {json: "a INT, b INT"}
 transform: {sql: SELECT * FROM source}
 sink: {iceberg: {table: n.t}}
@@ -194,10 +194,9 @@ def test_rows_that_cannot_go_aside_are_a_problem_of_the_suite(tmp_path: Path) ->
         (9, "it is about the table's rows together"),
         (10, "it looks at rows that are proven, too: a policy takes new ones only (scope: increment)"),
     ]
-    (streams / "r.yaml").write_text(
-        STREAM.replace("kafka: {topics: [t]}", "iceberg: {table: n.t}").replace('decode: {json: "a INT, b INT"}\n', "")
-        .replace("n.t}}\ntrigger", "n.u}}\ntrigger")
-    )  # fmt: skip
+    reads = STREAM.replace("kafka: {topics: [t], max_offsets_per_trigger", "iceberg: {table: n.t, max_rows_per_trigger")
+    reads = reads.replace('decode: {json: "a INT, b INT"}\n', "").replace("n.t}}\ntrigger", "n.u}}\ntrigger")
+    (streams / "r.yaml").write_text(reads)
     blocked = "stream s: a commit that takes rows out blocks the streams that read n.t: r"
     assert told()[0] == (4, blocked)
     (streams / "s.yaml").write_text(STREAM)

@@ -18,7 +18,7 @@ def spec(id: str, table: str = "a.t", **more: Any) -> StreamSpec:
 
 
 def test_every_stream_that_lands_there_must_be_suited_and_nobody_may_read_it_as_it_grows() -> None:
-    reader = spec("r", "a.other", source={"iceberg": {"table": "a.t"}}, decode=None)
+    reader = spec("r", "a.other", source={"iceberg": {"table": "a.t", "max_rows_per_trigger": 9}}, decode=None)
     assert obstacle_of("a.t", [spec("s"), spec("o", "a.other")]) == ""
     assert obstacle_of("a.t", [spec("o", "a.other")]) == "no stream here lands in it"
     assert obstacle_of("a.t", [spec("s"), spec("n", lineage="none")]).startswith("stream n: lineage is none")
