@@ -40,6 +40,10 @@ BESIDE = {
     "mend": 1,
 }  # fmt: skip
 """What happens at a step of a run."""
+WIDER = 170
+"""Schedules of seeds from here on have the following events, too; the earlier ones are what they were."""
+MORE_EVENTS = {"lapse": 1, "check-part": 1.5}
+MORE_BESIDE = {"overtake": 3}
 
 
 class Publications(Happenings):
@@ -57,6 +61,8 @@ class Publications(Happenings):
         self.log: list[str] = []
         self.killed: Counter[str] = Counter()
         self.verdicts: Counter[str] = Counter()
+        self.events = EVENTS | (MORE_EVENTS if seed >= WIDER else {})
+        self.beside = BESIDE | (MORE_BESIDE if seed >= WIDER else {})
         self.wrong = ""
         self._depth = 0
 
@@ -70,7 +76,7 @@ class Publications(Happenings):
                 held.enter_context(planted(self.fault, self.engines, self.name))
                 self._event("land")
                 while len(self.log) < self.steps and not self.wrong:
-                    self._event(self._draw(EVENTS))
+                    self._event(self._draw(self.events))
                 if not self.wrong:
                     self._end()
         finally:
@@ -109,25 +115,35 @@ class Publications(Happenings):
     def _check_it(self) -> None:
         self._check(quiet=self.random.random() < 0.4)
 
-    def _check(self, *, quiet: bool = False) -> None:
+    def _check_part(self) -> None:
+        """A run that ends before the head, as the one after rows were put aside does."""
+        line = [each.id for each in self.oracle.history().ancestry(self.oracle.history().head)]
+        self._check(quiet=self.random.random() < 0.4, upto=self.random.choice(line[:3]))
+
+    def _check(self, *, quiet: bool = False, upto: int | None = None) -> None:
         """One run; at one of its steps something happens, unless it is quiet."""
         step = "" if quiet else self.random.choice(STEPS)
-        beside = "kill" if step in QUIET else self._draw(BESIDE)
+        beside = "kill" if step in QUIET else self._draw(self.beside)
         engines, done, unseen = self.runs[self._depth], False, self.rollbacks
-        waived, looked = set(self.waived), self.oracle.history().head
+        stood = self.oracle.history()
+        waived, looked = set(self.waived), self.oracle.history().up_to(upto).head
 
         def stand(at: str) -> None:
-            nonlocal waived, looked, done, step
+            nonlocal waived, looked, done, step, stood
             if self._depth != depth:
                 return  # a step of the run inside
             if at == "after-looking":
-                looked = self.oracle.history().head
+                looked = self.oracle.history().up_to(upto).head
             if at == "before-looking":
                 waived = set(self.waived)
             if at == "before-moving":
                 self._note(looked, waived)
             if at in ("after-moving", "moving", "before-moving"):
                 self._look(at)
+            if at == "moving":
+                stood = self.oracle.history()
+            if at == "after-moving":
+                self.wrong = self.wrong or self.oracle.moved(stood)
             if at == step and not done:
                 done = True
                 self._stand(at, beside)
@@ -136,7 +152,7 @@ class Publications(Happenings):
         depth = self._depth
         try:
             with at_steps(stand):
-                results = run(Order({self.name: self.suite}), engines)
+                results = run(Order({self.name: self.suite}, upto=upto), engines)
             self.verdicts.update(each.verdict.value for each in results)
             self.oracle.by_hand = None
             self.rollbacks -= unseen
@@ -160,6 +176,11 @@ class Publications(Happenings):
             self.killed[at] += 1
             raise Killed
         if beside == "check":
+            if self._depth < len(self.runs):
+                self._check(quiet=True)
+            return
+        if beside == "overtake":  # rows land, and another run proves them first
+            self._land()
             if self._depth < len(self.runs):
                 self._check(quiet=True)
             return

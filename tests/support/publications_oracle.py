@@ -89,6 +89,23 @@ class Oracle:
             return f"verified went back from {before} to {verified}"
         return ""
 
+    def moved(self, stood: History) -> str:
+        """Right after a run moved the branch, before anything else happens: why it may not have gone there; empty when
+        it may, or stands as it did. Main is still what the run decided on, rolled back or not.
+
+        Args:
+            stood: the metadata that it decided on.
+        """
+        now = self.history()
+        if now.verified is None or now.verified == stood.verified:
+            return ""
+        if not now.on_main(now.verified):
+            return f"a run moved verified to {now.verified}, which is off main"
+        older = any(each.id == now.verified for each in now.ancestry(stood.verified))
+        if older and now.on_main(stood.verified or 0) and stood.verified != self.by_hand:
+            return f"a run moved verified back from {stood.verified} to {now.verified}"
+        return ""
+
     def behind(self, waived: set[str]) -> str:
         """After a run with nothing beside it: why the branch should be elsewhere; empty when it is right.
 

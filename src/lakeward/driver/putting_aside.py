@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from lakeward.driver.aside import Failing, Report, put_aside
 from lakeward.errors import SpecError
-from lakeward.quality import metadata
+from lakeward.quality import metadata, policy
 from lakeward.quality import put_aside as told
 from lakeward.quality.failing import condition
 from lakeward.quality.frames import rows
 from lakeward.quality.lineage import Mark
 from lakeward.quality.offsets import between
-from lakeward.quality.policy import too_many
 from lakeward.quality.range import Kind, Range, Read, decide, reading
 from lakeward.quality.waivers import name_of
 from lakeward.registry import changes, events, verifications
-from lakeward.streams.words import count
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -81,7 +79,7 @@ def failing_rows(
         found, history = range_now()
         base = history.snapshots.get(found.base.snapshot) if found.base is not None else None
         # Where the whole table has to be read, most of it is proven: the bound is about the rest.
-        return too_many(failing, of - (base.total or 0) if base and found.kind is Kind.TABLE else of)
+        return policy.too_many(failing, of - (base.total or 0) if base and found.kind is Kind.TABLE else of)
 
     asks = ", ".join(f"{key}={value!r}" for key, value in expectation.kwargs.items() if key != "column")
     made = Failing(name, f"{name}({asks})" if asks else name, unproven, lambda frame: condition(frame, expectation))
@@ -132,9 +130,7 @@ def act(
 
 def sentence(found: Report, by: Act) -> str:
     """Which check, how many rows, from where to where, by whom, and what can be replayed."""
-    text = (
-        f"{count(found.moved, 'row')} that fail {found.check} went from {found.table} to {found.quarantine} by {by.by}"
-    )
+    text = f"{policy.failing(found.moved, found.check)} went from {found.table} to {found.quarantine} by {by.by}"
     if found.end is not None:
         text += f", of offsets {between(found.start, found.end)}"
     text += f": {by.comment}; " if by.comment else "; "

@@ -32,12 +32,12 @@ class Decided:
     why: str
 
 
-def too_many(failing: int, of: int) -> str:
+def too_many(number: int, of: int) -> str:
     """Why so many rows of so many are not moved without a person, as a clause; empty when they are."""
-    if failing <= min(MOST, max(FEW, of // SHARE)):
+    if number <= min(MOST, max(FEW, of // SHARE)):
         return ""
     bound = f"{MOST:,}" if of // SHARE > MOST else f"one in {SHARE}"
-    return f"{failing:,} of {of:,} rows fail: more than {bound} is for a person to look at"
+    return f"{number:,} of {of:,} rows fail: more than {bound} is for a person to look at"
 
 
 def decide(verdict: Verdict, checks: Sequence[Mapping[str, Any]], obstacle: str = "") -> Decided | None:
@@ -66,13 +66,18 @@ def decide(verdict: Verdict, checks: Sequence[Mapping[str, Any]], obstacle: str 
         why = too_many(sum(each["unexpected_count"] for each in mine), max(each["rows"] for each in mine))
     if why:
         return Decided((), why)
-    going = "; ".join(f"{rows(each['unexpected_count'])} that fail {name(each)}" for each in mine)
+    going = "; ".join(failing(each["unexpected_count"], name(each)) for each in mine)
     return Decided(tuple(str(each["id"]) for each in mine), f"{going} go to quarantine")
 
 
 def rows(number: int) -> str:
     """`1 row`, `1,234 rows`."""
     return f"{number:,} row{'' if number == 1 else 's'}"
+
+
+def failing(number: int, check: str) -> str:
+    """`1 row that fails nulls(a)`."""
+    return f"{rows(number)} that fail{'s' if number == 1 else ''} {check}"
 
 
 def declined(why: str, table: str) -> str:

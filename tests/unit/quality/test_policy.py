@@ -28,7 +28,7 @@ def test_the_few_failing_rows_of_all_that_holds_go() -> None:
         failed("c", state="pass"),
         failed("d", "warn", effect="warn"),
     ]
-    why = f"40 rows that fail {NAME}(a); 1 row that fail {NAME}(b) go to quarantine"
+    why = f"40 rows that fail {NAME}(a); 1 row that fails {NAME}(b) go to quarantine"
     assert decide(Verdict.HOLD, checks) == Decided(("c-a", "c-b"), why)
 
 
