@@ -32,10 +32,8 @@ def policy_of(table: str) -> Policy:
     )  # fmt: skip
 
 
-def carried_out(table: str, check: str | None) -> None:
+def carried_out(table: str) -> None:
     """Do what the policy says of the table's newest run; exit code 3 where it stays held."""
-    if check is not None:
-        raise typer.BadParameter("the policy says which rows go: name no check", param_hint="CHECK")
     policy = policy_of(table)
     result = policy.carry_out()
     if not result:

@@ -50,7 +50,9 @@ def quarantine(
     if by_policy:
         from lakeward.cli.quality_policy import carried_out
 
-        carried_out(table, check)
+        if check or stream or yes or dry_run:
+            raise typer.BadParameter("the policy says which rows go: give the table alone", param_hint="--by-policy")
+        carried_out(table)
         return
     if check is None:
         raise typer.BadParameter("name the check whose failing rows go, or give --by-policy", param_hint="CHECK")
