@@ -84,7 +84,7 @@ def test_settings_of_the_defaults_are_told_without_a_stream(project):
         ),
         (
             "expectations/n.t.yaml",
-            "table: n.other\nexpectations:\n  - {type: expect_a, severity: x, on_fail: quarantine}\n"
+            "table: n.other\nexpectations:\n  - {type: expect_a, severity: x, on_fail: y}\n"
             "  - {type: expect_b}\n  - {type: expect_b}\n",
             {"owner", "table", "expectations[0].severity", "expectations[0].on_fail", "expectations[2]"},
         ),
