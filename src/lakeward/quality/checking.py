@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 
 from lakeward.quality.engines import Engines
-from lakeward.quality.first_bad import ALONE, Failed, search
+from lakeward.quality.first_bad import ALONE, Failed, Oldest, remembered, search
 from lakeward.quality.footers import footers
-from lakeward.quality.frames import rows
+from lakeward.quality.frames import UNTOLD, rows, written
 from lakeward.quality.lineage import History
 from lakeward.quality.order import INCREMENT
 from lakeward.quality.own import Look, is_own
@@ -17,7 +17,7 @@ from lakeward.quality.own import check as check_own
 from lakeward.quality.own.landed import Landings
 from lakeward.quality.own.usual import Past
 from lakeward.quality.patience import PATIENCE_S, patient
-from lakeward.quality.range import Range, Read, appended, reading
+from lakeward.quality.range import Kind, Range, Read, appended, reading
 from lakeward.quality.records import Result, by_stream
 from lakeward.quality.suites import Asked
 from lakeward.quality.verdict import Check, State
@@ -81,7 +81,10 @@ def _look(found: Range, history: History, read: Read, engines: Engines) -> Look:
     )
 
 
-def first_bad(found: Range, asked: Sequence[Asked], checks: Sequence[Check], engines: Engines) -> int | None:
+def first_bad(
+    found: Range, history: History, asked: Sequence[Asked], checks: Sequence[Check], engines: Engines
+) -> tuple[int | None, str]:
+    """The first snapshot that makes a failed check fail, and what of it nobody can tell any more."""
     by_id = {each.id: each for each in asked}
     about = [
         by_id[check.id]
@@ -97,16 +100,36 @@ def first_bad(found: Range, asked: Sequence[Asked], checks: Sequence[Check], eng
         tolerant=tuple(each.id for each in about if not each.strict),
     )
 
+    def oldest() -> Oldest:
+        read = reading(found, history, INCREMENT, datetime.now(UTC)) if failed.alone else None
+        steps = found.appends if found.kind is Kind.INCREMENT else (found.head,)
+        if read is None or not all(each is not None and each.traced for each in steps):
+            return Oldest()
+        if found.kind is Kind.INCREMENT and len(found.appends) == 1:
+            return Oldest()  # it is that one
+        frame = rows(engines.session, found.table, read)
+        sequence = engines.checker.least(frame, [by_id[each] for each in failed.alone], written())
+        with engines.registry() as connection:
+            known = remembered(history, verifications.heads(connection, found.table))
+        return Oldest(None if sequence == UNTOLD else sequence, known)
+
     def probe(read: Read, ids: Sequence[str]) -> bool | None:
         return engines.checker.fails(rows(engines.session, found.table, read), [by_id[each] for each in ids])
 
-    return search(found, failed, probe)
+    told = oldest()
+    return search(found, failed, probe, told), _untold(told)
+
+
+def _untold(oldest: Oldest) -> str:
+    if oldest.sequence is None or oldest.snapshot is not None:
+        return ""
+    return f"the oldest failing row was written with sequence number {oldest.sequence}, whose snapshot is expired"
 
 
 def with_first_batches(result: Result, engines: Engines) -> Result:
     if result.first_bad is None:
         return result
-    snapshot = next(each for each in result.found.snapshots if each.id == result.first_bad)
+    snapshots = [each for each in result.found.snapshots if each.id == result.first_bad]  # none: it is expired
     with engines.registry() as connection:
-        found = batches.of_snapshots(connection, [snapshot.id])
-    return replace(result, first_bad_batches=by_stream(found, [snapshot]))
+        found = batches.of_snapshots(connection, [result.first_bad])
+    return replace(result, first_bad_batches=by_stream(found, snapshots))

@@ -4,14 +4,17 @@ Row by row checks without `mostly` can only go from good to bad as rows are appe
 snapshot in log2(n) reads. Where a row is judged by itself, what was found good is not read again: all the reads
 together take about as many rows as the range has. With `mostly` a later good batch can hide an earlier bad one: such
 checks are probed snapshot by snapshot, within a bound. Checks of aggregates (a mean, a row count) belong to none.
+
+With row lineage (format v3) each row tells which commit last wrote it, after any compaction and when that commit's
+snapshot is expired: one query for the oldest failing row takes the place of halving, where rows are judged alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from lakeward.quality.lineage import Snapshot
+from lakeward.quality.lineage import History, Snapshot
 from lakeward.quality.range import Kind, Range, Read, changes_rows
 
 MOST_SINGLE = 16  # snapshots probed one by one
@@ -48,17 +51,56 @@ Probe = Callable[[Read, Sequence[str]], bool | None]
 """Whether any of the checks fails on the rows of the read; None when the engine could not tell."""
 
 
-def search(found: Range, failed: Failed, probe: Probe) -> int | None:
+@dataclass(frozen=True)
+class Oldest:
+    """What row lineage tells of the rows that fail `Failed.alone`.
+
+    Attributes:
+        sequence: the least sequence number one of them was written with; None when it cannot be told.
+        snapshots: sequence number -> snapshot, as far as anybody remembers; also of expired ones.
+    """
+
+    sequence: int | None = None
+    snapshots: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def snapshot(self) -> int | None:
+        """The snapshot that wrote the oldest failing row."""
+        return self.snapshots.get(self.sequence) if self.sequence is not None else None
+
+
+def remembered(history: History, heads: Sequence[tuple[int | None, int, int]]) -> dict[int, int]:
+    """Sequence number -> snapshot, of the table as it is, also of snapshots that are expired.
+
+    Args:
+        history: its metadata.
+        heads: base, head and the head's sequence number of recorded runs, newest first. Another table had the name
+            before, perhaps: a run counts when its base or its head is known to be of this table.
+    """
+    ours = {name for each in history.snapshots.values() for name in (each.id, each.parent)} - {None}
+    found = {each.sequence: each.id for each in history.snapshots.values() if each.sequence}
+    for base, head, sequence in heads:
+        if head in ours or base in ours:
+            found.setdefault(sequence, head)
+            ours |= {base, head} - {None}
+    return found
+
+
+def search(found: Range, failed: Failed, probe: Probe, oldest: Oldest = Oldest()) -> int | None:
     """The earliest snapshot of the range whose own rows make a failed check fail; None when it cannot be told.
 
-    It cannot be told when rows were rewritten in the range, or when the rows are older than every snapshot left.
+    It cannot be told when rows were rewritten in the range, or when the rows are older than every snapshot left, and
+    row lineage does not tell it.
     """
     snapshots, appends = found.snapshots, found.appends
     whole_line = found.kind is Kind.INCREMENT or (found.base is None and changes_rows(snapshots, None) is None)
+    places = {each.sequence: index for index, each in enumerate(appends)}
+    if oldest.sequence is not None and (not whole_line or oldest.sequence not in places):
+        return oldest.snapshot  # written by a rewrite, or before every snapshot left
     if not appends or not whole_line or not (failed.alone or failed.strict or failed.tolerant):
         return None
-    bads: list[int] = []
-    for checks in (failed.alone, failed.strict):
+    bads: list[int] = [] if oldest.sequence is None else [places[oldest.sequence]]
+    for checks in (failed.strict,) if bads else (failed.alone, failed.strict):
         index = _halve(found, appends, checks, probe, again=checks is failed.strict) if checks else None
         if index is not None:
             bads.append(index)
@@ -69,6 +111,8 @@ def search(found: Range, failed: Failed, probe: Probe) -> int | None:
     if not bads:
         return None
     bad = appends[min(bads)]
+    if bad.sequence is not None and bad.sequence == oldest.sequence:
+        return bad.id
     oldest_is_not_first = found.base is None and bad is appends[0] and snapshots[0].parent is not None
     return None if oldest_is_not_first else bad.id
 

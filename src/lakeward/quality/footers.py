@@ -63,7 +63,9 @@ def footers(table: Table, read: Read, appends: Sequence[Snapshot]) -> Footers | 
     head = table.snapshot_by_id(read.end)
     if head is None or head.schema_id != table.metadata.current_schema_id:
         return None  # columns may have other names by now
-    files = _standing(table, head) if read.start is None else _appended(table, appends)
+    if read.since is not None:
+        return None  # files state their rows, and not which of them were rewritten
+    files = _standing(table, head) if read.whole else _appended(table, appends)
     if not files:
         return None
     rows = sum(each.record_count for each in files)

@@ -12,18 +12,34 @@ from lakeward.quality.range import Read
 from lakeward.runtime import CATALOG
 from lakeward.spec.sql import quote_table
 
+WRITTEN = "_last_updated_sequence_number"
+"""The hidden column of row lineage (format v3)."""
+UNTOLD = -1
+
 if TYPE_CHECKING:
+    from pyspark.sql import Column
     from pyspark.sql.connect.dataframe import DataFrame
     from pyspark.sql.connect.session import SparkSession
 
 
-def rows(session: SparkSession, table: str, read: Read) -> DataFrame:
-    """The rows of `read`: appended after its start up to its end, or the whole table at its end.
+def written() -> Column:
+    """The sequence number of the commit that last wrote a row; `UNTOLD` where the row does not tell it."""
+    from pyspark.sql.connect.functions import coalesce, col, lit
 
-    The range must hold appends and compactions only: Iceberg leaves out what an overwrite wrote without an error.
+    return coalesce(col(WRITTEN), lit(UNTOLD))
+
+
+def rows(session: SparkSession, table: str, read: Read) -> DataFrame:
+    """The rows of `read`: appended after its start up to its end, or those of the table at its end.
+
+    The range of a start must hold appends and compactions only: Iceberg leaves out what an overwrite wrote without an
+    error. A row that does not tell when it was written may be new, so it is read with the new ones.
     """
     name = quote_table(table, CATALOG)
     if read.start is None:
-        return session.read.option("versionAsOf", str(read.end)).table(name)
+        whole: DataFrame = session.read.option("versionAsOf", str(read.end)).table(name)
+        if read.since is None:
+            return whole
+        return whole.where((written() > read.since) | (written() == UNTOLD))  # type: ignore[return-value]  # Connect's stubs say a classic frame comes out
     reader = session.read.option("start-snapshot-id", str(read.start)).option("end-snapshot-id", str(read.end))
     return reader.table(name)

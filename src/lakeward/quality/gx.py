@@ -21,6 +21,7 @@ from lakeward.quality.suites import Asked
 from lakeward.quality.verdict import Check, State
 
 if TYPE_CHECKING:
+    from pyspark.sql import Column
     from pyspark.sql.connect.dataframe import DataFrame
 
 
@@ -67,6 +68,10 @@ class Checker:
         results |= self._run(self._batch(frame), left, "BOOLEAN_ONLY") if left else {}
         states = {each.state for each in results.values()}
         return None if State.ERROR in states else State.FAIL in states
+
+    def least(self, frame: DataFrame, asked: Sequence[Asked], column: Column) -> Any:
+        """The least value of a column among the rows of the frame that fail any of the checks, each judged alone."""
+        return bridge.least(frame, asked, column)
 
     def stock(self, frame: DataFrame, asked: Sequence[Asked]) -> dict[str, Check]:
         """Every check by stock GX alone, in its usual form: what the bridge's answers are compared with."""

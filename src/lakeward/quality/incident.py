@@ -130,6 +130,9 @@ def since(result: Result) -> str:
     if first is not None:
         text = f"snapshot {first.id} of {first.at:%Y-%m-%d %H:%M:%S} UTC"
         return text + "".join(f"; {landed(each)}" for each in result.first_bad_batches)
+    if result.first_bad is not None:
+        told = "".join(f"; {landed(each)}" for each in result.first_bad_batches)
+        return f"snapshot {result.first_bad}, which is expired by now{told}"
     head = f" up to {result.found.head.id}" if result.found.head else ""
     base = f"after snapshot {result.found.base.snapshot}" if result.found.base else "in the table"
     return f"somewhere {base}{head}" + "".join(f"; {landed(each)}" for each in result.batches)

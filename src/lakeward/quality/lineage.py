@@ -30,6 +30,8 @@ class Snapshot:
         added: rows in the data files this commit added.
         total, delete_files: rows in data files and delete files of the table after it; None where not stated.
         wap_id: the id it was staged under, `<stream>/<seq>/<nonce>` for a Lakeward stream's batch.
+        traced: whether each row at it tells the sequence number of the commit that last wrote it (row lineage, format
+            v3): not at a snapshot from before the table was upgraded.
     """
 
     id: int
@@ -41,6 +43,7 @@ class Snapshot:
     total: int | None = None
     delete_files: int | None = None
     wap_id: str | None = None
+    traced: bool = False
 
     @property
     def mark(self) -> Mark:

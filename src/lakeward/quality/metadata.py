@@ -109,4 +109,5 @@ def _snapshot(found: Any) -> Snapshot:
         total=int(total) if total is not None else None,
         delete_files=int(deletes) if deletes is not None else None,
         wap_id=facts.get("published-wap-id") or facts.get("wap.id"),
+        traced=found.first_row_id is not None,
     )

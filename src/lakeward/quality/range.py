@@ -23,6 +23,7 @@ class Kind(StrEnum):
 
     EMPTY = "empty"  # nothing new
     INCREMENT = "increment"  # appends, and compactions between them: exactly the appended rows
+    CHANGES = "changes"  # rows rewritten too: by row lineage, exactly those written in the range that still stand
     TABLE = "table"  # new rows cannot be told from old ones: the whole table at the head
 
 
@@ -53,19 +54,33 @@ class Range:
         return tuple(each for each in self.snapshots if each.operation == "append" and each.added)
 
     @property
+    def writes(self) -> tuple[Snapshot, ...]:
+        """The snapshots that brought or rewrote rows, oldest first."""
+        return tuple(each for each in self.snapshots if each.operation in ("append", "overwrite") and each.added)
+
+    @property
     def rows(self) -> int | None:
-        """Rows appended in the range; None where the whole table is read and nobody stated its rows."""
+        """Rows to read; None where nobody stated how many: of the whole table, or of those that were rewritten."""
         if self.kind is Kind.TABLE:
             return self.head.total if self.head else None
+        if self.kind is Kind.CHANGES and self.writes:
+            return None  # an overwrite states the rows of whole files, most of them only carried over
         return sum(each.added for each in self.appends)
 
 
 @dataclass(frozen=True)
 class Read:
-    """What a check reads: appended rows in (`start`, `end`], or the whole table at `end` when `start` is None."""
+    """What a check reads: appended rows in (`start`, `end`]; or rows at `end` that a commit after the sequence number
+    `since` wrote; or the whole table at `end` when both are None."""
 
     start: int | None
     end: int
+    since: int | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether every row at `end` is read."""
+        return self.start is None and self.since is None
 
 
 def decide(history: History, proofs: Sequence[Mark]) -> Range:
@@ -114,11 +129,15 @@ def reading(found: Range, history: History, scope: str, now: datetime) -> Read |
         return _window(found, history, now) or whole
     if found.kind is Kind.TABLE:
         return whole
-    return Read(found.base.snapshot, found.head.id) if found.base and found.rows else None
+    if found.base is None or found.rows == 0:
+        return None
+    if found.kind is Kind.CHANGES:
+        return Read(None, found.head.id, found.base.sequence)
+    return Read(found.base.snapshot, found.head.id)
 
 
 def appended(history: History, read: Read) -> tuple[Snapshot, ...]:
-    """The snapshots whose rows a read of a range gives, newest first; none for a read of the whole table."""
+    """The snapshots whose rows a read of appends gives, newest first; none for any other read."""
     if read.start is None:
         return ()
     line = takewhile(lambda each: each.id != read.start, history.ancestry(read.end))
@@ -126,11 +145,20 @@ def appended(history: History, read: Read) -> tuple[Snapshot, ...]:
 
 
 def changes_rows(snapshots: Sequence[Snapshot], before: Snapshot | None) -> str | None:
-    """The first commit an incremental read would silently leave out, as a clause; None when there is none."""
+    """A commit an incremental read would silently leave out, as a clause; None when there is none."""
+    return miscounts(snapshots, before) or rewrites(snapshots)
+
+
+def rewrites(snapshots: Sequence[Snapshot]) -> str | None:
+    """The first commit that rewrites rows in place, as a clause."""
+    found = next((each for each in snapshots if each.operation in ("overwrite", "delete")), None)
+    return f"snapshot {found.id} ({found.operation}) rewrites rows in place" if found else None
+
+
+def miscounts(snapshots: Sequence[Snapshot], before: Snapshot | None) -> str | None:
+    """The first compaction that cannot be one by its count of rows, as a clause."""
     previous = before
     for each in snapshots:
-        if each.operation in ("overwrite", "delete"):
-            return f"snapshot {each.id} is a {each.operation}, which rewrites rows in place"
         if each.operation == "replace" and previous is not None and not previous.delete_files:
             known = each.total is not None and previous.total is not None
             if known and each.total != previous.total:
@@ -143,15 +171,33 @@ def _classify(history: History, base: Mark, head: Snapshot, chain: Chain) -> Ran
     table, snapshots = history.table, chain.snapshots
     if not snapshots:
         return Range(table, Kind.EMPTY, base, head, (), f"nothing new since snapshot {base.snapshot}")
-    rewritten = changes_rows(snapshots, history.snapshots.get(base.snapshot))
+    rewritten = rewrites(snapshots)
     if rewritten:
-        return Range(table, Kind.TABLE, base, head, snapshots, f"{rewritten}: the whole table")
+        odd = miscounts(snapshots, history.snapshots.get(base.snapshot)) or untraced(base, head)
+        if odd:
+            return Range(table, Kind.TABLE, base, head, snapshots, f"{rewritten}, and {odd}: the whole table")
+        text = f"{rewritten}: rows changed since snapshot {base.snapshot}, by row lineage"
+        return Range(table, Kind.CHANGES, base, head, snapshots, text)
+    odd = miscounts(snapshots, history.snapshots.get(base.snapshot))
+    if odd:
+        return Range(table, Kind.TABLE, base, head, snapshots, f"{odd}: the whole table")
     compactions = sum(each.operation == "replace" for each in snapshots)
     count = len(snapshots) - compactions
     text = f"{count} commit{'' if count == 1 else 's'} since snapshot {base.snapshot}"
     if compactions:
         text += f" and {compactions} compaction{'' if compactions == 1 else 's'} (no new rows)"
     return Range(table, Kind.INCREMENT, base, head, snapshots, text)
+
+
+def untraced(start: Mark, end: Snapshot) -> str | None:
+    """Why the rows at `end` cannot be told by when they were written, as a clause; None when they can.
+
+    Every commit above `start` has a greater sequence number, and every row it wrote tells it; rows it only carried
+    over tell an older one.
+    """
+    if not start.sequence:
+        return f"the sequence number of snapshot {start.snapshot} is not known"
+    return None if end.traced else f"snapshot {end.id} has no row lineage (format version 3 has)"
 
 
 def _window(found: Range, history: History, now: datetime) -> Read | None:
@@ -164,7 +210,11 @@ def _window(found: Range, history: History, now: datetime) -> Read | None:
     for each in history.ancestry(found.head.id):
         passed_base = passed_base or each.id == found.base.snapshot
         if passed_base and each.at <= now - WINDOW:
-            return None if changes_rows(inside[::-1], each) else Read(each.id, found.head.id)
+            part = inside[::-1]
+            if not changes_rows(part, each):
+                return Read(each.id, found.head.id)
+            traced = not miscounts(part, each) and not untraced(each.mark, found.head)
+            return Read(None, found.head.id, each.sequence) if traced else None
         inside.append(each)
     return None  # the window reaches to the beginning, or to where snapshots are expired: the table is the window
 

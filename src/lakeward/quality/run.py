@@ -106,15 +106,16 @@ def _table(table: str, suite: Suite, order: Order, engines: Engines) -> Result |
     checks = masked(check(found, history, asked, order.now, engines, order.patience_s), suite.mask)
     judged = verdict(checks)
     with engines.registry() as connection:
-        landed = by_stream(batches.of_snapshots(connection, [each.id for each in found.appends]), found.appends)
+        landed = by_stream(batches.of_snapshots(connection, [each.id for each in found.writes]), found.writes)
         aside = put_aside.told(connection, found, history)
+    first, untold = first_bad(found, history, asked, checks, engines) if judged is not Verdict.PASS else (None, "")
     result = replace(
         blank,
         checks=tuple(checks),
         verdict=judged,
-        note="; ".join(filter(None, [aside, let_through(checks) if judged.publishes else ""])),
+        note="; ".join(filter(None, [aside, let_through(checks) if judged.publishes else "", untold])),
         batches=landed,
-        first_bad=first_bad(found, asked, checks, engines) if judged is not Verdict.PASS else None,
+        first_bad=first,
     )
     result = with_first_batches(result, engines)
     result = replace(

@@ -36,6 +36,15 @@ def newest(connection: Connection, table: str, *, suite: str | None = None, limi
     return [dict(row._mapping) for row in rows]
 
 
+def heads(connection: Connection, table: str) -> list[tuple[int | None, int, int]]:
+    """Base, head and the head's sequence number of every recorded run of a table that has one, newest first."""
+    base, head, sequence = (verifications.c[each] for each in ("from_snapshot", "to_snapshot", "to_sequence"))
+    wanted = select(base, head, sequence).where(
+        verifications.c.table == table, head.is_not(None), sequence.is_not(None)
+    )
+    return [(row[0], row[1], row[2]) for row in connection.execute(wanted.order_by(verifications.c.at.desc()))]
+
+
 def tables(connection: Connection) -> list[str]:
     """Every table with a recorded run."""
     rows = connection.execute(select(verifications.c.table).distinct().order_by(verifications.c.table))

@@ -59,6 +59,18 @@ class Checked:
         self.landed += rows
         return self.head
 
+    def compact(self) -> None:
+        """Rewrite every data file."""
+        self.sql(
+            f"CALL lake.system.rewrite_data_files(table => 'lake.{self.name}', options => map('rewrite-all', 'true'))"
+        )
+
+    def expire_all_but_the_head(self) -> None:
+        """Expire every snapshot that no branch needs."""
+        self.sql(
+            f"CALL lake.system.expire_snapshots(table => 'lake.{self.name}', older_than => now(), retain_last => 1)"
+        )
+
     def suite(self, *expectations: str, mask: tuple[str, ...] = ()) -> None:
         """Write the table's suite."""
         lines = "".join(f"  - {each}\n" for each in expectations or (NOT_NULL, SANE))

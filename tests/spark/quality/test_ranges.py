@@ -9,16 +9,6 @@ from lakeward.quality.range import Read
 from lakeward.registry import events, verifications
 
 
-def compact(table) -> None:
-    table.sql(
-        f"CALL lake.system.rewrite_data_files(table => 'lake.{table.name}', options => map('rewrite-all', 'true'))"
-    )
-
-
-def expire_all_but_the_head(table) -> None:
-    table.sql(f"CALL lake.system.expire_snapshots(table => 'lake.{table.name}', older_than => now(), retain_last => 1)")
-
-
 def test_the_reader_gives_exactly_the_rows_of_the_range(table) -> None:
     first, second, third = (table.append(rows=count) for count in (1, 2, 4))
     with session(table.runtime) as spark:
@@ -33,7 +23,7 @@ def test_a_compaction_inside_the_range_is_no_new_row(table) -> None:
     table.append()
     table.check()
     table.append()
-    compact(table)
+    table.compact()
     table.append(rows=5)
     result = table.check(scope="increment")
     assert result["range"]["kind"] == "increment" and "1 compaction" in result["range"]["why"]
@@ -45,7 +35,7 @@ def test_a_range_of_a_compaction_alone_moves_verified_without_reading(table) -> 
     table.append()
     table.append()
     table.check()
-    compact(table)
+    table.compact()
     result = table.check()
     assert {check["state"] for check in result["checks"]} == {"skipped"}
     assert result["verdict"] == "pass" and table.verified == table.head
@@ -105,7 +95,7 @@ def test_expired_snapshots_in_the_range_are_told_and_the_whole_table_is_checked(
     table.append(bad=1)
     table.append()
     table.sql(f"ALTER TABLE {{t}} DROP BRANCH {BRANCH}")
-    expire_all_but_the_head(table)
+    table.expire_all_but_the_head()
     result = table.check()
     assert result["range"]["cut"] == "expired" and str(proven) in result["range"]["why"]
     assert result["verdict"] == "hold", "the row that came with an expired snapshot is found"
@@ -117,7 +107,7 @@ def test_an_expired_start_whose_child_stands_is_an_ordinary_increment(table) -> 
     table.check()
     table.append(rows=5)
     table.sql(f"ALTER TABLE {{t}} DROP BRANCH {BRANCH}")
-    expire_all_but_the_head(table)
+    table.expire_all_but_the_head()
     assert start not in table.history.snapshots
     result = table.check()
     assert (result["range"]["kind"], result["range"]["rows"], result["range"]["cut"]) == ("increment", 5, None)

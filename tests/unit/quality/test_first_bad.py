@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from lakeward.quality.first_bad import MOST_SINGLE, Failed, search
+from lakeward.quality.first_bad import MOST_SINGLE, Failed, Oldest, remembered, search
 from lakeward.quality.lineage import Mark
 from lakeward.quality.range import Read, decide
 
@@ -85,6 +85,43 @@ def test_no_answer_of_the_engine_is_no_answer(line) -> None:
     found = decide(line(*["append"] * 6), [Mark(1, 1)])
     assert search(found, Failed(strict=("a",)), Probes({3}, broken=True)) is None
     assert search(found, Failed(tolerant=("a",)), Probes({3}, broken=True)) is None
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_oldest_failing_row_says_what_halving_finds(line, seed: int) -> None:
+    chance = random.Random(seed)
+    history = line("append", *chance.choices(["append", "replace"], k=60), "append", traced=1)
+    found = decide(history, [Mark(1, 1)])
+    bad = set(chance.sample([each.id for each in found.appends], 2))
+    halved = search(found, Failed(alone=("a",)), Probes(bad))
+    probes = Probes(bad)
+    assert search(found, Failed(alone=("a",)), probes, Oldest(min(bad), remembered(history, []))) == halved
+    assert probes.asked == 0
+
+
+def test_other_checks_may_fail_before_the_oldest_failing_row(line) -> None:
+    history = line(*["append"] * 8, traced=1)
+    found, known = decide(history, [Mark(1, 1)]), remembered(history, [])
+    assert search(found, Failed(alone=("a",), strict=("unique",)), Probes({3}), Oldest(6, known)) == 3
+    assert search(found, Failed(alone=("a",), tolerant=("mostly",)), Probes({4}), Oldest(6, known)) == 4
+
+
+def test_lineage_tells_the_snapshot_of_a_rewrite_and_one_that_is_expired(line) -> None:
+    history = line("append", "append", "overwrite", "append", traced=1)
+    found = decide(history, [Mark(1, 1)])
+    assert search(found, Failed(alone=("a",)), Probes({2}), Oldest(3, remembered(history, []))) == 3
+    left = line(*["append"] * 5, gone=2, traced=1)
+    whole = decide(left, [])
+    assert search(whole, Failed(alone=("a",)), Probes({2}), Oldest(2, {2: 77})) == 77
+    assert search(whole, Failed(alone=("a",)), Probes({2}), Oldest(2, {})) is None
+    assert search(whole, Failed(alone=("a",)), Probes({3}), Oldest(3, remembered(left, []))) == 3
+
+
+def test_only_runs_on_this_very_table_are_remembered(line) -> None:
+    history = line(*["append"] * 9, gone=7)
+    assert remembered(history, []) == {8: 8, 9: 9}
+    ours = [(7, 9, 9), (70, 71, 6), (4, 7, 7), (4, 5, 5), (None, 4, 4)]
+    assert remembered(history, ours) == {8: 8, 9: 9, 7: 7, 5: 5, 4: 4}, "71 is of a table that had the name before"
 
 
 def test_rewritten_rows_belong_to_no_snapshot(line) -> None:

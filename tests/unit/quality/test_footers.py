@@ -58,6 +58,11 @@ def test_a_range_tells_of_its_own_rows_only(table, append) -> None:
     assert (whole.rows, whole.columns["n"].nulls, whole.columns["n"].low) == (35, 10, -2)
 
 
+def test_nothing_is_stated_about_rows_told_by_their_lineage(table, append) -> None:
+    head = append(range(10))
+    assert footers(table, Read(None, head.id, since=0), ()) is None
+
+
 def test_days_and_times_are_as_spark_gives_them(table, append) -> None:
     head = append(range(3))
     columns = of(table, Read(None, head.id)).columns

@@ -50,6 +50,42 @@ def test_rows_rewritten_in_place_need_the_whole_table(line, operation: str) -> N
     assert reading(found, history, "increment", history.snapshots[3].at) == Read(None, 3)
 
 
+@pytest.mark.parametrize("operation", ["overwrite", "delete"])
+def test_rows_rewritten_in_place_are_told_by_their_lineage(line, operation: str) -> None:
+    history = line("append", "append", operation, "append", traced=4)
+    found = decide(history, [Mark(1, 1)])
+    assert (found.kind, found.rows) == (Kind.CHANGES, None) and "by row lineage" in found.why
+    assert reading(found, history, "increment", history.snapshots[4].at) == Read(None, 4, since=1)
+    assert [each.id for each in found.writes] == ([2, 3, 4] if operation == "overwrite" else [2, 4])
+
+
+def test_without_lineage_at_the_head_or_a_place_in_the_order_the_whole_table_is_read(line) -> None:
+    operations = ("append", "overwrite", "append")
+    untraced = decide(line(*operations), [Mark(1, 1)])
+    assert untraced.kind is Kind.TABLE and "no row lineage" in untraced.why
+    unplaced = decide(line(*operations, traced=1), [Mark(1, None)])
+    assert unplaced.kind is Kind.TABLE and "sequence number" in unplaced.why
+
+
+def test_lineage_is_not_believed_beside_a_compaction_that_changed_the_row_count(line) -> None:
+    history = line("append", "append", "overwrite", "replace", traced=1)
+    history.snapshots[4] = replace(history.snapshots[4], total=9)
+    found = decide(history, [Mark(1, 1)])
+    assert found.kind is Kind.TABLE and "changed the row count" in found.why
+
+
+def test_deletes_alone_leave_nothing_to_read(line) -> None:
+    history = line("append", "delete", traced=1)
+    found = decide(history, [Mark(1, 1)])
+    assert (found.kind, found.rows) == (Kind.CHANGES, 0)
+    assert reading(found, history, "increment", history.snapshots[2].at) is None
+
+
+def test_after_a_cut_nothing_is_told_by_lineage(line) -> None:
+    found = decide(line(*["append"] * 4, gone=2, traced=1), [Mark(1, 1)])
+    assert found.kind is Kind.TABLE, "main may have gone back below the proof: rows that were gone may stand again"
+
+
 @pytest.mark.parametrize("first", [True, False])
 def test_a_compaction_that_changed_the_row_count_is_not_believed(line, first: bool) -> None:
     history = line("append", "replace", "append") if first else line("append", "append", "replace")
@@ -111,5 +147,8 @@ class TestReading:
         history = line(*["append"] * 30, "overwrite", "append")
         found = decide(history, [Mark(31, 31)])
         assert reading(found, history, "window", history.snapshots[32].at + WINDOW / 2) == Read(None, 32)
+        traced = line(*["append"] * 30, "overwrite", "append", traced=1)
+        found = decide(traced, [Mark(31, 31)])
+        assert reading(found, traced, "window", traced.snapshots[32].at + WINDOW / 2) == Read(None, 32, since=20)
         late = history.snapshots[32].at + WINDOW + timedelta(hours=1)
         assert reading(found, history, "window", late) == Read(31, 32)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -21,7 +23,7 @@ from lakeward.quality.suites import Asked
 from lakeward.quality.verdict import Check, State
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 log = structlog.get_logger(__name__)
 
@@ -64,6 +66,46 @@ def check(
     return results
 
 
+def least(frame: DataFrame, asked: Sequence[Asked], column: Column) -> Any:
+    """The least value of a column, by one query, among the rows that fail any of the checks; None when it has none.
+
+    Args:
+        asked: checks that judge a row by what stands in it.
+        column: of the frame's columns, or of hidden ones of its table.
+    """
+    from pyspark.errors import PySparkException
+    from pyspark.sql import functions as fn
+
+    engine = engine_of(frame)
+    metrics = Metrics(engine, frame)
+    conditions = []
+    for needs in (Needs(each, engine) for each in asked):
+        condition = condition_of(needs.counted)
+        metrics.compute(each for each in needs.all_metrics() if each.id in _under(condition))
+        if condition.id in metrics.failed:
+            return None
+        fails, compute, accessor = metrics.values[condition.id]
+        conditions.append(_within({**compute, **accessor}, fails, metrics))
+    try:
+        return frame.filter(reduce(or_, conditions)).agg(fn.min(column)).collect()[0][0]
+    except PySparkException as error:
+        if no_server(error):
+            raise
+        log.warning(f"the oldest failing row cannot be found: {_refusal(error)}")
+        return None
+
+
+def _within(domain: dict[str, Any], fails: Column, metrics: Metrics) -> Column:
+    """A condition on rows of a metric's domain, for every row of the frame."""
+    rows = metrics.domains.predicate(domain)
+    return fails if rows is None else rows & fails
+
+
+def _under(metric: Any) -> set[Any]:
+    """The ids of a metric and of all it needs."""
+    return {metric.id}.union(*(_under(each) for each in metric.metric_dependencies.values()))
+
+
 def _judge(needs: Needs, metrics: Metrics, engine: Any) -> Check:
     lost = next((metrics.failed[each.id] for each in needs.metrics if each.id in metrics.failed), None)
     if lost is not None:
@@ -100,8 +142,7 @@ def _failing(needs: Needs, metrics: Metrics) -> Failing | None:
         fails = repeated(metrics.domains.rows(domain), keys_of(accessor), SAMPLE)
     if fails is None:
         return None
-    within = metrics.domains.predicate(domain)
-    return Failing(fails if within is None else within & fails, metrics.values[metric.id] or 0)
+    return Failing(_within(domain, fails, metrics), metrics.values[metric.id] or 0)
 
 
 def _refusal(error: Exception) -> str:

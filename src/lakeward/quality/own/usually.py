@@ -20,6 +20,8 @@ def volume(kwargs: Volume, asked: Asked, look: Look) -> Check:
     """Rows an hour since the last proof: a range may hold one commit or fifty, so rows alone compare nothing."""
     found = look.found
     base = look.history.snapshots.get(found.base.snapshot) if found.base else None
+    if found.kind is Kind.CHANGES:
+        return asked.blank(State.SKIPPED, "rows were rewritten in the range: no commit states how many are new")
     if found.kind is not Kind.INCREMENT or found.head is None or base is None or found.rows is None:
         return asked.blank(State.SKIPPED, "the rows of the range cannot be told from older ones, so neither their rate")
     seconds = max((found.head.at - base.at).total_seconds(), _SHORTEST_S)
