@@ -55,7 +55,7 @@ from lakeward.spec.suite import Suite
 from lakeward.stack import private
 
 ROOT = Path(__file__).parents[1]
-FIGURES = ("against_stock", "increments", "pointer", "failing", "demo", "first_bad")
+FIGURES = ("against_stock", "increments", "pointer", "failing", "demo", "first_bad", "changes")
 
 
 class Meter:
@@ -102,9 +102,12 @@ class Bench:
         self.landed = 0
         self.table = self._table("big")
 
-    def _table(self, name: str) -> str:
+    def _table(self, name: str, form: int = 2) -> str:
         full = f"bench.{name}"
-        self.sql(f"CREATE TABLE lake.{full} ({COLUMNS}) USING iceberg TBLPROPERTIES ('format-version'='2')")
+        more = "'write.merge.mode'='merge-on-read'"
+        self.sql(
+            f"CREATE TABLE lake.{full} ({COLUMNS}) USING iceberg TBLPROPERTIES ('format-version'='{form}', {more})"
+        )
         return full
 
     def sql(self, text: str) -> None:
@@ -182,9 +185,31 @@ class Bench:
         }
         return told
 
+    def changes(self) -> dict[str, Any]:
+        """A MERGE into 1 % of the rows of a table of format v3: checked by row lineage, beside the whole table."""
+        table = self._table("traced", 3)
+        self.landed = 0
+        self.fill(table)
+        self.run(table)
+        merge = (
+            f"MERGE INTO lake.{table} t USING (SELECT {{ids}} AS id FROM range({self.rows // 100})) s ON t.id = s.id "
+            "WHEN MATCHED THEN UPDATE SET t.code = 'A1'"
+        )
+        told = {}
+        for where, ids in (("everywhere", "id * 100 + id % 100"), ("in one place", "id")):
+            change = merge.format(ids=ids)
+            for how, scope in (("by row lineage", None), ("whole table", "table")):
+                told[f"{where}, {how}"] = self.times(
+                    lambda s=scope: passed(self.run(table, scope=s).checks), lambda c=change: self.sql(c)
+                )
+        return told
+
     def first_bad(self) -> dict[str, Any]:
-        """The search for the first bad snapshot of 25, before and after a compaction."""
-        table = self._table("bad")
+        """The search for the first bad snapshot of 25, before and after a compaction; without row lineage and with."""
+        return {"v2": self._first_bad(2), "v3": self._first_bad(3)}
+
+    def _first_bad(self, form: int) -> dict[str, Any]:
+        table = self._table(f"bad_{form}", form)
         self.fill(table, bad=17)
         asked = ask(self.suite(table), None, {})
         told = {}
@@ -195,7 +220,9 @@ class Bench:
             found = decide(history, [Mark(first.id, first.sequence)])
             checks = check(found, history, asked, Order({}).now, self.engines)
             hit: list[int | None] = []
-            told[when] = self.times(lambda f=found, c=checks, hit=hit: hit.append(first_bad(f, asked, c, self.engines)))
+            told[when] = self.times(
+                lambda f=found, h=history, c=checks, hit=hit: hit.append(first_bad(f, h, asked, c, self.engines)[0])
+            )
             appends = found.appends
             assert all(each == appends[16].id for each in hit), "another snapshot"
             self.sql(
@@ -204,16 +231,20 @@ class Bench:
         return told
 
     def pointer(self) -> dict[str, Any]:
-        """Moving the branch, milliseconds."""
-        history = metadata.history(self.engines.lake, self.table)
+        """Moving the branch, milliseconds, of a table of each format."""
+        traced = self._table("pointed", 3)
+        for _ in range(2):
+            self.land(traced, 10)
+        return {"v2": self._pointer(self.table), "v3": self._pointer(traced)}
+
+    def _pointer(self, table: str) -> dict[str, float]:
+        history = metadata.history(self.engines.lake, table)
         two = [each.id for each in history.ancestry(history.head)][:2]
         took = []
         for number in range(20):
             began = time.perf_counter()
             to = two[number % 2]
-            publish.move(
-                self.engines.session, self.engines.lake, self.table, lambda now, to=to: publish.Move(to, "bench")
-            )
+            publish.move(self.engines.session, self.engines.lake, table, lambda now, to=to: publish.Move(to, "bench"))
             took.append((time.perf_counter() - began) * 1000)
         return summary(took)
 
@@ -310,7 +341,7 @@ def main() -> None:
         engines = Engines(runtime, url, lambda own_id: held.enter_context(session(runtime, session_id=own_id)))
         engines.session.sql("CREATE NAMESPACE lake.bench").collect()
         bench = Bench(engines, Meter(f"127.0.0.1:{ui}", jvm), asked.rows, asked.rounds)
-        if asked.only != "first_bad":
+        if not set(asked.only.split(",")) <= {"first_bad", "changes"}:
             bench.fill(bench.table)
         for name in asked.only.split(","):
             told[name] = getattr(bench, name)()

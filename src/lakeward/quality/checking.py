@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from lakeward.quality.engines import Engines
 from lakeward.quality.first_bad import ALONE, Failed, Oldest, remembered, search
 from lakeward.quality.footers import footers
-from lakeward.quality.frames import UNTOLD, rows, written
+from lakeward.quality.frames import UNTOLD, WHEN, rows
 from lakeward.quality.lineage import History
 from lakeward.quality.order import INCREMENT
 from lakeward.quality.own import Look, is_own
@@ -108,7 +108,7 @@ def first_bad(
         if found.kind is Kind.INCREMENT and len(found.appends) == 1:
             return Oldest()  # it is that one
         frame = rows(engines.session, found.table, read)
-        sequence = engines.checker.least(frame, [by_id[each] for each in failed.alone], written())
+        sequence = engines.checker.least(frame, [by_id[each] for each in failed.alone], WHEN)
         with engines.registry() as connection:
             known = remembered(history, verifications.heads(connection, found.table))
         return Oldest(None if sequence == UNTOLD else sequence, known)

@@ -15,18 +15,12 @@ from lakeward.spec.sql import quote_table
 WRITTEN = "_last_updated_sequence_number"
 """The hidden column of row lineage (format v3)."""
 UNTOLD = -1
+WHEN = f"coalesce({WRITTEN}, {UNTOLD})"
+"""SQL: the sequence number of the commit that last wrote a row; `UNTOLD` where the row does not tell it."""
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
     from pyspark.sql.connect.dataframe import DataFrame
     from pyspark.sql.connect.session import SparkSession
-
-
-def written() -> Column:
-    """The sequence number of the commit that last wrote a row; `UNTOLD` where the row does not tell it."""
-    from pyspark.sql.connect.functions import coalesce, col, lit
-
-    return coalesce(col(WRITTEN), lit(UNTOLD))
 
 
 def rows(session: SparkSession, table: str, read: Read) -> DataFrame:
@@ -37,9 +31,8 @@ def rows(session: SparkSession, table: str, read: Read) -> DataFrame:
     """
     name = quote_table(table, CATALOG)
     if read.start is None:
-        whole: DataFrame = session.read.option("versionAsOf", str(read.end)).table(name)
-        if read.since is None:
-            return whole
-        return whole.where((written() > read.since) | (written() == UNTOLD))  # type: ignore[return-value]  # Connect's stubs say a classic frame comes out
+        whole = session.read.option("versionAsOf", str(read.end)).table(name)
+        # As text, which either kind of session takes.
+        return whole if read.since is None else whole.where(f"{WRITTEN} > {read.since:d} OR {WRITTEN} IS NULL")  # type: ignore[return-value]  # Connect's stubs say a classic frame comes out
     reader = session.read.option("start-snapshot-id", str(read.start)).option("end-snapshot-id", str(read.end))
     return reader.table(name)

@@ -21,7 +21,6 @@ from lakeward.quality.suites import Asked
 from lakeward.quality.verdict import Check, State
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
     from pyspark.sql.connect.dataframe import DataFrame
 
 
@@ -69,9 +68,9 @@ class Checker:
         states = {each.state for each in results.values()}
         return None if State.ERROR in states else State.FAIL in states
 
-    def least(self, frame: DataFrame, asked: Sequence[Asked], column: Column) -> Any:
-        """The least value of a column among the rows of the frame that fail any of the checks, each judged alone."""
-        return bridge.least(frame, asked, column)
+    def least(self, frame: DataFrame, asked: Sequence[Asked], value: str) -> Any:
+        """The least of a SQL value among the rows of the frame that fail any of the checks, each judged alone."""
+        return bridge.least(frame, asked, value)
 
     def stock(self, frame: DataFrame, asked: Sequence[Asked]) -> dict[str, Check]:
         """Every check by stock GX alone, in its usual form: what the bridge's answers are compared with."""

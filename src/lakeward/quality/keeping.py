@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import structlog
 
-from lakeward.quality import incident, pointer, publish, results_table, waiving
+from lakeward.quality import audit, incident, pointer, publish, results_table, waiving
 from lakeward.quality.engines import Engines
 from lakeward.quality.lineage import History
 from lakeward.quality.looking import proven
@@ -63,11 +63,27 @@ def published(result: Result, order: Order, engines: Engines) -> Result:
             incident.after_run(connection, result)
     if not moves or head is None:
         return result
-    checked = head.id
-    done, stands = _moved(result.table, engines, lambda now: publish.advance(now, checked))
-    log.info(f"{result.table}: verified is at snapshot {stands} ({done.why})", table=result.table)
+    done, stands = _moved(result.table, engines, _onward(head.id, order, result.table, engines))
+    tagged = f"; tag {done.tag.name} keeps where it stood when that day was over" if done.tag else ""
+    log.info(f"{result.table}: verified is at snapshot {stands} ({done.why}){tagged}", table=result.table)
     pointer.bring(engines, order.suites[result.table], stands)
     return replace(result, verified=stands)
+
+
+def _onward(checked: int, order: Order, table: str, engines: Engines) -> Callable[[History], Move]:
+    """Moves the branch to the snapshot that was checked, and leaves the tag of a day that is over where it stood."""
+    keep = order.suites[table].audit_tags
+    if keep is None:
+        return lambda now: publish.advance(now, checked)
+    with engines.registry() as connection:
+        proven = verifications.proof_before(connection, table, audit.today(order.now))
+
+    def onward(now: History) -> Move:
+        decided = publish.advance(now, checked)
+        left = audit.tag(now, proven, order.now, keep.timedelta) if decided.to is not None else None
+        return replace(decided, tag=left)
+
+    return onward
 
 
 def _moved(table: str, engines: Engines, decide: Callable[[History], Move]) -> tuple[Move, int | None]:

@@ -59,12 +59,14 @@ class History:
         head: main's snapshot when it was read; None for a table without a snapshot.
         verified: the snapshot of the branch `verified`; None without that branch.
         snapshots: every snapshot still in the metadata, by id.
+        refs: the names of its branches and tags.
     """
 
     table: str
     head: int | None
     verified: int | None = None
     snapshots: Mapping[int, Snapshot] = field(default_factory=dict)
+    refs: frozenset[str] = frozenset()
 
     def ancestry(self, of: int | None) -> Iterator[Snapshot]:
         """`of` and its parents as far as the metadata has them, newest first."""

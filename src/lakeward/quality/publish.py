@@ -11,9 +11,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from lakeward.connectors.iceberg.refs import set_refs, settable
 from lakeward.errors import Transient
+from lakeward.quality.audit import Tag
 from lakeward.quality.lineage import History, Mark
 from lakeward.quality.metadata import BRANCH, history_of, load
 from lakeward.quality.plain import sentence
@@ -26,17 +29,17 @@ if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession
 
 TRIES = 6
-_NEWEST = 2  # the newest format whose metadata PyIceberg writes whole
 # A writer committed between our read of the metadata and our write: read again and decide again.
 _CONFLICTS = ("metadata refresh is required", "CommitFailedException", "Cannot commit", "has been updated by another")
 
 
 @dataclass(frozen=True)
 class Move:
-    """What to do with the branch; `to` None leaves it. `why` is a clause for the log."""
+    """What to do with the branch; `to` None leaves it. `why` is a clause for the log; `tag` is made with the move."""
 
     to: int | None
     why: str
+    tag: Tag | None = None
 
 
 def advance(now: History, checked: int) -> Move:
@@ -84,10 +87,10 @@ def move(
         if decided.to is None:
             return decided, now.verified
         try:
-            if loaded.metadata.format_version > _NEWEST:
-                _by_spark(session, table, decided.to)
+            if settable(lake, loaded):
+                _commit(lake, loaded, now, decided.to, decided.tag)
             else:
-                _commit(lake, loaded, now, decided.to)
+                _by_spark(session, table, decided.to, decided.tag)
         except Exception as error:
             # A catalog and Spark Connect each give types of their own; only the text tells conflicts in both.
             if not any(each in f"{type(error).__name__}: {error}" for each in _CONFLICTS):
@@ -104,23 +107,30 @@ def move(
     raise AssertionError("unreachable: the last try raises or returns")
 
 
-def _commit(lake: Catalog, loaded: Table, now: History, to: int) -> None:
-    """Move the branch, if main and the branch are where they were decided on."""
+def _commit(lake: Catalog, loaded: Table, now: History, to: int, tag: Tag | None) -> None:
+    """Move the branch, if main and the branch are where they were decided on, and make the tag, if it is new."""
     from pyiceberg.table import update as changes
 
     make: Any = changes  # pydantic hides these constructors from mypy
-    lake.commit_table(
-        loaded,
-        (
-            make.AssertTableUUID(uuid=loaded.metadata.table_uuid),
-            make.AssertRefSnapshotId(ref="main", snapshot_id=now.head),
-            make.AssertRefSnapshotId(ref=BRANCH, snapshot_id=now.verified),
-        ),
-        (make.SetSnapshotRefUpdate(ref_name=BRANCH, type="branch", snapshot_id=to),),
-    )
+    requirements = [
+        make.AssertTableUUID(uuid=loaded.metadata.table_uuid),
+        make.AssertRefSnapshotId(ref="main", snapshot_id=now.head),
+        make.AssertRefSnapshotId(ref=BRANCH, snapshot_id=now.verified),
+    ]
+    refs = [make.SetSnapshotRefUpdate(ref_name=BRANCH, type="branch", snapshot_id=to)]
+    if tag is not None:
+        kept = tag.keep // timedelta(milliseconds=1)
+        requirements.append(make.AssertRefSnapshotId(ref=tag.name, snapshot_id=None))
+        refs.append(
+            make.SetSnapshotRefUpdate(ref_name=tag.name, type="tag", snapshot_id=tag.snapshot, max_ref_age_ms=kept)
+        )
+    set_refs(lake, loaded, requirements, refs)
 
 
-def _by_spark(session: SparkSession, table: str, to: int) -> None:
-    """The same without the condition, for metadata PyIceberg would not write whole."""
+def _by_spark(session: SparkSession, table: str, to: int, tag: Tag | None) -> None:
+    """The same without the condition, for tables and catalogs where no commit of ours can have one."""
     name = quote_table(table, CATALOG)
+    if tag is not None:
+        at = f"AS OF VERSION {tag.snapshot:d} RETAIN {tag.keep // timedelta(minutes=1)} MINUTES"
+        session.sql(f"ALTER TABLE {name} CREATE TAG IF NOT EXISTS {quote(tag.name)} {at}").collect()
     session.sql(f"ALTER TABLE {name} CREATE OR REPLACE BRANCH {quote(BRANCH)} AS OF VERSION {to:d}").collect()

@@ -121,7 +121,12 @@ def mark_published(connection: Connection, runs: Sequence[str]) -> None:
 
 def proofs(connection: Connection, table: str, limit: int = 100) -> list[dict[str, Any]]:
     """The newest runs that proved their own head, newest first: what `verified` may be rebuilt from."""
-    rows = connection.execute(
+    return [dict(row._mapping) for row in connection.execute(_proofs(table).limit(limit))]
+
+
+def _proofs(table: str) -> Select[Any]:
+    """The runs that proved their own head, newest first."""
+    return (
         select(verifications)
         .where(
             verifications.c.table == table,
@@ -129,9 +134,14 @@ def proofs(connection: Connection, table: str, limit: int = 100) -> list[dict[st
             verifications.c.verified_snapshot == verifications.c.to_snapshot,
         )
         .order_by(verifications.c.at.desc())
-        .limit(limit)
     )
-    return [dict(row._mapping) for row in rows]
+
+
+def proof_before(connection: Connection, table: str, moment: datetime) -> int | None:
+    """The snapshot that the newest run that began before a moment proved."""
+    statement = _proofs(table).where(verifications.c.at < moment).limit(1)
+    row = connection.execute(statement).one_or_none()
+    return None if row is None else int(row.to_snapshot)
 
 
 def samples(connection: Connection, table: str) -> int:

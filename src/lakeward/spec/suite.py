@@ -23,6 +23,13 @@ def _day(value: Any) -> Any:
     raise ValueError("this must be a day: 2026-12-31")
 
 
+def _days(value: Duration) -> Duration:
+    """The age counts from the commit of a snapshot that may have stood for a day already."""
+    if value < Duration("2d"):
+        raise ValueError("the tag of a day is kept for 2d at least, e.g. 7d")
+    return value
+
+
 def _not_ours(value: dict[str, Any]) -> dict[str, Any]:
     """An export keeps Lakeward's own keys below this one."""
     if "lakeward" in value:
@@ -78,6 +85,8 @@ class Suite(SpecModel):
     """Keep a table `<table>__verified` that shows what is proven, for engines that cannot name a branch."""
     limits: SuiteLimits | None = None
     """How late a proof may be."""
+    audit_tags: Annotated[Duration, AfterValidator(_days)] | None = None
+    """Keep a tag `verified-2026-03-01` of what was proven by the end of each day (UTC), for so long, e.g. `7d`."""
     expectations: Annotated[tuple[Expectation, ...], Field(min_length=1)]
 
     @property

@@ -71,11 +71,11 @@ class Checked:
             f"CALL lake.system.expire_snapshots(table => 'lake.{self.name}', older_than => now(), retain_last => 1)"
         )
 
-    def suite(self, *expectations: str, mask: tuple[str, ...] = ()) -> None:
-        """Write the table's suite."""
+    def suite(self, *expectations: str, mask: tuple[str, ...] = (), more: str = "") -> None:
+        """Write the table's suite; `more` are lines of its own."""
         lines = "".join(f"  - {each}\n" for each in expectations or (NOT_NULL, SANE))
         file = self.project / "expectations" / f"{self.name}.yaml"
-        head = f"table: {self.name}\nowner: tests\nmask: [{', '.join(mask)}]\n"
+        head = f"table: {self.name}\nowner: tests\nmask: [{', '.join(mask)}]\n{more}"
         file.write_text(f"{head}expectations:\n{lines}")
 
     def check(self, *, due: bool = False, scope: Any = None, suite: Path | None = None) -> dict[str, Any]:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from lakeward.errors import Transient
 from lakeward.quality import publish
+from lakeward.quality.audit import Tag
 from lakeward.quality.lineage import History, Mark
 from lakeward.quality.metadata import history
 from lakeward.quality.publish import Move, advance, move, settle
@@ -91,6 +93,19 @@ class TestMove:
             checked = append(lake)
             done, stands = move(self.no_session, lake, "n.t", lambda now, to=checked: advance(now, to))
             assert (done.to, stands, history(lake, "n.t").verified) == (checked, checked, checked), number
+
+    def test_makes_the_tag_of_a_day_in_the_same_commit_and_never_moves_it(self, lake) -> None:
+        older, newer = append(lake), append(lake)
+        day = Tag("verified-2026-11-21", older, timedelta(days=7))
+        move(self.no_session, lake, "n.t", lambda now: replace(advance(now, newer), tag=day))
+        made = lake.load_table("n.t").metadata
+        assert made.refs[day.name].model_dump(by_alias=True, mode="json", exclude_none=True) == {
+            "snapshot-id": older, "type": "tag", "max-ref-age-ms": 604_800_000
+        }  # fmt: skip
+        assert made.refs["verified"].snapshot_id == newer and len(made.metadata_log) == 3
+        newest = append(lake)
+        with pytest.raises(Transient, match=r"verified-2026-11-21 was created concurrently"):
+            move(self.no_session, lake, "n.t", lambda now: replace(advance(now, newest), tag=day))
 
     def test_decides_anew_when_main_was_rolled_back_meanwhile(self, lake) -> None:
         kept, checked = append(lake), append(lake)

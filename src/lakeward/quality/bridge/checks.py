@@ -66,12 +66,12 @@ def check(
     return results
 
 
-def least(frame: DataFrame, asked: Sequence[Asked], column: Column) -> Any:
-    """The least value of a column, by one query, among the rows that fail any of the checks; None when it has none.
+def least(frame: DataFrame, asked: Sequence[Asked], value: str) -> Any:
+    """The least of a value, by one query, among the rows that fail any of the checks; None when it has none.
 
     Args:
         asked: checks that judge a row by what stands in it.
-        column: of the frame's columns, or of hidden ones of its table.
+        value: SQL over the frame's columns and the hidden ones of its table.
     """
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as fn
@@ -87,7 +87,7 @@ def least(frame: DataFrame, asked: Sequence[Asked], column: Column) -> Any:
         fails, compute, accessor = metrics.values[condition.id]
         conditions.append(_within({**compute, **accessor}, fails, metrics))
     try:
-        return frame.filter(reduce(or_, conditions)).agg(fn.min(column)).collect()[0][0]
+        return frame.filter(reduce(or_, conditions)).agg(fn.min(fn.expr(value))).collect()[0][0]
     except PySparkException as error:
         if no_server(error):
             raise
