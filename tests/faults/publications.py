@@ -4,6 +4,7 @@ PostgreSQL and a Spark Connect server start in a home of their own. Goes on wher
 line of the results.
 
     python tests/faults/publications.py [--seeds 200] [--results FILE]
+    python tests/faults/publications.py --first 1000 --seeds 40      tables of format version 3
     python tests/faults/publications.py --planted       the first seed that finds each guard taken out
 """
 
@@ -61,10 +62,10 @@ def schedules(runtime: Runtime, *words: str) -> Iterator[dict[str, Any]]:
         raise RuntimeError(f"the schedules {' '.join(words)} ended with exit code {process.returncode}")
 
 
-def faults(runtime: Runtime, seeds: int) -> None:
+def faults(runtime: Runtime, first: int, seeds: int) -> None:
     """For each guard taken out, what finds it."""
     for fault in json.loads(subprocess.check_output([sys.executable, str(SCHEDULES), "faults"])):
-        rows = list(schedules(runtime, f"{WIDER}-{WIDER + seeds - 1}:{fault}"))
+        rows = list(schedules(runtime, f"{first}-{first + seeds - 1}:{fault}"))
         found = rows and not rows[-1]["ok"]
         print(f"{fault}: {'seed {seed}: {wrong}'.format(**rows[-1]) if found else 'not found'}", flush=True)
 
@@ -73,16 +74,17 @@ def main() -> int:
     """Run what is missing; 1 when something wrong was published."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--seeds", type=int, default=200)
+    options.add_argument("--first", type=int, default=0, help="seeds from 1000 on: tables of format version 3")
     options.add_argument("--results", type=Path, default=RESULTS)
     options.add_argument("--home", type=Path, default=ROOT / ".lakeward" / "publications")
     options.add_argument("--planted", action="store_true", help="the first seed that finds each guard taken out")
     asked = options.parse_args()
     lines = asked.results.read_text().splitlines() if asked.results.exists() else []
     known = {row["seed"]: row for row in map(json.loads, lines)}
-    missing = [seed for seed in range(asked.seeds) if seed not in known]
+    missing = [seed for seed in range(asked.first, asked.first + asked.seeds) if seed not in known]
     if asked.planted:
         with connect_stack(Home(asked.home)) as runtime:
-            faults(runtime, asked.seeds)
+            faults(runtime, asked.first or WIDER, asked.seeds)
         return 0
     if missing:
         with connect_stack(Home(asked.home)) as runtime, asked.results.open("a") as file:

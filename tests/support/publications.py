@@ -70,7 +70,12 @@ class Publications(Happenings):
         """Carry the schedule out; what went wrong, or nothing."""
         mode = self.random.choice(["copy-on-write", "merge-on-read"])
         modes = {f"write.{each}.mode": mode for each in ("delete", "update", "merge")}
-        self.lake.create_table(self.name, SCHEMA, properties={"format-version": "2", **modes})
+        if self.traced:
+            told = ", ".join(f"'{key}' = '{value}'" for key, value in {"format-version": "3", **modes}.items())
+            columns = "id BIGINT, carrier STRING, delay DOUBLE"
+            self._sql(f"CREATE TABLE {{t}} ({columns}) USING iceberg TBLPROPERTIES ({told})")
+        else:
+            self.lake.create_table(self.name, SCHEMA, properties={"format-version": "2", **modes})
         try:
             with ExitStack() as held:
                 held.enter_context(planted(self.fault, self.engines, self.name))

@@ -33,6 +33,8 @@ EXPECTATIONS = [
      "severity": "critical", "scope": "table"},
     {"type": "expect_column_values_to_be_between", "kwargs": {"column": "delay", "max_value": SANE}},
 ]  # fmt: skip
+TRACED = 1000
+"""Seeds from here on have a table of format version 3, whose rows tell when they were written."""
 WAIVED = {"null": 0, "text": 1}
 """What may be waived: a kind of wrong row, and its expectation."""
 
@@ -60,6 +62,11 @@ class Happenings:
         self.suite = Suite.model_validate({"table": self.name, "owner": "tests", "expectations": EXPECTATIONS})
 
     @property
+    def traced(self) -> bool:
+        """Whether the table has row lineage; PyIceberg does not write it then, so Spark does what it would."""
+        return self.seed >= TRACED
+
+    @property
     def lake(self) -> Catalog:
         return self.engines.lake
 
@@ -79,7 +86,11 @@ class Happenings:
         if self.renamed:
             rows = [{("carrier_2" if key == "carrier" else key): value for key, value in each.items()} for each in rows]
         names = [(f"{each.name}_2" if self.renamed and each.name == "carrier" else each.name) for each in SCHEMA]
-        self.table.append(pa.Table.from_pylist(rows, pa.schema(list(zip(names, SCHEMA.types, strict=True)))))
+        made = pa.Table.from_pylist(rows, pa.schema(list(zip(names, SCHEMA.types, strict=True))))
+        if self.traced:
+            self.engines.session.createDataFrame(made).writeTo(f"lake.{self.name}").append()
+        else:
+            self.table.append(made)
 
     def _land_it(self) -> None:
         self._land()
@@ -124,25 +135,37 @@ class Happenings:
         """A person takes the wrong rows out."""
         head = self.table.current_snapshot()
         bad = {id for id, _ in self.oracle.wrong_rows(head.snapshot_id)} if head is not None else set()
-        if bad:
-            self.table.delete(f"id IN ({', '.join(map(str, sorted(bad)))})")
+        of = f"id IN ({', '.join(map(str, sorted(bad)))})"
+        if bad and self.traced:
+            self._sql(f"DELETE FROM {{t}} WHERE {of}")
+        elif bad:
+            self.table.delete(of)
 
     def _roll_back(self) -> None:
         line = list(self.oracle.history().ancestry(self.oracle.history().head))
         if len(line) > 1:
             to = self.random.choice(line[1:4])
-            self.table.manage_snapshots().set_current_snapshot(snapshot_id=to.id).commit()
+            if self.traced:
+                self._sql(f"CALL lake.system.set_current_snapshot('{{name}}', {to.id})")
+            else:
+                self.table.manage_snapshots().set_current_snapshot(snapshot_id=to.id).commit()
             self.rollbacks += 1
 
     def _rename_it(self) -> None:
         if not self.renamed:
-            self.table.update_schema().rename_column("carrier", "carrier_2").commit()
+            self._name("carrier", "carrier_2")
             self.renamed = True
 
     def _rename_back(self) -> None:
         if self.renamed:
-            self.table.update_schema().rename_column("carrier_2", "carrier").commit()
+            self._name("carrier_2", "carrier")
             self.renamed = False
+
+    def _name(self, old: str, new: str) -> None:
+        if self.traced:
+            self._sql(f"ALTER TABLE {{t}} RENAME COLUMN {old} TO {new}")
+        else:
+            self.table.update_schema().rename_column(old, new).commit()
 
     def _replace_it(self) -> None:
         if not self.renamed:

@@ -63,8 +63,7 @@ def footers(table: Table, read: Read, appends: Sequence[Snapshot]) -> Footers | 
     head = table.snapshot_by_id(read.end)
     if head is None or head.schema_id != table.metadata.current_schema_id:
         return None  # columns may have other names by now
-    if read.since is not None:
-        return None  # files state their rows, and not which of them were rewritten
+    # Of rows told by their lineage there are no appends: files state their rows, and not which of them were rewritten.
     files = _standing(table, head) if read.whole else _appended(table, appends)
     if not files:
         return None

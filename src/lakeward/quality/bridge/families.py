@@ -87,13 +87,27 @@ def unique(metric: Any, values: Values, domains: Domains) -> Plan | None:
 
 
 def distinct(metric: Any, values: Values, domains: Domains) -> Plan | None:
-    """How many different values. In the one aggregate it would multiply every row by the number of such metrics."""
+    """How many different values: all, those that are in no set, or those of a set that are missing.
+
+    In the one aggregate it would multiply every row by the number of such metrics. The values themselves, which GX
+    would bring along, are all that the column has: they are left out, as where GX is asked for no examples.
+    """
     from pyspark.sql import functions as fn
 
-    if metric.metric_name != "column.distinct_values.count":
+    if metric.metric_name not in _DISTINCT:
         return None
-    column = metric.metric_domain_kwargs["column"]
+    name = metric.metric_name.removeprefix(_VALUES)
+    if name in ("not_in_set", "missing_from_column"):
+        return Known([])
+    column, wanted = metric.metric_domain_kwargs["column"], metric.metric_value_kwargs.get("value_set") or []
     rows = domains.rows(metric.metric_domain_kwargs).filter(fn.col(column).isNotNull())
+    if name == "missing_from_column.count":
+        if not wanted:
+            return Known(0)
+        rows = rows.filter(fn.col(column).isin(wanted))
+        return Groups(rows, (column,), lambda size: fn.lit(len(wanted)) - fn.count(size))
+    if name == "not_in_set.count" and wanted:
+        rows = rows.filter(~fn.col(column).isin(wanted))
     return Groups(rows, (column,), lambda size: fn.count(size))
 
 
@@ -157,10 +171,15 @@ def covers(metric: Any, engine: Any) -> bool:
         _, provider = get_metric_provider(condition.metric_name, engine)
         by_window = getattr(provider, "metric_fn_type", None) is MetricPartialFunctionTypes.WINDOW_CONDITION_FN
         return not by_window or condition.metric_name in _UNIQUE
-    named = name in _FREE or name.endswith((".condition", ".map", ".aggregate_fn", ".unexpected_values"))
+    named = name in (*_FREE, *_DISTINCT) or name.endswith((".condition", ".map", ".aggregate_fn", ".unexpected_values"))
     return named or _PARTIAL in metric.metric_dependencies
 
 
+_VALUES = "column.distinct_values."
+_DISTINCT = tuple(
+    f"{_VALUES}{name}"
+    for name in ("count", "not_in_set", "not_in_set.count", "missing_from_column", "missing_from_column.count")
+)
 _FREE = (
     "table.columns",
     "table.column_types",

@@ -12,6 +12,7 @@ from lakeward.quality.verdict import Check, State
 SAMPLE = 10
 """Most rows kept of a check."""
 SQL = "unexpected_rows_expectation"
+_OF_VALUES = "expect_column_distinct_values_"
 
 
 def as_check(asked: Asked, found: Any) -> Check:
@@ -30,6 +31,9 @@ def as_check(asked: Asked, found: Any) -> Check:
     observed = result.get("observed_value")
     if asked.expectation.type == SQL:
         unexpected = observed
+    if str(asked.expectation.type).startswith(_OF_VALUES):
+        told = {"values are not in the set": unexpected, "of the set are missing": result.get("missing_count")}
+        observed = ", ".join(f"{count} {words}" for words, count in told.items() if count is not None)
     if observed is None and result.get("unexpected_percent") is not None:
         observed = f"{result['unexpected_percent']:.4g}% of {result.get('element_count')} rows fail"
     return replace(
