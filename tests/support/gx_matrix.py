@@ -191,7 +191,7 @@ def asked(data: str) -> dict[tuple[int, str], Asked]:
     }
 
 
-DRAWN = 2
+DRAWN = 1
 """Cells of each case in a draw."""
 
 
@@ -256,7 +256,7 @@ _COLUMNS = (*DATA, "mostly", "row_condition")
 _HEAD = """# Expectations that are computed in one pass
 
 Made from [expectations.json](expectations.json) by `tests/support/gx_matrix.py`; a test computes cells anew, `make
-faults` all of them and CI {drawn} of each line, drawn by a seed that it prints, by the bridge and by stock Great
+faults` all of them and CI {drawn} of a line, drawn by a seed that it prints, by the bridge and by stock Great
 Expectations {version}, and compares state, observed value, rows and failing rows
 ([ADR 40](../adr/0040-conditions-are-great-expectations-the-pass-is-ours.md)).
 

@@ -89,7 +89,7 @@ def _branch_first(connection: Any, row: dict[str, Any], results: list[dict[str, 
 _verdict, _record = verdicts.verdict, verifications.record
 _planted_for: tuple[Any, str] = (None, "")
 PLANTED: Final[dict[str, tuple[Any, str, Any]]] = {
-    "overwrites are read as appends": (range, "changes_rows", lambda snapshots, before: None),
+    "overwrites are read as appends": (range, "rewrites", lambda snapshots: None),
     "main instead of what was checked": (publish, "advance", _head_of_main),
     "no look at the ancestry": (publish, "advance", _blindly),
     "an error is a pass": (run, "verdict", _without_errors),
@@ -97,6 +97,7 @@ PLANTED: Final[dict[str, tuple[Any, str, Any]]] = {
     "the branch before the results": (verifications, "record", _branch_first),
     "the branch is not repaired": (publish, "settle", lambda now, base: publish.Move(None, "planted")),
     "a waiver has no end": (waivers, "_in_force", lambda: schema.waivers.c.id > 0),
+    "what main went back over was checked": (lineage, "_off_the_line", lambda history, start, end: None),
     "what was expired was checked": (lineage, "_when_expired", lambda history, start, end: None),
 }
 """What is taken out: where, and what stands there instead."""

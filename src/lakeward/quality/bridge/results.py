@@ -34,6 +34,7 @@ def as_check(asked: Asked, found: Any) -> Check:
     if str(asked.expectation.type).startswith(_OF_VALUES):
         told = {"values are not in the set": unexpected, "of the set are missing": result.get("missing_count")}
         observed = ", ".join(f"{count} {words}" for words, count in told.items() if count is not None)
+        unexpected = None  # rows are not counted
     if observed is None and result.get("unexpected_percent") is not None:
         observed = f"{result['unexpected_percent']:.4g}% of {result.get('element_count')} rows fail"
     return replace(
