@@ -76,10 +76,10 @@ def least(frame: DataFrame, asked: Sequence[Asked], value: str) -> Any:
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as fn
 
-    engine = engine_of(frame)
+    engine, columns = engine_of(frame), frame.schema.json()
     metrics = Metrics(engine, frame)
     conditions = []
-    for needs in (Needs(each, engine) for each in asked):
+    for needs in (Needs(each, engine, columns) for each in asked):
         condition = condition_of(needs.counted)
         metrics.compute(each for each in needs.all_metrics() if each.id in _under(condition))
         if condition.id in metrics.failed:
