@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-import pytest
 from sqlalchemy import update
 
 from lakeward.quality.publish import Tag, _by_spark
 from lakeward.registry.schema import verifications
 
 
-@pytest.mark.parametrize("form", ["2", "3"])
-def test_a_day_that_is_over_has_a_tag_of_what_was_proven_then(table, form: str) -> None:
-    table.sql(f"ALTER TABLE {{t}} SET TBLPROPERTIES ('format-version' = '{form}')")
+def test_a_day_that_is_over_has_a_tag_of_what_was_proven_then(table) -> None:
+    table.sql("ALTER TABLE {t} SET TBLPROPERTIES ('format-version' = '3')")
     table.suite(more="audit_tags: 7d\n")
     proven = table.append(rows=3)
     now = datetime.now(UTC)

@@ -17,9 +17,19 @@ MERGE = (
 
 
 @pytest.fixture(params=WAYS)
-def traced(request, table):
+def either(request, table):
     """An empty table of format v3 that rewrites rows in one of the two ways."""
-    how = ", ".join(f"'write.{each}.mode' = '{request.param}'" for each in ("merge", "update", "delete"))
+    return upgraded(table, request.param)
+
+
+@pytest.fixture
+def traced(table):
+    """An empty table of format v3."""
+    return upgraded(table, "merge-on-read")
+
+
+def upgraded(table, way: str):
+    how = ", ".join(f"'write.{each}.mode' = '{way}'" for each in ("merge", "update", "delete"))
     table.sql(f"ALTER TABLE {{t}} SET TBLPROPERTIES ('format-version' = '3', {how})")
     return table
 
@@ -29,39 +39,39 @@ def ids(table, read: Read) -> list[int]:
         return sorted(row["id"] for row in rows(spark, table.name, read).collect())
 
 
-def test_the_rows_of_changes_are_those_written_since_that_still_stand(traced) -> None:
-    traced.append(rows=10)
-    head = traced.append(rows=10)
-    base = traced.history.snapshots[head]
-    traced.sql("UPDATE {t} SET carrier = 'UU' WHERE id IN (3, 14)")
-    traced.sql(MERGE % (-1, 18, 22))
-    traced.sql("DELETE FROM {t} WHERE id IN (14, 15)")
-    traced.landed = 22
-    traced.append(rows=2)
+def test_the_rows_of_changes_are_those_written_since_that_still_stand(either) -> None:
+    either.append(rows=10)
+    head = either.append(rows=10)
+    base = either.history.snapshots[head]
+    either.sql("UPDATE {t} SET carrier = 'UU' WHERE id IN (3, 14)")
+    either.sql(MERGE % (-1, 18, 22))
+    either.sql("DELETE FROM {t} WHERE id IN (14, 15)")
+    either.landed = 22
+    either.append(rows=2)
     wanted = [3, 18, 19, 20, 21, 22, 23]
-    assert ids(traced, Read(None, traced.head, base.sequence)) == wanted
-    traced.compact()
-    assert ids(traced, Read(None, traced.head, base.sequence)) == wanted, "a compaction carries the lineage over"
+    assert ids(either, Read(None, either.head, base.sequence)) == wanted
+    either.compact()
+    assert ids(either, Read(None, either.head, base.sequence)) == wanted, "a compaction carries the lineage over"
 
 
-def test_only_what_an_update_wrote_is_checked_and_its_snapshot_is_told_after_a_compaction(traced) -> None:
-    traced.append(rows=40)
-    assert traced.check()["verdict"] == "pass"
-    traced.append(rows=5)
-    traced.sql(MERGE % (-1, 3, 5))
-    traced.sql(MERGE % (7, 6, 9))
-    bad = traced.head
-    traced.sql(MERGE % (30, 30, 32))
-    traced.compact()
-    result = traced.check()
+def test_only_what_an_update_wrote_is_checked_and_its_snapshot_is_told_after_a_compaction(either) -> None:
+    either.append(rows=40)
+    assert either.check()["verdict"] == "pass"
+    either.append(rows=5)
+    either.sql(MERGE % (-1, 3, 5))
+    either.sql(MERGE % (7, 6, 9))
+    bad = either.head
+    either.sql(MERGE % (30, 30, 32))
+    either.compact()
+    result = either.check()
     assert (result["range"]["kind"], result["range"]["rows"]) == ("changes", None)
     assert "by row lineage" in result["range"]["why"]
     assert (result["verdict"], result["first_bad_snapshot"]) == ("hold", bad)
     failed = next(each for each in result["checks"] if each["state"] == "fail")
     assert (failed["rows"], failed["unexpected_count"], failed["by"]) == (12, 2, "rows")
     assert sorted(row["id"] for row in failed["sample"]) == [7, 30]
-    traced.sql("UPDATE {t} SET carrier = 'AA' WHERE carrier IS NULL")
-    assert traced.check()["verdict"] == "pass" and traced.verified == traced.head
+    either.sql("UPDATE {t} SET carrier = 'AA' WHERE carrier IS NULL")
+    assert either.check()["verdict"] == "pass" and either.verified == either.head
 
 
 def test_deletes_alone_leave_nothing_to_read(traced) -> None:
