@@ -41,7 +41,8 @@ BESIDE = {
 }  # fmt: skip
 """What happens at a step of a run."""
 WIDER = 170
-"""Schedules of seeds from here on have the following events, too; the earlier ones are what they were."""
+"""Schedules of seeds from here on have the following events, too, those of `TRACED` tables apart; the earlier ones, and
+those, are what they were when their lines were written."""
 MORE_EVENTS = {"lapse": 1, "check-part": 1.5}
 MORE_BESIDE = {"overtake": 3}
 
@@ -61,8 +62,9 @@ class Publications(Happenings):
         self.log: list[str] = []
         self.killed: Counter[str] = Counter()
         self.verdicts: Counter[str] = Counter()
-        self.events = EVENTS | (MORE_EVENTS if seed >= WIDER else {})
-        self.beside = BESIDE | (MORE_BESIDE if seed >= WIDER else {})
+        wider = WIDER <= seed < TRACED
+        self.events = EVENTS | (MORE_EVENTS if wider else {})
+        self.beside = BESIDE | (MORE_BESIDE if wider else {})
         self.wrong = ""
         self._depth = 0
 
