@@ -20,7 +20,7 @@ from time import monotonic, process_time
 from typing import Any
 
 import structlog
-from publications_events import NAMESPACE, SCHEMA, Happenings
+from publications_events import NAMESPACE, SCHEMA, TRACED, Happenings
 from publications_steps import PLANTED, QUIET, STEPS, Killed, at_steps, planted
 
 from lakeward.connectors.spark_connect import session
