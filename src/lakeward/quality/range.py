@@ -54,6 +54,11 @@ class Range:
         return tuple(each for each in self.snapshots if each.operation == "append" and each.added)
 
     @property
+    def rewritten(self) -> bool:
+        """Whether its rows are told by their lineage."""
+        return self.kind is Kind.CHANGES
+
+    @property
     def writes(self) -> tuple[Snapshot, ...]:
         """The snapshots that brought or rewrote rows, oldest first."""
         return tuple(each for each in self.snapshots if each.operation in ("append", "overwrite") and each.added)

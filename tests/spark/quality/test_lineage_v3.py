@@ -163,3 +163,17 @@ def halving(table, result) -> int | None:
             return rows(spark, table.name, read).where("carrier IS NULL").count() > 0
 
     return search(found, Failed(alone=("carrier",)), probe)
+
+
+def test_a_pointer_table_shows_what_is_proven(traced) -> None:
+    traced.suite(more="pointer_table: true\n")
+    pointer = f"lake.{traced.name}__verified"
+    try:
+        traced.append(rows=4)
+        traced.check()
+        traced.sql("UPDATE {t} SET carrier = 'UU' WHERE id < 2")
+        assert traced.check()["verdict"] == "pass"
+        shown = traced.spark.table(pointer).select("id", "carrier").orderBy("id").collect()
+        assert [tuple(row) for row in shown] == [(0, "UU"), (1, "UU"), (2, "AA"), (3, "AA")]
+    finally:
+        traced.sql(f"DROP TABLE IF EXISTS {pointer}")

@@ -46,6 +46,13 @@ class Look:
     rows: Callable[[Read], DataFrame]
     landings: Callable[[str, int], Landings]
 
+    def together(self) -> DataFrame:
+        """The rows, for a check that looks at them together: all of them where some were rewritten. The rewritten ones
+        alone may be old, or parts of a group."""
+        if self.found.rewritten and self.found.head is not None:
+            return self.rows(Read(None, self.found.head.id))
+        return self.frame()
+
 
 Kind = Callable[[Any, Asked, Look], Check]
 """(its arguments, what is asked, what it may look at) -> the result."""

@@ -53,7 +53,7 @@ def totals_equal(kwargs: TotalsEqual, asked: Asked, look: Look) -> Check:
 
     names = [str(each) for each in kwargs.by]
     marks = [f"_by_{index}" for index in range(len(names))]
-    keyed = look.frame().where(_all([_of(f, each).isNotNull() for each in names]))
+    keyed = look.together().where(_all([_of(f, each).isNotNull() for each in names]))
     ours = keyed.groupBy(*(_of(f, a).alias(b) for a, b in zip(names, marks, strict=True)))
     mine = ours.agg(f.expr(kwargs.total).cast("double").alias("_ours"))
     span = mine.agg(f.min(marks[0]).alias("low"), f.max(marks[0]).alias("high")).collect()[0]

@@ -20,7 +20,7 @@ def volume(kwargs: Volume, asked: Asked, look: Look) -> Check:
     """Rows an hour since the last proof: a range may hold one commit or fifty, so rows alone compare nothing."""
     found = look.found
     base = look.history.snapshots.get(found.base.snapshot) if found.base else None
-    if found.kind is Kind.CHANGES:
+    if found.rewritten:
         return asked.blank(State.SKIPPED, "rows were rewritten in the range: no commit states how many are new")
     if found.kind is not Kind.INCREMENT or found.head is None or base is None or found.rows is None:
         return asked.blank(State.SKIPPED, "the rows of the range cannot be told from older ones, so neither their rate")
@@ -40,7 +40,7 @@ def freshness(kwargs: Freshness, asked: Asked, look: Look) -> Check:
         return asked.blank(State.SKIPPED, "the table has no snapshot yet")
     # As seconds since 1970: a timestamp without a zone is taken for UTC, as the session's zone says.
     column = f"unix_micros(CAST(max({quote(kwargs.column)}) AS TIMESTAMP)) / 1e6"
-    newest = look.frame().selectExpr(f"{column} AS newest").collect()[0]["newest"]
+    newest = look.together().selectExpr(f"{column} AS newest").collect()[0]["newest"]
     if newest is None:
         return asked.blank(State.SKIPPED, f"no row of the range has a {kwargs.column}")
     age = head.at.timestamp() - float(newest)
