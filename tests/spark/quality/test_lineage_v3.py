@@ -177,3 +177,22 @@ def test_a_pointer_table_shows_what_is_proven(traced) -> None:
         assert [tuple(row) for row in shown] == [(0, "UU"), (1, "UU"), (2, "AA"), (3, "AA")]
     finally:
         traced.sql(f"DROP TABLE IF EXISTS {pointer}")
+
+
+def test_rows_staged_before_a_proof_and_published_after_it_are_new(traced) -> None:
+    traced.sql("ALTER TABLE {t} SET TBLPROPERTIES ('write.wap.enabled' = 'true')")
+    traced.append(rows=3)
+    traced.spark.conf.set("spark.wap.id", "s/1/x")
+    try:
+        traced.sql("INSERT INTO {t} SELECT id, 'AA', 1D, 0, id FROM range(10, 12)")
+    finally:
+        traced.spark.conf.unset("spark.wap.id")
+    (staged,) = (each for each in traced.history.snapshots.values() if each.wap_id)
+    traced.compact()
+    traced.check()
+    base = traced.history.snapshots[traced.head]
+    assert base.sequence > staged.sequence
+    traced.sql(f"CALL lake.system.cherrypick_snapshot('lake.{traced.name}', {staged.id})")
+    traced.sql("UPDATE {t} SET carrier = 'UU' WHERE id = 0")
+    assert traced.check()["range"]["kind"] == "changes"
+    assert ids(traced, Read(None, traced.head, base.sequence)) == [0, 10, 11]
