@@ -21,6 +21,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -42,6 +43,7 @@ from lakeward.quality import metadata, publish
 from lakeward.quality.checking import check, first_bad
 from lakeward.quality.engines import Engines
 from lakeward.quality.footers import footers
+from lakeward.quality.formats import IcebergTable
 from lakeward.quality.frames import rows as frame_of
 from lakeward.quality.lineage import Mark
 from lakeward.quality.order import Order
@@ -218,11 +220,11 @@ class Bench:
             line = list(history.ancestry(history.head))
             first = line[-1]
             found = decide(history, [Mark(first.id, first.sequence)])
-            checks = check(found, history, asked, Order({}).now, self.engines)
+            of = IcebergTable(table, self.engines.lake)
+            checks = check(of, found, history, asked, Order({}).now, self.engines)
             hit: list[int | None] = []
-            told[when] = self.times(
-                lambda f=found, h=history, c=checks, hit=hit: hit.append(first_bad(f, h, asked, c, self.engines)[0])
-            )
+            search = partial(first_bad, of, found, history, asked, checks, self.engines)
+            told[when] = self.times(lambda search=search, hit=hit: hit.append(search()[0]))
             appends = found.appends
             assert all(each == appends[16].id for each in hit), "another snapshot"
             self.sql(

@@ -13,6 +13,7 @@ from publications_oracle import HUGE, SANE, Oracle
 from lakeward.errors import Refused
 from lakeward.quality import waiving
 from lakeward.quality.engines import Engines
+from lakeward.quality.formats import IcebergTable
 from lakeward.quality.release import release
 from lakeward.quality.waivers import ids
 from lakeward.registry.schema import waivers
@@ -200,7 +201,9 @@ class Happenings:
     def _release_it(self) -> None:
         by = {"author": "ada", "comment": "known"}
         try:
-            done = release(self.engines.registry, self.lake, self.engines.session, self.name, **by)
+            done = release(
+                self.engines.registry, IcebergTable(self.name, self.lake), lambda: self.engines.session, **by
+            )
         except Refused:
             return
         self.oracle.released(done["verified_snapshot"])

@@ -141,7 +141,7 @@ def _unseen(runtime: Runtime, project: Project) -> list[str]:
 
     suites = project.suites
     with registry_of(runtime)() as connection:
-        heads = {name: found["snapshot_id"] for name, found in maintenance.newest_facts(connection).items()}
+        seen = maintenance.newest_facts(connection)
         newest = {name: run for name in suites for run in verifications.newest(connection, name, limit=1)}
         waived = {(each.table, each.check) for each in waivers.in_force(connection)}
         holding = {
@@ -155,10 +155,12 @@ def _unseen(runtime: Runtime, project: Project) -> list[str]:
             log.warning(text)
 
     def unseen(name: str) -> bool:
-        run = newest.get(name)
-        if heads.get(name) is None or run is None:
-            return heads.get(name) is not None
-        return heads[name] != run["to_snapshot"] or any(table == name for table, _ in waived & holding)
+        run, facts = newest.get(name), seen.get(name)
+        if facts is None or facts["snapshot_id"] is None or run is None:
+            return facts is not None and facts["snapshot_id"] is not None
+        of, _, _ = (run["to_commit"] or "").partition("/")  # a Delta table made again counts from the same numbers
+        other = facts["snapshot_id"] != run["to_snapshot"] or (of and of != facts.get("uuid"))
+        return bool(other) or any(table == name for table, _ in waived & holding)
 
     return sorted(name for name in suites if unseen(name))
 

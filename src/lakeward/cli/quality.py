@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -69,7 +70,9 @@ def run(
 def show(table: Annotated[str, typer.Argument(help="The table: namespace.table.")]) -> None:
     """The newest run of a table: its checks, since when they fail, and where readers of `verified` stand."""
     from lakeward.cli.quality_text import run_text
+    from lakeward.connectors.delta import place
     from lakeward.errors import LakewardError
+    from lakeward.quality.delta.table import standing
     from lakeward.quality.records import recorded
     from lakeward.registry import verifications, waivers
 
@@ -77,11 +80,16 @@ def show(table: Annotated[str, typer.Argument(help="The table: namespace.table."
         newest = next(iter(verifications.newest(connection, table, limit=1)), None)
         checks = verifications.checks_of(connection, newest["run"]) if newest else []
         waived = waivers.in_force(connection, table)
-        proof = next(iter(verifications.proofs(connection, table, limit=1)), None)
+        proofs = verifications.proofs(connection, table)
     if newest is None:
         raise LakewardError(f"{table} was never checked", next=f"lakeward quality run {table}")
-    data: dict[str, Any] = {
-        **recorded(newest, checks),
+    proof: Mapping[str, Any] | None = next(iter(proofs), None)
+    data = recorded(newest, checks)
+    if proof is not None and proof["to_commit"] is not None:
+        # Of a Delta table nothing but this answer tells readers a version: it is true of the table that is there now.
+        proof = standing(table, place.folder_of(state().runtime.lake, table), proofs)
+        data |= {"format": "delta", "verified_snapshot": proof["to_snapshot"] if proof else None}
+    data |= {
         "proven_at": proof["at"] if proof else None,
         "waivers": [
             {"check": each.check, "name": each.name, "author": each.author, "reason": each.reason, "until": each.until}

@@ -60,7 +60,7 @@ def text(data: dict[str, Any], now: datetime) -> str:
 def _since(check: dict[str, Any], now: datetime) -> str:
     failing, recovered = check["failing_since"], check["recovered"]
     if failing:
-        snapshot = f", snapshot {failing['snapshot']}" if failing["snapshot"] else ""
+        snapshot = f", {failing['noun']} {failing['snapshot']}" if failing["snapshot"] is not None else ""
         direction = f", {check['direction']}" if check["direction"] else ""
         age = span((now - failing["at"]).total_seconds())
         return f"  failing since {_time(failing['at'])} ({age}){snapshot}{direction}"

@@ -58,11 +58,18 @@ def profile(
 
 def _look(table: str) -> Any:
     from lakeward.connectors.spark_connect import session
-    from lakeward.quality import metadata
+    from lakeward.quality import formats, metadata
     from lakeward.quality.column_facts import look
+    from lakeward.quality.delta.table import DeltaTable
 
     runtime = state().runtime
     lake = metadata.catalog(runtime)
+    if isinstance(formats.of(table, lake, runtime.lake), DeltaTable):
+        raise Refused(
+            f"{table} is a Delta table",
+            why="a suite is proposed from the metadata of an Iceberg table",
+            next=f"write expectations/{table}.yaml by hand, then: lakeward quality lint",
+        )
     history = metadata.history(lake, table)
     if history.head is None:
         raise SpecError(f"{table} is empty", why="it has no snapshot yet", next="lakeward streams list")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lakeward.quality.records import noun_of
 from lakeward.quality.tell import said
 
 _WORDS = {"pass": "passed", "warn": "passed with warnings", "hold": "HELD", "error": "NOT CHECKED"}
@@ -11,6 +12,7 @@ _WORDS = {"pass": "passed", "warn": "passed with warnings", "hold": "HELD", "err
 
 def run_text(result: dict[str, Any]) -> str:
     """The run; `result` is the contract's JSON of `quality run` or `quality show`."""
+    noun = noun_of(result)
     lines = [
         f"{result['table']}: {_WORDS[result['verdict']]}   run {result['run']}   {result['duration_s'] or 0:.1f} s"
     ]
@@ -25,16 +27,17 @@ def run_text(result: dict[str, Any]) -> str:
             lines += [f"            {_row(row)}" for row in check["sample"][:3]]
             if check.get("why"):
                 lines.append(f"            matters because: {check['why']}")
-    if result["first_bad_snapshot"]:
-        lines.append(f"  since     snapshot {result['first_bad_snapshot']}{_batches(result.get('first_bad_batches'))}")
+    if result["first_bad_snapshot"] is not None:
+        lines.append(f"  since     {noun} {result['first_bad_snapshot']}{_batches(result.get('first_bad_batches'))}")
     for each in result.get("waivers") or ():
         told = f"{each['name']} until {each['until']:%Y-%m-%d %H:%M} UTC by {each['author']}: {each['reason']}"
         lines.append(f"  waived    {told}")
     stands = result["verified_snapshot"]
     if result["verdict"] in ("pass", "warn"):
-        lines.append(f"  verified  {'snapshot ' + str(stands) if stands else 'nothing yet'}")
+        lines.append(f"  verified  {f'{noun} {stands}' if stands is not None else 'nothing yet'}")
     else:
-        lines.append(f"  verified  {'readers stay on verified snapshot ' + str(stands) if stands else 'nothing yet'}")
+        readers = f"readers stay on verified {noun} {stands}" if stands is not None else "nothing yet"
+        lines.append(f"  verified  {readers}")
     if result.get("next"):
         lines.append(f"  next      {result['next']}")
     return "\n".join(lines)
@@ -45,7 +48,8 @@ _ORDER = ("error", "fail", "pass", "skipped")
 
 def _range(result: dict[str, Any]) -> str:
     start, end = result["from_snapshot"], result["to_snapshot"]
-    text = f"snapshot {end}" if start is None else f"snapshots {start} (exclusive) to {end}"
+    noun = noun_of(result)
+    text = f"{noun} {end}" if start is None else f"{noun}s {start} (exclusive) to {end}"
     found = result.get("range")
     if found:
         text += f": {found['why']}" + (f", {found['rows']:,} rows" if found["rows"] is not None else "")

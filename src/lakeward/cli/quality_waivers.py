@@ -70,7 +70,7 @@ def release(
     """Publish the rows that a check holds, with a mark: `verified` moves to the snapshot the newest run looked at."""
     from lakeward.cli.deploy import author
     from lakeward.connectors.spark_connect import session
-    from lakeward.quality import metadata
+    from lakeward.quality import formats, metadata
     from lakeward.quality.release import held
     from lakeward.quality.release import release as act
 
@@ -78,7 +78,8 @@ def release(
     with here.registry() as connection:
         found = held(connection, table)
     snapshot = found.run["to_snapshot"]
-    shown = f"snapshot {snapshot} of {table} would be published although these fail: {'; '.join(found.failed)}"
+    noun = "snapshot" if found.run["to_commit"] is None else "version"
+    shown = f"{noun} {snapshot} of {table} would be published although these fail: {'; '.join(found.failed)}"
     if dry_run:
         data = {"operation": "release", "table": table, "result": "skipped", "detail": shown}
         here.output.either(data, shown)
@@ -91,6 +92,6 @@ def release(
             next=f"lakeward quality release {table} --yes --comment WHY",
         )
     with session(here.runtime) as spark:
-        lake = metadata.catalog(here.runtime)
-        data = act(here.registry, lake, spark, table, author=author(), comment=comment)
+        of = formats.of(table, metadata.catalog(here.runtime), here.runtime.lake)
+        data = act(here.registry, of, lambda: spark, author=author(), comment=comment)
     here.output.either(data, f"{table}: {data['detail']}")

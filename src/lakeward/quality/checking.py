@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from lakeward.quality import formats
 from lakeward.quality.engines import Engines
 from lakeward.quality.first_bad import ALONE, Failed, Oldest, remembered, search
-from lakeward.quality.footers import footers
-from lakeward.quality.frames import UNTOLD, WHEN, rows
+from lakeward.quality.formats import LakeTable
+from lakeward.quality.frames import UNTOLD, WHEN
+from lakeward.quality.landings import batches_of
 from lakeward.quality.lineage import History
 from lakeward.quality.order import INCREMENT
 from lakeward.quality.own import Look, is_own
@@ -22,12 +24,11 @@ from lakeward.quality.records import Result, by_stream
 from lakeward.quality.suites import Asked
 from lakeward.quality.verdict import Check, State
 from lakeward.registry import batches, generations, verifications
-from lakeward.runtime import CATALOG
 from lakeward.spec.own_checks import OF_COMMITS
-from lakeward.spec.sql import quote_table
 
 
 def check(
+    of: LakeTable,
     found: Range,
     history: History,
     asked: Sequence[Asked],
@@ -50,15 +51,15 @@ def check(
         own = [each for each in group if is_own(each)]
         theirs = [each for each in group if not is_own(each)]
         with patient(engines.session, patience_s, found.table):
-            results |= {each.id: check_own(each, _look(found, history, read, engines)) for each in own}
+            results |= {each.id: check_own(each, _look(of, found, history, read, engines)) for each in own}
             if theirs:
-                frame = rows(engines.session, found.table, read)
-                stated = footers(engines.lake.load_table(found.table), read, appended(history, read))
+                frame = of.rows(engines.session, read)
+                stated = of.footers(read, appended(history, read))
                 results |= {check.id: check for check in engines.checker.check(frame, theirs, stated)}
     return [results[each.id] for each in asked]
 
 
-def _look(found: Range, history: History, read: Read, engines: Engines) -> Look:
+def _look(of: LakeTable, found: Range, history: History, read: Read, engines: Engines) -> Look:
     """What a check of our own may look at; nothing of it is opened before it asks."""
 
     def past(check: str) -> list[Past]:
@@ -73,16 +74,21 @@ def _look(found: Range, history: History, read: Read, engines: Engines) -> Look:
     return Look(
         found=found,
         history=history,
-        frame=lambda: rows(engines.session, found.table, read),
-        table=lambda name: engines.session.read.table(quote_table(name, CATALOG)),
+        frame=lambda: of.rows(engines.session, read),
+        table=lambda name: formats.current(name, engines),
         past=past,
-        rows=lambda part: rows(engines.session, found.table, part),
+        rows=lambda part: of.rows(engines.session, part),
         landings=landings,
     )
 
 
 def first_bad(
-    found: Range, history: History, asked: Sequence[Asked], checks: Sequence[Check], engines: Engines
+    of: LakeTable,
+    found: Range,
+    history: History,
+    asked: Sequence[Asked],
+    checks: Sequence[Check],
+    engines: Engines,
 ) -> tuple[int | None, str]:
     """The first snapshot that makes a failed check fail, and what of it nobody can tell any more."""
     by_id = {each.id: each for each in asked}
@@ -107,14 +113,14 @@ def first_bad(
             return Oldest()
         if found.kind is Kind.INCREMENT and len(found.appends) == 1:
             return Oldest()  # it is that one
-        frame = rows(engines.session, found.table, read)
+        frame = of.rows(engines.session, read)
         sequence = engines.checker.least(frame, [by_id[each] for each in failed.alone], WHEN)
         with engines.registry() as connection:
             known = remembered(history, verifications.heads(connection, found.table))
         return Oldest(None if sequence == UNTOLD else sequence, known)
 
     def probe(read: Read, ids: Sequence[str]) -> bool | None:
-        return engines.checker.fails(rows(engines.session, found.table, read), [by_id[each] for each in ids])
+        return engines.checker.fails(of.rows(engines.session, read), [by_id[each] for each in ids])
 
     told = oldest()
     return search(found, failed, probe, told), _untold(told)
@@ -131,5 +137,5 @@ def with_first_batches(result: Result, engines: Engines) -> Result:
         return result
     snapshots = [each for each in result.found.snapshots if each.id == result.first_bad]  # none: it is expired
     with engines.registry() as connection:
-        found = batches.of_snapshots(connection, [result.first_bad])
+        found = batches_of(connection, snapshots) if snapshots else batches.of_snapshots(connection, [result.first_bad])
     return replace(result, first_bad_batches=by_stream(found, snapshots))

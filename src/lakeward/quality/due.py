@@ -40,7 +40,7 @@ def decide(
     """
     if found.kind is Kind.EMPTY or found.head is None:
         return Due(False, found.why)
-    if newest is None or newest["to_snapshot"] != found.head.id:
+    if newest is None or (newest["to_snapshot"], newest.get("to_commit")) != (found.head.id, found.head.commit):
         return Due(True, found.why)
     if newest["verdict"] != Verdict.HOLD:
         return Due(True, f"the last run ended with {newest['verdict']}")

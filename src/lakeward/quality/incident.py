@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
 
+from lakeward.quality.landings import batches_of
 from lakeward.quality.offsets import between
 from lakeward.quality.records import Result
 from lakeward.quality.tell import describe
@@ -20,6 +21,8 @@ from lakeward.registry import batches, changes, incidents, verifications
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+    from lakeward.quality.lineage import Snapshot
 
 KIND = "quality"
 """Of the incident; its subject is the table."""
@@ -48,7 +51,12 @@ def after_run(connection: Connection, result: Result) -> None:
     """Open, change or close the table's incident, in the transaction that keeps the result."""
     if result.verdict.publishes:
         if result.found.head is not None and result.verified == result.found.head.id:
-            over(connection, result.table, f"verified is at snapshot {result.verified} (run {result.run})", result.note)
+            over(
+                connection,
+                result.table,
+                f"verified is at {result.found.noun} {result.verified} (run {result.run})",
+                result.note,
+            )
         return
     known = incidents.open_ones(connection).get((KIND, result.table))
     failing = holding(result)
@@ -101,7 +109,7 @@ def lines(result: Result, failing: Sequence[Check], proven: datetime | None, cha
     stands = "nothing is verified yet"
     if result.verified is not None:
         when = f", proven {proven:%Y-%m-%d %H:%M:%S} UTC" if proven is not None else ""
-        stands = f"readers of `verified` are still on snapshot {result.verified}{when}"
+        stands = f"readers of `verified` are still on {result.found.noun} {result.verified}{when}"
     told.append(f"{stands}; the stream goes on landing")
     if result.found.head is not None:
         told.append(f"since: {since(result)}")
@@ -128,13 +136,13 @@ def since(result: Result) -> str:
     """The first bad snapshot with its commit time, batches and offsets; the range where it cannot be told."""
     first = next((each for each in result.found.snapshots if each.id == result.first_bad), None)
     if first is not None:
-        text = f"snapshot {first.id} of {first.at:%Y-%m-%d %H:%M:%S} UTC"
+        text = f"{result.found.noun} {first.id} of {first.at:%Y-%m-%d %H:%M:%S} UTC"
         return text + "".join(f"; {landed(each)}" for each in result.first_bad_batches)
     if result.first_bad is not None:
         told = "".join(f"; {landed(each)}" for each in result.first_bad_batches)
         return f"snapshot {result.first_bad}, which is expired by now{told}"
     head = f" up to {result.found.head.id}" if result.found.head else ""
-    base = f"after snapshot {result.found.base.snapshot}" if result.found.base else "in the table"
+    base = f"after {result.found.noun} {result.found.base.snapshot}" if result.found.base else "in the table"
     return f"somewhere {base}{head}" + "".join(f"; {landed(each)}" for each in result.batches)
 
 
@@ -149,11 +157,19 @@ def landed(batch: dict[str, Any]) -> str:
 
 
 def _proven(connection: Connection, result: Result) -> datetime | None:
+    head = result.found.head
     for proof in verifications.proofs(connection, result.table, limit=20):
-        if proof["to_snapshot"] == result.verified:
+        if proof["to_snapshot"] == result.verified and _table(proof["to_commit"]) == _table(
+            head.commit if head else None
+        ):
             at: datetime = proof["at"]
             return at
     return None
+
+
+def _table(commit: str | None) -> str:
+    """The table's own id of a commit's, where there is one."""
+    return (commit or "").partition("/")[0]
 
 
 def _changed(connection: Connection, result: Result) -> list[str]:
@@ -164,7 +180,7 @@ def _changed(connection: Connection, result: Result) -> list[str]:
         return []
     told = []
     for batch in result.first_bad_batches:
-        told += _generation(connection, batch["stream"], first.id)
+        told += _generation(connection, batch["stream"], first)
     names = [("table", result.table)] + [("stream", each["stream"]) for each in result.batches]
     found = [row for scope, name in names for row in changes.newest(connection, scope, name, 50)]
     near = [row for row in found if 0 <= (first.at - row["at"]).total_seconds() <= _BEFORE_S]
@@ -178,9 +194,9 @@ def _changed(connection: Connection, result: Result) -> list[str]:
     return told[:CHANGES] or ["nothing Lakeward did in the hour before: look at the producer"]
 
 
-def _generation(connection: Connection, stream: str, snapshot: int) -> list[str]:
+def _generation(connection: Connection, stream: str, snapshot: Snapshot) -> list[str]:
     """Whether the first bad batch is the first of a generation."""
-    bad = next((each for each in batches.of_snapshots(connection, [snapshot]) if each["stream"] == stream), None)
+    bad = next((each for each in batches_of(connection, [snapshot]) if each["stream"] == stream), None)
     before = batches.generation_before(connection, stream, bad["seq"]) if bad and bad["seq"] is not None else None
     if bad is None or before is None or before == bad["generation"]:
         return []

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import structlog
 
 from lakeward.quality import audit, incident, pointer, publish, results_table, waiving
 from lakeward.quality.engines import Engines
+from lakeward.quality.formats import LakeTable
 from lakeward.quality.lineage import History
 from lakeward.quality.looking import proven
 from lakeward.quality.order import Order, proves_nothing
@@ -23,7 +25,7 @@ from lakeward.registry import events, verifications
 log = structlog.get_logger(__name__)
 
 
-def repaired(found: Range, history: History, engines: Engines) -> History:
+def repaired(found: Range, history: History, of: LakeTable, engines: Engines) -> History:
     """The branch brought in line with the results, before anything is checked."""
     planned = publish.settle(history, found.base)
     if planned.to is None:
@@ -34,7 +36,7 @@ def repaired(found: Range, history: History, engines: Engines) -> History:
         with engines.registry() as connection:
             return publish.settle(now, decide(now, proven(connection, found.table)).base)
 
-    done, stands = _moved(found.table, engines, settle)
+    done, stands = _moved(of, engines, settle)
     if done.to is None:
         return replace(history, verified=stands)
     log.warning(f"{found.table}: verified {done.why}", table=found.table, verified_snapshot=stands)
@@ -43,13 +45,15 @@ def repaired(found: Range, history: History, engines: Engines) -> History:
     return replace(history, verified=stands)
 
 
-def published(result: Result, order: Order, engines: Engines) -> Result:
+def published(result: Result, of: LakeTable, order: Order, engines: Engines) -> Result:
     """Keep the result, then move the branch: a proof without a branch is repaired, a branch without a proof is not."""
     head = result.found.head
     moves = head is not None and result.verdict.publishes
     reason = proves_nothing(order, order.suites[result.table])
     if moves and reason:
-        log.info(f"{result.table}: verified stays at snapshot {result.verified}: {reason}", table=result.table)
+        log.info(
+            f"{result.table}: verified stays at {result.found.noun} {result.verified}: {reason}", table=result.table
+        )
         result, moves = (
             replace(result, note="; ".join(filter(None, [f"verified did not move: {reason}", result.note]))),
             False,
@@ -63,9 +67,9 @@ def published(result: Result, order: Order, engines: Engines) -> Result:
             incident.after_run(connection, result)
     if not moves or head is None:
         return result
-    done, stands = _moved(result.table, engines, _onward(head.id, order, result.table, engines))
+    done, stands = _moved(of, engines, _onward(head.id, order, result.table, engines), result.run)
     tagged = f"; tag {done.tag.name} keeps where it stood when that day was over" if done.tag else ""
-    log.info(f"{result.table}: verified is at snapshot {stands} ({done.why}){tagged}", table=result.table)
+    log.info(f"{result.table}: verified is at {result.found.noun} {stands} ({done.why}){tagged}", table=result.table)
     pointer.bring(engines, order.suites[result.table], stands)
     return replace(result, verified=stands)
 
@@ -86,7 +90,9 @@ def _onward(checked: int, order: Order, table: str, engines: Engines) -> Callabl
     return onward
 
 
-def _moved(table: str, engines: Engines, decide: Callable[[History], Move]) -> tuple[Move, int | None]:
+def _moved(
+    of: LakeTable, engines: Engines, decide: Callable[[History], Move], run: str | None = None
+) -> tuple[Move, int | None]:
     """Move the branch while the run is ours. Between this look and the commit others may take the run over: what
     they move by then refuses our commit (ADR 56); through Spark, they end our session, and the statement with it."""
 
@@ -94,7 +100,11 @@ def _moved(table: str, engines: Engines, decide: Callable[[History], Move]) -> t
         engines.prove()
         return decide(now)
 
-    return publish.move(engines.session, engines.lake, table, ours)
+    def others() -> list[dict[str, Any]]:
+        with engines.registry() as connection:
+            return [each for each in verifications.proofs(connection, of.name) if each["run"] != run]
+
+    return of.move(lambda: engines.session, ours, others)
 
 
 def let_through(checks: Sequence[Check]) -> str:

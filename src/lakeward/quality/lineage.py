@@ -32,6 +32,8 @@ class Snapshot:
         wap_id: the id it was staged under, `<stream>/<seq>/<nonce>` for a Lakeward stream's batch.
         traced: whether each row at it tells the sequence number of the commit that last wrote it (row lineage, format
             v3): not at a snapshot from before the table was upgraded.
+        commit: what tells it from another commit of the same `id`, where ids repeat (Delta); None where they do not.
+        why: of an `overwrite` or a `delete`: why its rows cannot be told from older ones, as a clause.
     """
 
     id: int
@@ -44,6 +46,8 @@ class Snapshot:
     delete_files: int | None = None
     wap_id: str | None = None
     traced: bool = False
+    commit: str | None = None
+    why: str | None = None
 
     @property
     def mark(self) -> Mark:
@@ -60,6 +64,7 @@ class History:
         verified: the snapshot of the branch `verified`; None without that branch.
         snapshots: every snapshot still in the metadata, by id.
         refs: the names of its branches and tags.
+        noun: what this format calls a snapshot.
     """
 
     table: str
@@ -67,6 +72,7 @@ class History:
     verified: int | None = None
     snapshots: Mapping[int, Snapshot] = field(default_factory=dict)
     refs: frozenset[str] = frozenset()
+    noun: str = "snapshot"
 
     def ancestry(self, of: int | None) -> Iterator[Snapshot]:
         """`of` and its parents as far as the metadata has them, newest first."""

@@ -8,7 +8,7 @@ inclusive. Commits that land meanwhile belong to the next run.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import takewhile
@@ -38,6 +38,7 @@ class Range:
         snapshots: between the two, oldest first.
         why: one sentence: what is in the range, or why the whole table has to be read.
         cut: why the newest proof could not be the base.
+        noun: what the table's format calls a snapshot.
     """
 
     table: str
@@ -47,6 +48,7 @@ class Range:
     snapshots: tuple[Snapshot, ...]
     why: str
     cut: Cut | None = None
+    noun: str = "snapshot"
 
     @property
     def appends(self) -> tuple[Snapshot, ...]:
@@ -95,6 +97,10 @@ def decide(history: History, proofs: Sequence[Mark]) -> Range:
         history: the metadata at the run's start.
         proofs: proven snapshots, newest run first.
     """
+    return replace(_decide(history, proofs), noun=history.noun)
+
+
+def _decide(history: History, proofs: Sequence[Mark]) -> Range:
     table = history.table
     head = history.snapshots.get(history.head) if history.head is not None else None
     if head is None:
@@ -106,7 +112,7 @@ def decide(history: History, proofs: Sequence[Mark]) -> Range:
     base, chain = proofs[0], between(history, proofs[0], head.id)
     if chain.cut is None:
         return _classify(history, base, head, chain)
-    told = _tell(chain.cut, base, head, chain)
+    told = _tell(history, chain.cut, base, head, chain)
     for older in proofs[1:]:  # after a rollback the newest proof main still stands on is as good as it was
         below = between(history, older, head.id)
         if below.cut is None:
@@ -157,7 +163,9 @@ def changes_rows(snapshots: Sequence[Snapshot], before: Snapshot | None) -> str 
 def rewrites(snapshots: Sequence[Snapshot]) -> str | None:
     """The first commit that rewrites rows in place, as a clause."""
     found = next((each for each in snapshots if each.operation in ("overwrite", "delete")), None)
-    return f"snapshot {found.id} ({found.operation}) rewrites rows in place" if found else None
+    if found is None:
+        return None
+    return found.why or f"snapshot {found.id} ({found.operation}) rewrites rows in place"
 
 
 def miscounts(snapshots: Sequence[Snapshot], before: Snapshot | None) -> str | None:
@@ -175,8 +183,10 @@ def miscounts(snapshots: Sequence[Snapshot], before: Snapshot | None) -> str | N
 def _classify(history: History, base: Mark, head: Snapshot, chain: Chain) -> Range:
     table, snapshots = history.table, chain.snapshots
     if not snapshots:
-        return Range(table, Kind.EMPTY, base, head, (), f"nothing new since snapshot {base.snapshot}")
+        return Range(table, Kind.EMPTY, base, head, (), f"nothing new since {history.noun} {base.snapshot}")
     rewritten = rewrites(snapshots)
+    if rewritten and any(each.why for each in snapshots):
+        return Range(table, Kind.TABLE, base, head, snapshots, f"{rewritten}: the whole table")
     if rewritten:
         odd = miscounts(snapshots, history.snapshots.get(base.snapshot)) or untraced(base, head)
         if odd:
@@ -188,7 +198,7 @@ def _classify(history: History, base: Mark, head: Snapshot, chain: Chain) -> Ran
         return Range(table, Kind.TABLE, base, head, snapshots, f"{odd}: the whole table")
     compactions = sum(each.operation == "replace" for each in snapshots)
     count = len(snapshots) - compactions
-    text = f"{count} commit{'' if count == 1 else 's'} since snapshot {base.snapshot}"
+    text = f"{count} commit{'' if count == 1 else 's'} since {history.noun} {base.snapshot}"
     if compactions:
         text += f" and {compactions} compaction{'' if compactions == 1 else 's'} (no new rows)"
     return Range(table, Kind.INCREMENT, base, head, snapshots, text)
@@ -224,13 +234,14 @@ def _window(found: Range, history: History, now: datetime) -> Read | None:
     return None  # the window reaches to the beginning, or to where snapshots are expired: the table is the window
 
 
-def _tell(cut: Cut, proof: Mark, head: Snapshot, chain: Chain) -> str:
-    verified = f"verified snapshot {proof.snapshot}"
+def _tell(history: History, cut: Cut, proof: Mark, head: Snapshot, chain: Chain) -> str:
+    noun, line = history.noun, "main" if history.noun == "snapshot" else "the table"
+    verified = f"verified {noun} {proof.snapshot}"
     if cut is Cut.WRONG_ORDER:
-        return f"main was rolled back to snapshot {head.id}, which is older than {verified}"
+        return f"{line} was rolled back to {noun} {head.id}, which is older than {verified}"
     if cut is Cut.ROLLED_BACK:
-        return f"main was rolled back to before {verified} and went on to snapshot {head.id}"
+        return f"{line} was rolled back to before {verified} and went on to {noun} {head.id}"
     if cut is Cut.REPLACED:
         return f"the table was replaced since {verified}"
     oldest = chain.snapshots[0].id if chain.snapshots else head.id
-    return f"snapshots after {verified} were expired before they were checked (the oldest left is {oldest})"
+    return f"{noun}s after {verified} were expired before they were checked (the oldest left is {oldest})"

@@ -64,6 +64,7 @@ class Result:
             "from_snapshot": self.found.base.snapshot if self.found.base else None,
             "to_snapshot": head.id if head else None,
             "to_sequence": head.sequence if head else None,
+            "to_commit": head.commit if head else None,
             "verdict": self.verdict.value,
             "first_bad_snapshot": self.first_bad,
             "verified_snapshot": self.verified,
@@ -92,6 +93,7 @@ class Result:
             "cpu_s": row["cpu_s"],
             "at": self.at.isoformat(),
             "scope": self.scope,
+            "format": "iceberg" if found.noun == "snapshot" else "delta",
             "range": {
                 "kind": found.kind.value,
                 "commits": len(found.snapshots),
@@ -136,6 +138,7 @@ def recorded(run: Mapping[str, Any], checks: Sequence[dict[str, Any]]) -> dict[s
         "cpu_s": run["cpu_s"],
         "at": run["at"],
         "scope": run["scope"],
+        "format": "iceberg" if run["to_commit"] is None else "delta",
         "batches": run["batches"] or [],
         "note": run["note"],
         "next": next_step(Verdict(run["verdict"]), run["table"]),
@@ -171,6 +174,11 @@ def shown(row: dict[str, Any]) -> dict[str, Any]:
         "sample": row["sample"] or [],
         **facts,
     }
+
+
+def noun_of(document: Mapping[str, Any]) -> str:
+    """What a run's document calls a snapshot."""
+    return "version" if document.get("format") == "delta" else "snapshot"
 
 
 def next_step(verdict: Verdict, table: str) -> str:

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from lakeward.errors import Refused, SpecError
-from lakeward.quality import incident, metadata, publish
+from lakeward.quality import incident, publish
 from lakeward.quality.verdict import State, Verdict
 from lakeward.quality.waivers import named
 from lakeward.registry import changes, events, verifications
 
 if TYPE_CHECKING:
-    from pyiceberg.catalog import Catalog
     from pyspark.sql.connect.session import SparkSession
     from sqlalchemy import Connection
+
+    from lakeward.quality.formats import LakeTable
 
 Connect = Callable[[], AbstractContextManager["Connection"]]
 
@@ -66,9 +67,9 @@ def held(connection: Connection, table: str) -> Held:
 
 
 def release(
-    connect: Connect, lake: Catalog, session: SparkSession, table: str, *, author: str, comment: str
+    connect: Connect, of: LakeTable, session: Callable[[], SparkSession], *, author: str, comment: str
 ) -> dict[str, Any]:
-    """Move `verified` to the snapshot that the newest run looked at and holds.
+    """Move `verified` of a table to the snapshot that the newest run looked at and holds.
 
     The failures stay in the results; the run that is recorded for this says `warn`, by whom and why. Rows that landed
     after that snapshot are judged by the next run.
@@ -80,6 +81,7 @@ def release(
         SpecError: nobody says why.
         Refused: nothing is held, or the snapshot left main.
     """
+    table = of.name
     if not comment.strip():
         raise SpecError(
             "Say why, in a sentence",
@@ -88,10 +90,13 @@ def release(
         )
     with connect() as connection:
         found = held(connection, table)
+        proofs = verifications.proofs(connection, table)
     snapshot = int(found.run["to_snapshot"])
-    if not metadata.history(lake, table).on_main(snapshot):
+    history, _ = of.look(proofs)
+    kept = history.snapshots.get(snapshot)
+    if not history.on_main(snapshot) or (kept is not None and kept.commit != found.run["to_commit"]):
         raise Refused(
-            f"Snapshot {snapshot} of {table} is not on main any more",
+            f"{history.noun.capitalize()} {snapshot} of {table} is not on its line any more",
             why="the table was rolled back or replaced since it was looked at",
             next=f"lakeward quality run {table}",
         )
@@ -99,7 +104,7 @@ def release(
     note = f"released by {author}: {comment.strip()} (held by {'; '.join(found.failed)})"
     run = f"{now:%Y%m%dT%H%M%S}-{uuid4().hex[:6]}"
     row = {**found.run, "run": run, "at": now, "verdict": Verdict.WARN.value, "note": note, "duration_s": 0.0}
-    text = f"Snapshot {snapshot} was {note}"
+    text = f"{history.noun.capitalize()} {snapshot} was {note}"
     # The proof first, then the branch: a branch without a proof would be taken back by the next run.
     with connect() as connection:
         checks = [{key: value for key, value in each.items() if key != "run"} for each in found.checks]
@@ -109,12 +114,12 @@ def release(
         changes.record(
             connection, "table", table, "release", author=author, comment=comment, snapshot=snapshot, run=run
         )
-    moved, stands = publish.move(session, lake, table, lambda history: publish.advance(history, snapshot))
+    moved, stands = of.move(session, lambda now: publish.advance(now, snapshot), lambda: proofs)
     return {
         "operation": "release",
         "table": table,
         "result": "done",
-        "detail": f"verified is at snapshot {stands} ({moved.why}); {note}",
+        "detail": f"verified is at {history.noun} {stands} ({moved.why}); {note}",
         "verified_snapshot": stands,
         "run": run,
     }

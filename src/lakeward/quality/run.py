@@ -11,12 +11,14 @@ from uuid import uuid4
 
 import structlog
 
-from lakeward.errors import LakewardError, Transient
+from lakeward.errors import LakewardError, SpecError, Transient
 from lakeward.quality import incident, metadata, pointer, put_aside, waiving
 from lakeward.quality.checking import check, first_bad, with_first_batches
+from lakeward.quality.delta.table import DeltaTable
 from lakeward.quality.engines import Engines
 from lakeward.quality.keeping import into_the_lake, let_through, published, repaired
-from lakeward.quality.looking import DELTA, Unchecked, look
+from lakeward.quality.landings import batches_of
+from lakeward.quality.looking import look
 from lakeward.quality.masking import masked
 from lakeward.quality.order import INCREMENT, Order
 from lakeward.quality.plain import sentence
@@ -25,8 +27,9 @@ from lakeward.quality.records import Result, by_stream
 from lakeward.quality.suites import Asked, ask
 from lakeward.quality.verdict import State, Verdict, verdict
 from lakeward.quality.waivers import name_of
-from lakeward.registry import batches, verifications
+from lakeward.registry import verifications
 from lakeward.registry.check_runs import Fenced
+from lakeward.spec.file_checks import ONLY_ICEBERG, of_branches
 
 if TYPE_CHECKING:
     from lakeward.spec.suite import Suite
@@ -63,15 +66,20 @@ def _table(table: str, suite: Suite, order: Order, engines: Engines) -> Result |
     began, jobs, cpu = time.monotonic(), engines.jobs, time.process_time()
     known = look(table, suite, order, engines)
     found, newest = known.found, known.newest
-    history = repaired(found, known.history, engines) if found is not None and known.history is not None else None
+    history = (
+        repaired(found, known.history, known.of, engines) if found is not None and known.history is not None else None
+    )
+    if isinstance(known.of, DeltaTable) and (key := of_branches(suite)):
+        raise SpecError(
+            f"The suite of {table} asks for {key}",
+            why=ONLY_ICEBERG,
+            next=f"take {key} out of expectations/{table}.yaml (docs/how-to/read-proven-data.md)",
+        )
     if history is not None and order.own_suite:
         pointer.bring(engines, suite, history.verified)
     if order.tables is None and not (wanted := known.due(suite)).due:
-        tell = log.warning if known.delta else log.info
-        tell(f"{table}: not due: {wanted.why}", table=table)
+        log.info(f"{table}: not due: {wanted.why}", table=table)
         return None
-    if known.delta:
-        raise Unchecked(f"{table} was not checked", why=DELTA, next=f"remove expectations/{table}.yaml")
     if history is None or found is None:
         raise metadata.no_table(table)  # asked for by name, or checked before: it is gone
     asked = ask(suite, order.scope, known.excused)
@@ -99,16 +107,18 @@ def _table(table: str, suite: Suite, order: Order, engines: Engines) -> Result |
     log.info(f"{table}: {why}; {size}, {len(asked)} checks", table=table, to_snapshot=history.head)
     if order.own_suite and found.base is not None and newest is not None and newest["suite"] != suite.digest:
         log.info(
-            f"{table}: the suite changed since the last run; rows up to snapshot {found.base.snapshot} were checked by "
-            f"the old one: `lakeward quality run {table} --scope table` checks them all",
+            f"{table}: the suite changed since the last run; rows up to {found.noun} {found.base.snapshot} were "
+            f"checked by the old one: `lakeward quality run {table} --scope table` checks them all",
             table=table,
         )
-    checks = masked(check(found, history, asked, order.now, engines, order.patience_s), suite.mask)
+    checks = masked(check(known.of, found, history, asked, order.now, engines, order.patience_s), suite.mask)
     judged = verdict(checks)
     with engines.registry() as connection:
-        landed = by_stream(batches.of_snapshots(connection, [each.id for each in found.writes]), found.writes)
+        landed = by_stream(batches_of(connection, found.writes), found.writes)
         aside = put_aside.told(connection, found, history)
-    first, untold = first_bad(found, history, asked, checks, engines) if judged is not Verdict.PASS else (None, "")
+    first, untold = (None, "")
+    if judged is not Verdict.PASS:
+        first, untold = first_bad(known.of, found, history, asked, checks, engines)
     result = replace(
         blank,
         checks=tuple(checks),
@@ -124,7 +134,7 @@ def _table(table: str, suite: Suite, order: Order, engines: Engines) -> Result |
         duration_s=time.monotonic() - began,
         cpu_s=time.process_time() - cpu,
     )
-    return published(result, order, engines)
+    return published(result, known.of, order, engines)
 
 
 def _over(table: str, asked: Sequence[Asked], waived_then: Collection[str]) -> None:
@@ -154,6 +164,6 @@ def _broken(table: str, suite: Suite, order: Order, engines: Engines, error: Exc
     with engines.keeping() as connection:
         verifications.record(connection, result.row(), [])
         # What does not answer has an incident of its own, and of what nobody checks nothing could end one.
-        if order.own_suite and not isinstance(error, (Transient, Unchecked)):
+        if order.own_suite and not isinstance(error, Transient):
             incident.after_run(connection, result)
     return result

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any, NoReturn
 
 from lakeward.errors import LakewardError
+from lakeward.quality.delta.table import DeltaTable, proof_of
 from lakeward.quality.engines import Engines
 from lakeward.quality.lag import LIMIT, Lag, lag
 from lakeward.quality.looking import Known, look
@@ -81,6 +82,8 @@ def _standing(table: str, suite: Suite, asked: Order, engines: Engines) -> Stand
     except LakewardError as error:
         return Standing(table, limit=limit, error=f"{error.what}: {error.why}")
     proof = next(iter(known.proofs), None)
+    if isinstance(known.of, DeltaTable):  # others of that name may have been proven before it
+        proof = proof_of(known.history, known.proofs) if known.history is not None else None
     return Standing(table, known.newest, proof, lag(known.found), limit, known.due(suite).why)
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import structlog
 
 from lakeward.quality.offsets import between
-from lakeward.quality.records import Result, check_row, shown
+from lakeward.quality.records import Result, check_row, noun_of, shown
 from lakeward.quality.verdict import Check, State, Verdict
 from lakeward.quality.waivers import Excuse
 
@@ -31,7 +31,7 @@ def lines(document: dict[str, Any]) -> Iterator[Line]:
     Args:
         document: the contract's JSON of `quality run` or `quality show`.
     """
-    checks, publishes = document["checks"], Verdict(document["verdict"]).publishes
+    checks, publishes, noun = document["checks"], Verdict(document["verdict"]).publishes, noun_of(document)
     yield "info", f"range: {_range(document)}"
     if any(each["state"] != State.SKIPPED for each in checks):
         yield "info", _tiers(checks)
@@ -39,7 +39,7 @@ def lines(document: dict[str, Any]) -> Iterator[Line]:
         yield from _failed(check)
     if document["first_bad_snapshot"] is not None:
         landed = _landed(document.get("first_bad_batches"))
-        yield "warning", f"first bad snapshot {document['first_bad_snapshot']}{landed}"
+        yield "warning", f"first bad {noun} {document['first_bad_snapshot']}{landed}"
     counts = Counter(each["state"] for each in checks)
     told = ", ".join(f"{counts[state]} {state}" for state in State if counts[state]) or document["note"]
     yield "info" if publishes else "error", f"verdict {document['verdict']} ({told})"
@@ -47,19 +47,19 @@ def lines(document: dict[str, Any]) -> Iterator[Line]:
         yield "info", f"note: {document['note']}"
     stands = document["verified_snapshot"]
     if publishes:
-        yield "info", f"verified is at snapshot {stands}" if stands else "nothing is verified yet"
+        yield "info", f"verified is at {noun} {stands}" if stands is not None else "nothing is verified yet"
     else:
-        yield "error", f"readers stay on verified snapshot {stands}" if stands else "nothing is verified yet"
+        yield "error", f"readers stay on verified {noun} {stands}" if stands is not None else "nothing is verified yet"
     yield "info", _cost(document)
     if document["next"]:
         yield "info", f"next: {document['next']}"
 
 
 def _range(document: dict[str, Any]) -> str:
-    start, end = document["from_snapshot"], document["to_snapshot"]
+    start, end, noun = document["from_snapshot"], document["to_snapshot"], noun_of(document)
     if end is None:
         return "nothing of it could be read" if document["verdict"] == Verdict.ERROR else "no snapshot yet"
-    text = f"up to snapshot {end}" if start is None else f"snapshots {start} (exclusive) to {end}"
+    text = f"up to {noun} {end}" if start is None else f"{noun}s {start} (exclusive) to {end}"
     found = document.get("range")
     if found:
         text += f": {found['why']}" + (f", {found['rows']:,} rows" if found["rows"] is not None else "")

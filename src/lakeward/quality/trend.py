@@ -81,7 +81,11 @@ def _streak(decided: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _moment(check: Mapping[str, Any]) -> dict[str, Any]:
     """When a failure was first seen, and the snapshot it began with where the run could tell."""
     run = check["of"]
-    return {**{key: run[key] for key in ("run", "at", "to_snapshot")}, "snapshot": run["first_bad_snapshot"]}
+    return {
+        **{key: run[key] for key in ("run", "at", "to_snapshot")},
+        "snapshot": run["first_bad_snapshot"],
+        "noun": "snapshot" if run.get("to_commit") is None else "version",
+    }
 
 
 def _recovery(streak: list[dict[str, Any]], before: list[dict[str, Any]]) -> dict[str, Any]:

@@ -283,6 +283,7 @@ verifications = Table(
     Column("from_snapshot", BigInteger),  # exclusive; null: from the first
     Column("to_snapshot", BigInteger),
     Column("to_sequence", BigInteger),
+    Column("to_commit", String),  # <table's own id>/<commit's own id> where versions repeat (Delta); else null
     Column("verdict", String, nullable=False),  # pass | warn | hold | error
     Column("first_bad_snapshot", BigInteger),
     Column("verified_snapshot", BigInteger),  # where `verified` stands after this run

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection
 
+from lakeward.connectors.delta import log
 from lakeward.registry import batches, generations, maintenance, streams, verifications
 from lakeward.spec import pointer
 from lakeward.spec.stream import Limits
@@ -106,9 +108,6 @@ def needs_of(
         least_kept: floor under what a VACUUM deletes.
     """
     known = around.tables.get(facts.table)
-    proof = verifications.last_verified(connection, facts.table)
-    # No check run ever sees a Delta table: waiting for one would keep its deleted files for ever.
-    seen = facts.format != "delta" and (has_suite or bool(verifications.newest(connection, facts.table, limit=1)))
     begun = [row for row in maintenance.unfinished_actions(connection, facts.table) if row["id"] not in set(mine)]
     held: list[Clamp] = [
         clamps.batches(longest_batch(connection, facts), now),
@@ -117,7 +116,7 @@ def needs_of(
         *readers.clamps(facts, around.readers.get(facts.table, ())),
         *clamps.running_rewrites(facts, [row for row in begun if row["action"] == "compact"]),
     ]
-    unverified = clamps.unverified(facts, proof["verified_snapshot"] if proof else None, checked=seen)
+    unverified = _unverified(connection, facts, now, has_suite=has_suite)
     if unverified is not None:
         held.append(unverified)
     problems = off_main(facts, checked_positions(connection, facts.table))
@@ -138,6 +137,25 @@ def needs_of(
         least_kept=least_kept,
     )
     return needs, problems
+
+
+def _unverified(connection: Connection, facts: TableFacts, now: datetime, *, has_suite: bool) -> Clamp | None:
+    """What no check has seen, and what readers of the proven rows open."""
+    seen = has_suite or bool(verifications.newest(connection, facts.table, limit=1))
+    if facts.format == "delta":
+        return clamps.unproven(facts, _proven(connection, facts), now) if seen else None
+    proof = verifications.last_verified(connection, facts.table)
+    return clamps.unverified(facts, proof["verified_snapshot"] if proof else None, checked=seen)
+
+
+def _proven(connection: Connection, facts: TableFacts) -> int | None:
+    """The newest proven version of this very Delta table that a RESTORE has not left behind; None if there is none."""
+    of = f"{facts.uuid}/"
+    proofs = [row for row in verifications.proofs(connection, facts.table) if (row["to_commit"] or "").startswith(of)]
+    for version in sorted((int(row["to_snapshot"]) for row in proofs), reverse=True):
+        if facts.snapshot_id is not None and log.walk(Path(facts.location), facts.snapshot_id, version).right:
+            return version
+    return None
 
 
 def longest_batch(connection: Connection, facts: TableFacts) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -12,13 +13,16 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import Connection
 
+from lakeward.connectors.delta import place
 from lakeward.connectors.spark_connect import session
 from lakeward.quality import metadata
+from lakeward.quality.delta.table import DeltaTable
 from lakeward.quality.lineage import History
 from lakeward.quality.process import CheckingProcess
+from lakeward.quality.range import Read
 from lakeward.quality.request import Request
-from lakeward.registry import engine
-from lakeward.runtime import Runtime
+from lakeward.registry import engine, verifications
+from lakeward.runtime import Home, Runtime
 
 if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession
@@ -115,6 +119,50 @@ class Checked:
         return engine.connect(self.url, self.runtime.pgpass)
 
 
+@dataclass
+class Versions(Checked):
+    """The same for a Delta table; `{t}` is its path."""
+
+    def sql(self, text: str) -> list[Any]:
+        return self.spark.sql(text.format(t=f"delta.`{self.folder}`")).collect()
+
+    @property
+    def folder(self) -> Path:
+        return place.folder_of(self.runtime.lake, self.name)
+
+    @property
+    def proofs(self) -> list[dict[str, Any]]:
+        with self.registry() as connection:
+            return verifications.proofs(connection, self.name)
+
+    @property
+    def history(self) -> History:
+        return DeltaTable(self.name, self.folder).look(self.proofs)[0]
+
+    def create(self) -> None:
+        self.sql(f"CREATE TABLE {{t}} ({COLUMNS}) USING delta")
+
+    def drop(self) -> None:
+        shutil.rmtree(self.folder)
+
+    def optimize(self) -> int:
+        self.sql("OPTIMIZE {t}")
+        return self.head
+
+    def vacuum(self) -> None:
+        with session(self.runtime) as spark:
+            spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+            spark.conf.set("spark.sql.sources.parallelPartitionDiscovery.parallelism", "2")
+            spark.sql(f"VACUUM delta.`{self.folder}` RETAIN 0 HOURS").collect()
+
+    def rows(self, read: Read) -> list[int]:
+        """The ids of a read."""
+        of = DeltaTable(self.name, self.folder)
+        of.look(self.proofs)
+        with session(self.runtime) as spark:
+            return sorted(row["id"] for row in of.rows(spark, read).select("id").collect())
+
+
 @pytest.fixture(scope="session")
 def remote(connect_server: Runtime) -> Iterator[SparkSession]:
     """A Connect session of the tests' own, to make and change tables with."""
@@ -159,3 +207,27 @@ def make_table(
 def table(make_table: Callable[[], Checked]) -> Checked:
     """One such table."""
     return make_table()
+
+
+@pytest.fixture
+def delta_table(
+    remote: SparkSession, connect_server: Runtime, checking: CheckingProcess, tmp_path: Path
+) -> Iterator[Versions]:
+    """An empty Delta table (version 0) with a suite of two checks."""
+    (tmp_path / "conf" / "streams").mkdir(parents=True)
+    (tmp_path / "expectations").mkdir()
+    made = Versions(f"checked.d_{uuid4().hex[:10]}", remote, connect_server, tmp_path, checking)
+    made.create()
+    made.suite()
+    yield made
+    shutil.rmtree(made.folder, ignore_errors=True)
+
+
+@pytest.fixture
+def home(table: Checked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home that leads to the services of the tests."""
+    made = Home(tmp_path / "home")
+    made.secrets.mkdir(parents=True)
+    made.runtime_file.write_text(table.runtime.model_dump_json())
+    monkeypatch.setenv("LAKEWARD_REGISTRY_URL_FILE", str(table.runtime.registry_url_file))
+    return made.root

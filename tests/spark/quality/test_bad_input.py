@@ -6,14 +6,11 @@ Beside it: `test_run.py` (a MERGE in the range, a table that is gone, what Great
 
 from __future__ import annotations
 
-import shutil
 from typing import Any
 
 import pytest
 from proxy import Proxy
 
-from lakeward.connectors.delta import place
-from lakeward.quality.looking import DELTA
 from lakeward.quality.request import Request
 from lakeward.registry import incidents, verifications
 
@@ -72,24 +69,6 @@ def test_a_suite_for_a_table_that_never_was_is_an_error_by_name_and_not_due_with
         "error", "There is no table checked.nowhere: the catalog `lake` does not know it",
     )  # fmt: skip
     assert result["verified_snapshot"] is None
-
-
-def test_a_delta_table_is_not_checked_in_words_and_opens_no_incident(table) -> None:
-    name = "checked.changes"
-    log = place.folder_of(table.runtime.lake, name) / "_delta_log"
-    log.mkdir(parents=True)
-    file = table.project / "expectations" / f"{name}.yaml"
-    file.write_text((table.project / "expectations" / f"{table.name}.yaml").read_text().replace(table.name, name))
-    try:
-        (result,) = asked(table, tables=(name,))
-        assert (result["verdict"], result["note"]) == ("error", f"{name} was not checked: {DELTA}")
-        with table.registry() as connection:
-            assert ("quality", name) not in incidents.open_ones(connection)
-        assert name not in [each["table"] for each in asked(table, tables=None)]
-        assert f"{name}: not due: {DELTA}" in table.told
-    finally:
-        file.unlink()
-        shutil.rmtree(log.parent)
 
 
 def test_a_table_of_format_3_is_published_and_held_like_any_other(table) -> None:

@@ -14,17 +14,6 @@ import psutil
 import pytest
 
 from lakeward.cli.app import main
-from lakeward.runtime import Home
-
-
-@pytest.fixture
-def home(table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home that leads to the services of the tests."""
-    made = Home(tmp_path / "home")
-    made.secrets.mkdir(parents=True)
-    made.runtime_file.write_text(table.runtime.model_dump_json())
-    monkeypatch.setenv("LAKEWARD_REGISTRY_URL_FILE", str(table.runtime.registry_url_file))
-    return made.root
 
 
 def lakeward(capsys: pytest.CaptureFixture[str], home: Path, table, *words: str) -> tuple[int, str, str]:

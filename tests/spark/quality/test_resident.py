@@ -23,6 +23,7 @@ from lakeward.connectors.spark_connect import session
 from lakeward.errors import TimedOut
 from lakeward.quality import check, keeping
 from lakeward.quality.engines import Engines
+from lakeward.quality.formats import IcebergTable
 from lakeward.quality.order import Order
 from lakeward.quality.publish import Move
 from lakeward.quality.range import decide
@@ -246,6 +247,7 @@ def test_a_fenced_process_neither_keeps_a_result_nor_moves_the_branch(table: Any
         one = check_runs.claim(connection, "paused", timedelta(seconds=-1), place="here")
         assert one is not None and one.claim.run == run
     engines = Engines(table.runtime, table.url, lambda own_id: table.spark, claim=one.claim)
+    of = IcebergTable(table.name, engines.lake)
     result = Result(
         "r-paused", order.now, table.name, suite.digest, "increment", found, Verdict.PASS, verified=None
     )  # fmt: skip
@@ -253,12 +255,12 @@ def test_a_fenced_process_neither_keeps_a_result_nor_moves_the_branch(table: Any
         two = check_runs.claim(connection, "awake", timedelta(minutes=5), place="here")
     assert two is not None
     with pytest.raises(Fenced):
-        keeping.published(result, order, engines)
+        keeping.published(result, of, order, engines)
     with table.registry() as connection:
         assert verifications.newest(connection, table.name) == []
     with pytest.raises(Fenced):  # it had kept its result before it was paused
-        keeping._moved(table.name, engines, lambda now: Move(table.head, "late"))
+        keeping._moved(of, engines, lambda now: Move(table.head, "late"))
     assert table.verified is None
     engines.begin(two.claim)
-    assert keeping.published(result, order, engines).verified == table.head
+    assert keeping.published(result, of, order, engines).verified == table.head
     assert table.verified == table.head

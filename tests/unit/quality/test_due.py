@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -7,7 +8,6 @@ import pytest
 
 from lakeward.quality.due import decide
 from lakeward.quality.lineage import Mark
-from lakeward.quality.looking import DELTA, Known
 from lakeward.quality.range import decide as range_of
 from lakeward.spec.suite import Suite
 
@@ -62,7 +62,10 @@ def test_a_held_head_is_due_when_the_suite_or_a_waiver_changed(line) -> None:
     assert not decide(found, suite(), newest(suite()), {"c"}, {"c"}).due
 
 
-def test_a_delta_table_is_never_due_and_says_why_whatever_was_run_before() -> None:
-    for before in (None, newest(suite())):
-        found = Known(None, None, [], before, {}, (), delta=True).due(suite())
-        assert (found.due, found.why) == (False, DELTA)
+def test_the_same_version_of_a_table_made_again_is_due(line) -> None:
+    found = range_of(line("append", "append"), [Mark(1, 1)])
+    assert found.head is not None
+    again = replace(found, head=replace(found.head, commit="v/t2"))
+    held = {**newest(suite()), "to_commit": "u/t2"}
+    assert not decide(replace(found, head=replace(found.head, commit="u/t2")), suite(), held).due
+    assert decide(again, suite(), held).due

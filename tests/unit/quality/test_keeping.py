@@ -14,6 +14,7 @@ import pytest
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import SqlCatalog
 
+from lakeward.quality.formats import IcebergTable
 from lakeward.quality.keeping import repaired
 from lakeward.quality.lineage import History, Mark
 from lakeward.quality.metadata import history
@@ -68,7 +69,7 @@ def test_what_a_run_beside_proved_after_the_results_were_read_is_not_taken_back(
     prove(engines, table, second.id, 2)
     now = branch(lake, table, second.id)
     stale = decide(now, [Mark(first.id, 1)])
-    assert repaired(stale, now, engines).verified == second.id
+    assert repaired(stale, now, IcebergTable(table, lake), engines).verified == second.id
     assert history(lake, table).verified == second.id
 
 
@@ -76,5 +77,6 @@ def test_what_nobody_proved_is_taken_back(engines, lake, table) -> None:
     first, second = sorted(history(lake, table).snapshots.values(), key=lambda each: each.sequence or 0)
     prove(engines, table, first.id, 1)
     now = branch(lake, table, second.id)
-    assert repaired(decide(now, [Mark(first.id, 1)]), now, engines).verified == first.id
+    settled = repaired(decide(now, [Mark(first.id, 1)]), now, IcebergTable(table, lake), engines)
+    assert settled.verified == first.id
     assert history(lake, table).verified == first.id

@@ -34,14 +34,23 @@ def test_settings_too(project):
     ]
 
 
-def test_a_suite_for_a_delta_table_is_refused_for_no_run_would_check_it(project):
-    suite = "table: n.t\nowner: x\nexpectations: [{type: expect_column_to_exist, kwargs: {column: a}}]\n"
+def test_a_pointer_table_of_a_delta_table_is_refused(project):
+    head = "table: n.t\nowner: x\npointer_table: true\n"
+    suite = f"{head}expectations: [{{type: expect_column_to_exist, kwargs: {{column: a}}}}]\n"
     told = {}
     for sink in ("delta", "iceberg"):
         stream = HEAD + f"sink: {{{sink}: {{table: n.t}}}}\n"
         found = project({"conf/streams/a.yaml": stream, "expectations/n.t.yaml": suite})
         told[sink] = [(each.path, each.message) for each in found.problems if each.file.startswith("expectations")]
-    assert told == {"delta": [("table", "not yet: checks of a Delta table; no run would check it")], "iceberg": []}
+    assert told == {
+        "delta": [
+            (
+                "pointer_table",
+                "it is a Delta table: what is proven of it is a version, which is recorded, and readers name that",
+            )
+        ],
+        "iceberg": [],
+    }
 
 
 @pytest.mark.parametrize(

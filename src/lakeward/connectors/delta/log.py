@@ -29,6 +29,7 @@ COMMIT = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet")
 _NEEDED = ("add.path", "add.partitionValues", "add.deletionVector", "metaData", "domainMetadata")
 _ABOUT = ('{"commitInfo"', '{"domainMetadata"')
+_WHO = ('{"metaData"', '{"protocol"')
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,107 @@ def commit(folder: Path, version: int) -> Commit | None:
         at_ms=int(about.get("timestamp") or 0),
         domains=domains,
     )
+
+
+def actions(folder: Path, version: int) -> list[dict[str, Any]]:
+    """Everything one commit says, its files too.
+
+    Raises:
+        FileNotFoundError: its file is gone.
+        ValueError: it cannot be read.
+    """
+    return list(_of_json(folder / LOG / f"{version:020d}.json"))
+
+
+@dataclass(frozen=True)
+class Head:
+    """Who a table is at its newest version, whatever forms of Delta it uses.
+
+    Attributes:
+        metadata, protocol: as the log has them.
+        versions: commits whose file is kept -> when (milliseconds since 1970, the time of its file), oldest first.
+    """
+
+    folder: Path
+    version: int
+    metadata: Mapping[str, Any]
+    protocol: Mapping[str, Any]
+    versions: Mapping[int, int]
+
+    @property
+    def table_id(self) -> str:
+        """The table's own id: another one after it was removed, or replaced, and made again."""
+        return str(self.metadata.get("id"))
+
+    @property
+    def properties(self) -> dict[str, str]:
+        return dict(self.metadata.get("configuration") or {})
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        return tuple(self.metadata.get("partitionColumns") or ())
+
+    @property
+    def fields(self) -> list[dict[str, Any]]:
+        """The columns, as Delta's schema has them."""
+        found: list[dict[str, Any]] = json.loads(self.metadata.get("schemaString") or '{"fields": []}')["fields"]
+        return found
+
+
+def head(folder: Path) -> Head | None:
+    """The newest version; None if there is no table. Reads the commits since the newest checkpoint, no list of files.
+
+    Raises:
+        Refused: only Spark can tell.
+    """
+    if not (folder / LOG).is_dir():
+        return None
+    stats = [(each.name, each.stat().st_mtime) for each in (folder / LOG).iterdir()]
+    versions = {int(found[1]): int(at * 1000) for name, at in stats if (found := COMMIT.fullmatch(name)) is not None}
+    if not versions:
+        raise _refused(folder, "its log has no commit left")
+    newest = max(versions)
+    base, parts = checkpoint([name for name, _ in stats], newest)
+    said: dict[str, Mapping[str, Any]] = {}
+    for version in range(newest, base, -1):
+        for line in _lines(folder, version):
+            if line.startswith(_WHO):
+                said = {**json.loads(line), **said}
+        if len(said) == len(_WHO):
+            break
+    for name in parts if len(said) < len(_WHO) else ():
+        for action in _of_parquet(folder / LOG / name, ("metaData", "protocol")):
+            who = {key: value for key, value in action.items() if value.get("id") or value.get("minReaderVersion")}
+            said = {**who, **said}
+    if len(said) < len(_WHO):
+        raise _refused(folder, "its log begins with a checkpoint of a newer form, or has a hole")
+    return Head(folder, newest, said["metaData"], said["protocol"], dict(sorted(versions.items())))
+
+
+def live(head: Head) -> list[Mapping[str, Any]] | None:
+    """The `add` actions of the files the newest version has; None where only Spark can tell."""
+    base, parts = checkpoint([each.name for each in (head.folder / LOG).iterdir()], head.version)
+    found: dict[str, Mapping[str, Any]] = {}
+    for name in parts:
+        wanted = ("add.path", "add.partitionValues", "add.stats", "add.deletionVector")
+        held = (each["add"] for each in _of_parquet(head.folder / LOG / name, wanted) if "add" in each)
+        found |= {each["path"]: each for each in held}
+    for version in range(base + 1, head.version + 1):
+        try:
+            said = actions(head.folder, version)
+        except (FileNotFoundError, ValueError):
+            return None
+        for path in [each["remove"]["path"] for each in said if "remove" in each]:
+            found.pop(path, None)
+        found |= {each["add"]["path"]: each["add"] for each in said if "add" in each}
+    return list(found.values())
+
+
+def _lines(folder: Path, version: int) -> list[str]:
+    try:
+        return (folder / LOG / f"{version:020d}.json").read_text().splitlines()
+    except FileNotFoundError:
+        raise _refused(folder, "its log begins with a checkpoint of a newer form, or has a hole") from None
 
 
 def walk(folder: Path, head: int, at: int | None) -> Ancestry:
@@ -237,10 +339,10 @@ def checkpoint(names: Sequence[str], most: int | None = None) -> tuple[int, list
     return (max(whole), sorted(found[max(whole)])) if whole else (-1, [])
 
 
-def _of_parquet(file: Path) -> Iterator[dict[str, Any]]:
+def _of_parquet(file: Path, needed: Sequence[str] = _NEEDED) -> Iterator[dict[str, Any]]:
     source = pq.ParquetFile(file)
     has = set(source.schema_arrow.names)
-    columns = [name for name in _NEEDED if name.split(".")[0] in has]
+    columns = [name for name in needed if name.split(".")[0] in has]
     for batch in source.iter_batches(columns=columns):
         for row in batch.to_pylist():
             add = row.get("add")

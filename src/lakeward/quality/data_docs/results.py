@@ -7,6 +7,7 @@ from datetime import datetime
 from html import escape
 from typing import Any
 
+from lakeward.quality.records import noun_of
 from lakeward.spec.own_checks import OWN
 
 
@@ -46,7 +47,8 @@ def validation(run: Mapping[str, Any]) -> Any:
 def name(run: Mapping[str, Any]) -> str:
     """What a run is about, in words."""
     start, end = run["from_snapshot"], run["to_snapshot"]
-    rows = f"snapshot {end}" if start is None else f"snapshots {start} (exclusive) to {end}"
+    noun = noun_of(run)
+    rows = f"{noun} {end}" if start is None else f"{noun}s {start} (exclusive) to {end}"
     return f"{run['table']}, {rows}: {run['verdict']}"
 
 

@@ -14,6 +14,8 @@ from lakeward.tables.plan.model import Clamp
 from lakeward.tables.plan.words import span
 
 STAGED_FLOOR = timedelta(seconds=60)  # no batch is believed to stage and publish in less
+PROVEN_LIMIT = timedelta(days=30)  # a proven version of a Delta table pins its files, and the log, no longer than this
+REWRITE = timedelta(hours=1)  # a rewrite says of files that they are out when it begins, and commits that much later
 PIN_LIMIT = timedelta(hours=72)  # a stream pins history no longer than this; exactness does not depend on it
 
 
@@ -47,6 +49,24 @@ def publications(facts: TableFacts, running: Collection[str], now: datetime) -> 
         if stream in running and snapshot is not None and now - snapshot.at <= PIN_LIMIT:
             found.append(Clamp(f"stream {stream}", "its newest publication", snapshot.at))
     return found
+
+
+def unproven(facts: TableFacts, proven: int | None, now: datetime) -> Clamp | None:
+    """The versions of a Delta table, one with a suite, from the proven one on: what readers of it and the next check
+    open. For a bounded time: a table that is held for longer is checked as a whole, and its log does not grow for ever.
+
+    Args:
+        facts: the table.
+        proven: the newest proven version on the table's line; None if none is.
+        now: the moment ages are measured from.
+    """
+    on = next((each for each in facts.snapshots if each.id == proven), None)
+    oldest = min(facts.snapshots, key=lambda each: each.id, default=None)
+    kept = on or oldest
+    if kept is None or now - kept.at > PROVEN_LIMIT:
+        return None
+    why = f"verified stands on version {on.id}" if on is not None else "no version left in its log is proven"
+    return Clamp("quality", why, kept.at - REWRITE)
 
 
 def unverified(facts: TableFacts, last_verified: int | None, *, checked: bool) -> Clamp | None:

@@ -78,6 +78,14 @@ def test_verified_off_main_keeps_all_history(facts, chain, now):
     assert clamp.at == chain(5)[0].at
 
 
+def test_the_proven_version_of_a_delta_table_stays_for_a_bounded_time(facts, chain, now):
+    table, line = facts(chain(5)), chain(5)
+    on, none = clamps.unproven(table, 3, now), clamps.unproven(table, None, now)
+    assert on is not None and none is not None
+    assert (on.at, none.at) == (line[2].at - clamps.REWRITE, line[0].at - clamps.REWRITE)
+    assert clamps.unproven(table, 3, line[2].at + clamps.PROVEN_LIMIT + timedelta(seconds=1)) is None
+
+
 def test_the_base_of_a_running_rewrite_stays(facts, chain):
     found = clamps.running_rewrites(facts(chain(5)), [{"before": {"snapshot_id": 2}}, {"before": None}])
     assert [clamp.at for clamp in found] == [chain(5)[1].at]

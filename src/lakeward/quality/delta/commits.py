@@ -1,0 +1,158 @@
+"""The versions of a Delta table as a line of commits, from its log: no Spark, and no file that nobody asks for.
+
+A version stands for a snapshot. What a commit did is told by its actions, not by its name: an insert-only MERGE only
+adds rows. Whatever keeps its rows from being read apart (a rewrite, a file that is gone, a form only Spark reads) makes
+it a commit that rewrites rows, and says why: a range with one is read as the whole table, never as fewer rows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from lakeward.connectors.delta import log
+from lakeward.connectors.delta.log import Head
+from lakeward.quality.delta.apart import why_not, why_not_table
+from lakeward.quality.lineage import Snapshot
+
+MOST = 100_000
+"""Newest versions that are looked at: eleven days of a commit every ten seconds. Older ones count as gone."""
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One version.
+
+    Attributes:
+        snapshot: in the words of the lineage.
+        adds: the `add` actions of the rows it brought, as the log has them; none unless it is an append.
+    """
+
+    snapshot: Snapshot
+    adds: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
+class Commits(Mapping[int, Snapshot]):
+    """Version -> commit; each is read when it is asked for, once.
+
+    A table of a stream has thousands of versions in its log, and a run asks for the few since the last proof.
+    """
+
+    head: Head
+    _read: dict[int, Snapshot] = field(default_factory=dict)
+
+    def __getitem__(self, version: int) -> Snapshot:
+        if version not in self._read:
+            self._read[version] = self._of(version).snapshot
+        return self._read[version]
+
+    def __contains__(self, version: object) -> bool:
+        return version in self.head.versions and isinstance(version, int) and version > self.head.version - MOST
+
+    def __iter__(self) -> Iterator[int]:
+        return (version for version in self.head.versions if version in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def adds(self, version: int) -> tuple[Mapping[str, Any], ...]:
+        """The `add` actions of the rows a version brought; none of one that rewrites. Read anew: they may be many.
+
+        Raises:
+            KeyError: the log does not have it any more.
+        """
+        return self._of(version).adds
+
+    def _of(self, version: int) -> Commit:
+        if version not in self:
+            raise KeyError(version)
+        return _commit(self.head, version)
+
+
+def _commit(head: Head, version: int) -> Commit:
+    at = datetime.fromtimestamp(head.versions[version] / 1000, UTC)
+    try:
+        actions = log.actions(head.folder, version)
+    except FileNotFoundError:
+        raise KeyError(version) from None  # cleaned up meanwhile
+    except ValueError as error:
+        unread = Snapshot(
+            version, version - 1, version, at, "overwrite", why=f"version {version} cannot be read: {error}"
+        )
+        return Commit(unread)
+    return commit_of(head, version, at, actions)
+
+
+def commit_of(head: Head, version: int, at: datetime, actions: Sequence[Mapping[str, Any]]) -> Commit:
+    """One version from its actions.
+
+    Args:
+        head: the table as it is now.
+        version, at: which, and when it was committed.
+        actions: as its file in the log has them.
+    """
+    about: Mapping[str, Any] = next((each["commitInfo"] for each in actions if "commitInfo" in each), {})
+    said = log.Commit(version, str(about.get("operation", "unknown")), about.get("operationParameters") or {})
+    adds = tuple(each["add"] for each in actions if "add" in each)
+    removes = [each["remove"] for each in actions if "remove" in each]
+    if said.parent is None:
+        removes = []  # what was there before is of another table
+    operation, why = _judged(head, version, said.operation, adds, removes)
+    brought = adds if operation == "append" else ()
+    snapshot = Snapshot(
+        id=version,
+        parent=version - 1 if said.parent == -1 else said.parent,  # a RESTORE to a time: nobody can tell to which
+        sequence=version,
+        at=at,
+        operation=operation,
+        added=sum(rows_of(each) or 0 for each in adds if operation != "replace"),
+        wap_id=about.get("userMetadata"),
+        commit=f"{head.table_id}/{about.get('txnId') or about.get('timestamp')}",
+        why=why,
+    )
+    return Commit(snapshot, brought)
+
+
+def rows_of(action: Mapping[str, Any]) -> int | None:
+    """The rows of a file that was added or taken out; None where its writer did not say."""
+    stats = json.loads(action.get("stats") or "{}")
+    if (stated := stats.get("numRecords")) is None:
+        return None
+    return int(stated) - int((action.get("deletionVector") or {}).get("cardinality") or 0)
+
+
+def _judged(
+    head: Head, version: int, operation: str, adds: Sequence[Mapping[str, Any]], removes: Sequence[Mapping[str, Any]]
+) -> tuple[str, str | None]:
+    """What a commit is, in the lineage's words, and for one that rewrites rows why."""
+    if operation == "RESTORE":
+        return "overwrite", f"version {version} is a RESTORE, which takes rows out and puts earlier ones back"
+    if not adds and not removes:
+        return "append", None  # of no rows: properties, a position, an empty batch
+    changing = {bool(each.get("dataChange", True)) for each in (*adds, *removes)}
+    if changing == {False}:
+        return _compaction(version, adds, removes)
+    if removes or len(changing) > 1:
+        return "overwrite" if adds else "delete", f"version {version} ({operation}) rewrites rows in place"
+    if (apart := why_not_table(head)) is not None:
+        return "overwrite", f"the rows of version {version} cannot be read apart ({apart})"
+    for each in adds:
+        if rows_of(each) is None:
+            return "overwrite", f"version {version} does not say how many rows its files have"
+        if (apart := why_not(head, each)) is not None:
+            return "overwrite", f"the rows of version {version} cannot be read apart ({apart})"
+    return "append", None
+
+
+def _compaction(
+    version: int, adds: Sequence[Mapping[str, Any]], removes: Sequence[Mapping[str, Any]]
+) -> tuple[str, str | None]:
+    before, after = [rows_of(each) for each in removes], [rows_of(each) for each in adds]
+    known = None not in before and None not in after
+    if known and (was := sum(filter(None, before))) != (now := sum(filter(None, after))):
+        return "overwrite", f"compaction {version} changed the row count from {was} to {now}"
+    return "replace", None

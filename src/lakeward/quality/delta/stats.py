@@ -1,0 +1,64 @@
+"""What a Delta log states of the rows of added files: how many, nulls, the least and the greatest value. Pure.
+
+As of Iceberg (`quality.footers`): what could be inexact (text and times are cut, NaN is left out, bounds are not tight)
+is not known, never guessed.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import Any
+
+from lakeward.connectors.delta.log import Head
+from lakeward.quality.footers import ColumnFacts, Footers
+
+_WHOLE = ("byte", "short", "integer", "long")
+
+
+def footers(head: Head, adds: Sequence[Mapping[str, Any]]) -> Footers | None:
+    """The facts of the rows of the files; None without a file, or when one does not say how many it has."""
+    files = [(json.loads(each.get("stats") or "{}"), each.get("partitionValues") or {}) for each in adds]
+    counts = [stats.get("numRecords") for stats, _ in files]
+    if not files or None in counts or any(each.get("deletionVector") for each in adds):
+        return None
+    columns = {}
+    for field in head.fields:
+        name, kind = str(field["name"]), field["type"]
+        if name in head.partition_columns:
+            nulls = sum(stats["numRecords"] for stats, values in files if not values.get(name))
+            columns[name] = ColumnFacts(nulls)
+        elif isinstance(kind, str):
+            columns[name] = _column([stats for stats, _ in files], name, kind)
+    return Footers(sum(counts), columns)
+
+
+def _column(files: Sequence[Mapping[str, Any]], name: str, kind: str) -> ColumnFacts:
+    nulls = [each.get("nullCount", {}).get(name) for each in files]
+    if None in nulls or not all(each.get("tightBounds", True) for each in files):
+        return ColumnFacts()
+    total = sum(nulls)
+    valued = [each for each, count in zip(files, nulls, strict=True) if count < each["numRecords"]]
+    lows = [_value(kind, each.get("minValues", {}).get(name)) for each in valued]
+    highs = [_value(kind, each.get("maxValues", {}).get(name)) for each in valued]
+    if any(each is None for each in (*lows, *highs)) or (not valued and _value(kind, 0) is None and kind != "date"):
+        return ColumnFacts(total)
+    return ColumnFacts(total, True, min(lows, default=None), max(highs, default=None))
+
+
+def _value(kind: str, stated: Any) -> Any:
+    """A bound as Spark would give it; None when it is missing or not exact."""
+    if kind in _WHOLE:
+        return stated if type(stated) is int else None
+    if kind in ("float", "double"):  # NaN and the infinities are stated as text
+        if type(stated) not in (int, float):
+            return None
+        return float(stated) if kind == "double" else struct.unpack("f", struct.pack("f", stated))[0]
+    if kind == "date" and isinstance(stated, str):
+        try:
+            return date.fromisoformat(stated)
+        except ValueError:
+            return None
+    return None

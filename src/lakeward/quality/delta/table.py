@@ -1,0 +1,165 @@
+"""A Delta table in a check run: what its log says, and the rows of some of its versions.
+
+`verified` is no branch here: it is the newest recorded proof that stands on the table's line, told from the registry
+and the log each time. So it cannot be behind its proofs, and a proof of a table that was there before never counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lakeward.connectors.delta import log
+from lakeward.errors import LakewardError
+from lakeward.quality.delta import frames, stats
+from lakeward.quality.delta.commits import Commits
+from lakeward.quality.footers import Footers
+from lakeward.quality.lineage import Cut, History, Mark, Snapshot
+from lakeward.quality.publish import Move
+from lakeward.quality.range import Range, Read, changes_rows, decide
+
+if TYPE_CHECKING:
+    from pyspark.sql.connect.dataframe import DataFrame
+    from pyspark.sql.connect.session import SparkSession
+
+Proofs = Sequence[Mapping[str, Any]]
+"""Columns of `registry.schema.verifications`, of runs that proved their head."""
+
+
+class DeltaTable:
+    """One table, as it was when it was last looked at.
+
+    Args:
+        name: `namespace.table`.
+        folder: where it stands.
+    """
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name, self.folder = name, folder
+        self._history: History | None = None
+
+    def look(self, proofs: Proofs, upto: int | None = None) -> tuple[History, Range]:
+        """The versions of its log, and what of them is not proven.
+
+        Args:
+            proofs: the recorded ones.
+            upto: a version to look up to, where that is one and not proven yet; None: to the newest.
+
+        Raises:
+            Refused: only Spark can read its log.
+            LakewardError: it is gone.
+        """
+        head = log.head(self.folder)
+        if head is None:
+            raise LakewardError(
+                f"There is no table {self.name}", why=f"{self.folder} has no log", next="lakeward tables health"
+            )
+        commits = Commits(head)
+        history = History(self.name, head.version, None, commits, noun="version")
+        marks, foreign = _marks(commits, proofs)
+        proven = decide(history, marks).base
+        self._history = replace(history, verified=proven.snapshot if proven else None).up_to(upto)
+        found = decide(self._history, marks)
+        if not marks and foreign is not None:
+            why = f"the table was replaced since verified version {foreign}: the whole table"
+            found = replace(found, why=why, cut=Cut.REPLACED)
+        return self._history, found
+
+    def rows(self, session: SparkSession, read: Read) -> DataFrame:
+        """The rows of `read`: appended after its start up to its end, or the whole table at its end."""
+        head = self._commits.head
+        if read.start is None:
+            return frames.whole(session, head, read.end)
+        return frames.of_files(session, head, [add for each in self._line(read) for add in self._commits.adds(each.id)])
+
+    def footers(self, read: Read, appends: Sequence[Snapshot]) -> Footers | None:
+        """What the log states of the rows of `read`; None when it cannot be exact."""
+        head = self._commits.head
+        if read.start is not None:
+            return stats.footers(head, [add for each in appends for add in self._commits.adds(each.id)])
+        return stats.footers(head, log.live(head) or ()) if read.end == head.version else None
+
+    def move(
+        self, session: Callable[[], SparkSession], decide: Callable[[History], Move], proofs: Callable[[], Proofs]
+    ) -> tuple[Move, int | None]:
+        """Where `verified` goes by a fresh look, and stands then. Nothing is written: the recorded proof moves it.
+
+        Args:
+            session: not needed.
+            decide: what to do.
+            proofs: those of other runs.
+        """
+        now, _ = self.look(proofs())
+        decided = decide(now)
+        return decided, now.verified if decided.to is None else decided.to
+
+    @property
+    def _commits(self) -> Commits:
+        assert self._history is not None, "look first"
+        commits = self._history.snapshots
+        assert isinstance(commits, Commits)
+        return commits
+
+    def _line(self, read: Read) -> list[Snapshot]:
+        """The versions after the start, up to the end, oldest first; only ever appends and compactions.
+
+        Raises:
+            LakewardError: others are among them: reading their files alone would leave rows out.
+        """
+        assert self._history is not None
+        line = list(takewhile(lambda each: each.id != read.start, self._history.ancestry(read.end)))[::-1]
+        why = changes_rows(line, None)
+        if line and line[0].parent != read.start:
+            why = f"version {read.start} is not below version {read.end}"
+        if why is not None:
+            raise LakewardError(
+                f"The rows of {self.name} after version {read.start} cannot be read apart",
+                why=why,
+                next=f"lakeward quality run {self.name}",
+            )
+        return line
+
+
+def _marks(commits: Commits, proofs: Proofs) -> tuple[list[Mark], int | None]:
+    """The proofs of this very table, newest version first, and a version that was proven of one before it."""
+    mine: list[Mark] = []
+    foreign: int | None = None
+    for each in proofs:
+        version = int(each["to_snapshot"])
+        kept = commits.get(version)
+        of, _, _ = (each["to_commit"] or "").partition("/")
+        if of == commits.head.table_id and (kept is None or kept.commit == each["to_commit"]):
+            mine.append(Mark(version, version))
+        elif foreign is None:
+            foreign = version
+    return sorted(mine, key=lambda mark: -mark.snapshot), foreign
+
+
+def standing(name: str, folder: Path, proofs: Proofs) -> Mapping[str, Any] | None:
+    """The proof that readers of a table may go by now; None when nothing of what stands there is proven.
+
+    Args:
+        name, folder: of the table.
+        proofs: the recorded ones, newest run first.
+    """
+    try:
+        history, _ = DeltaTable(name, folder).look(proofs)
+    except LakewardError:
+        return None  # it is gone, or nobody can tell
+    return proof_of(history, proofs)
+
+
+def proof_of(history: History, proofs: Proofs) -> Mapping[str, Any] | None:
+    """The proof that `verified` stands on; None when it stands on none."""
+    kept = history.snapshots.get(history.verified) if history.verified is not None else None
+    return next(
+        (
+            each
+            for each in proofs
+            if each["to_snapshot"] == history.verified and (kept is None or each["to_commit"] == kept.commit)
+        ),
+        None,
+    )

@@ -1,0 +1,293 @@
+"""Delta tables by their versions: what is read, what is proven, and what readers of the proven version see."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import Any
+
+import pytest
+
+from lakeward.cli.app import main
+from lakeward.connectors.delta import log
+from lakeward.connectors.spark_connect import session
+from lakeward.quality.delta.table import DeltaTable, standing
+from lakeward.quality.range import Read
+from lakeward.quality.release import release
+from lakeward.registry import incidents, verifications
+
+
+@pytest.fixture
+def table(delta_table: Any) -> Any:
+    """An empty Delta table (version 0)."""
+    return delta_table
+
+
+def test_a_range_across_a_compaction_reads_exactly_the_appended_rows(table) -> None:
+    first = table.append(rows=3)
+    result = table.check()
+    assert (result["verdict"], result["verified_snapshot"], result["format"]) == ("pass", first, "delta")
+    assert result["range"]["kind"] == "table" and {each["by"] for each in result["checks"]} == {"metadata"}
+    table.append(rows=4)
+    compacted = table.optimize()
+    table.sql("ALTER TABLE {t} SET TBLPROPERTIES ('a' = 'b')")
+    last = table.append(rows=5)
+    assert table.rows(Read(first, last)) == list(range(3, 12))
+    assert table.rows(Read(first, compacted)) == list(range(3, 7))
+    assert table.rows(Read(compacted, last)) == list(range(7, 12))
+    assert table.rows(Read(last - 2, last - 1)) == [], "properties bring no rows"
+    result = table.check()
+    assert (result["range"]["kind"], result["range"]["rows"]) == ("increment", 9)
+    assert "1 compaction" in result["range"]["why"] and f"since version {first}" in result["range"]["why"]
+    assert (result["verdict"], result["from_snapshot"], result["verified_snapshot"]) == ("pass", first, last)
+    assert table.check(due=True) == {}, "nothing is due"
+    compacted = table.optimize()
+    result = table.check(due=True)
+    assert (result["spark_jobs"], result["verified_snapshot"]) == (0, compacted)
+
+
+def test_bad_rows_hold_the_recorded_version_and_the_first_bad_one_is_named(table) -> None:
+    proven = table.append()
+    table.check()
+    table.append()
+    bad = table.append(bad=1)
+    table.append()
+    table.optimize()
+    result = table.check()
+    assert (result["verdict"], result["first_bad_snapshot"], result["verified_snapshot"]) == ("hold", bad, proven)
+    with table.registry() as connection:
+        said = incidents.open_ones(connection)["quality", table.name].text
+    assert f"still on version {proven}" in said and f"since: version {bad}" in said
+    assert any(f"first bad version {bad}" in each for each in table.told)
+    seen = table.spark.read.format("delta").option("versionAsOf", str(table.verified)).load(str(table.folder))
+    assert seen.where("carrier IS NULL").count() == 0 and seen.count() == 10
+    assert table.check(due=True) == {}, "held, and nothing changed"
+    table.sql("DELETE FROM {t} WHERE carrier IS NULL")
+    result = table.check(due=True)
+    assert result["range"]["kind"] == "table" and "(DELETE) rewrites rows" in result["range"]["why"]
+    assert (result["verdict"], result["verified_snapshot"]) == ("pass", table.head)
+
+
+def test_what_was_rewritten_is_not_overlooked(table) -> None:
+    table.append()
+    table.check()
+    merge = "MERGE INTO {t} t USING (SELECT {id}L id) s ON t.id = s.id WHEN "
+    for statement, kind in (
+        (merge.replace("{id}", "900") + "NOT MATCHED THEN INSERT (id) VALUES (s.id)", "increment"),
+        (merge.replace("{id}", "900") + "MATCHED THEN UPDATE SET delay = 1", "table"),
+        ("UPDATE {t} SET carrier = NULL WHERE id = 2", "table"),
+        ("INSERT OVERWRITE {t} SELECT 7L, NULL, 1D, 0, 7L", "table"),
+    ):
+        table.sql(statement)
+        result = table.check()
+        assert (result["range"]["kind"], result["verdict"], result["verified_snapshot"]) == (kind, "hold", 1), statement
+
+
+def test_deletion_vectors_are_read_through_delta(table) -> None:
+    table.sql("ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
+    table.append()
+    table.check()
+    table.sql("DELETE FROM {t} WHERE id = 3")
+    result = table.check()
+    assert (result["range"]["kind"], result["verdict"]) == ("table", "pass")
+    assert {each["rows"] for each in result["checks"]} == {9}
+    table.append(rows=5)
+    result = table.check()
+    assert (result["range"]["kind"], result["range"]["rows"], result["verdict"]) == ("increment", 5, "pass")
+
+
+def test_mapped_columns_are_read_as_the_whole_table(table) -> None:
+    table.sql("ALTER TABLE {t} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name', 'delta.minReaderVersion' = '2',"
+              " 'delta.minWriterVersion' = '5')")  # fmt: skip
+    table.append()
+    table.check()
+    table.append(bad=1)
+    result = table.check()
+    assert result["range"]["kind"] == "table" and "maps column names" in result["range"]["why"]
+    assert (result["verdict"], result["verified_snapshot"]) == ("hold", 2)
+
+
+def test_a_restore_takes_verified_back_and_reads_the_whole_table(table) -> None:
+    kept = table.append()
+    table.check()
+    lost = table.append()
+    table.check()
+    assert table.verified == lost
+    table.sql(f"RESTORE TABLE {{t}} TO VERSION AS OF {kept}")
+    assert table.verified == kept, "readers do not stay on rows that were taken out"
+    result = table.check(due=True)
+    assert result["range"]["cut"] == "rolled-back" and f"before verified version {lost}" in result["range"]["why"]
+    assert result["range"]["kind"] == "table" and "is a RESTORE" in result["range"]["why"]
+    assert (result["verdict"], result["verified_snapshot"]) == ("pass", table.head)
+
+
+def test_a_version_of_a_table_made_again_was_never_proven(table) -> None:
+    table.append()
+    proven = table.append()
+    assert table.check()["verified_snapshot"] == proven
+    table.drop()
+    table.create()
+    table.append(bad=1)
+    again = table.append(bad=1)
+    assert (again, table.verified) == (proven, None), "the number is the same, the rows are not"
+    assert standing(table.name, table.folder, table.proofs) is None
+    result = table.check(due=True)
+    assert (result["range"]["cut"], result["range"]["kind"]) == ("replaced", "table")
+    assert f"replaced since verified version {proven}" in result["range"]["why"]
+    assert (result["verdict"], result["verified_snapshot"]) == ("hold", None)
+    table.sql("CREATE OR REPLACE TABLE {t} USING delta AS SELECT * FROM {t} WHERE carrier IS NOT NULL")
+    result = table.check(due=True)
+    assert (result["range"]["cut"], result["verdict"], result["verified_snapshot"]) == ("replaced", "pass", again + 1)
+
+
+def test_the_command_line_names_the_version_and_refuses_what_is_icebergs(table, home, capsys) -> None:
+    def lakeward(*words: str) -> tuple[int, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(["quality", *words, table.name, "--home", str(home), "--project", str(table.project)])
+        told = capsys.readouterr()
+        return int(ended.value.code or 0), told.out + told.err
+
+    proven = table.append()
+    table.check()
+    table.append(bad=1)
+    assert lakeward("run")[0] == 3
+    shown = json.loads(lakeward("show", "-o", "json")[1])
+    assert (shown["verified_snapshot"], shown["format"]) == (proven, "delta")
+    assert f"readers stay on verified version {proven}" in lakeward("show")[1]
+    assert f", version {table.head}" in lakeward("history")[1]
+    code, said = lakeward("profile", "--dry-run")
+    assert code == 4 and "is a Delta table" in said
+    suite = table.project / "expectations" / f"{table.name}.yaml"
+    suite.write_text(f"pointer_table: true\n{suite.read_text()}")
+    assert "asks for pointer_table" in table.check()["note"]
+    table.drop()
+    table.create()
+    table.append(bad=1)
+    assert json.loads(lakeward("show", "-o", "json")[1])["verified_snapshot"] is None
+
+
+def test_an_older_copy_of_the_folder_proves_nothing_of_what_lands_in_it(table) -> None:
+    table.append()
+    older = table.folder.with_name(f"{table.folder.name}_copy")
+    shutil.copytree(table.folder, older)
+    try:
+        proven = table.append()
+        table.check()
+        table.drop()
+        older.rename(table.folder)
+        assert table.append(bad=1) == proven and table.verified is None
+        assert table.check(due=True)["verdict"] == "hold"
+    finally:
+        shutil.rmtree(older, ignore_errors=True)
+
+
+def test_what_the_log_or_the_folder_lost_is_read_with_the_whole_table(table) -> None:
+    first = table.append()
+    table.check()
+    table.append()
+    gone = table.append(bad=1)
+    table.optimize()
+    table.vacuum()
+    result = table.check()
+    assert result["range"]["kind"] == "table" and "is gone from the folder" in result["range"]["why"]
+    assert (result["verdict"], result["verified_snapshot"]) == ("hold", first)
+    assert result["first_bad_snapshot"] is None, "nobody can tell any more"
+    table.sql("ALTER TABLE {t} SET TBLPROPERTIES ('delta.checkpointInterval' = '1')")
+    table.append()
+    for version in range(gone + 1):  # as Delta cleans its log: whole checkpoints stand above what goes
+        (table.folder / log.LOG / f"{version:020d}.json").unlink()
+    result = table.check()
+    assert result["range"]["cut"] == "expired" and f"versions after verified version {first}" in result["range"]["why"]
+    assert (result["verdict"], result["range"]["kind"]) == ("hold", "table")
+
+
+def test_types_partitions_and_new_columns_are_the_same_as_through_delta(table) -> None:
+    table.drop()
+    table.sql(
+        "CREATE TABLE {t} (id BIGINT, kind STRING, day DATE, `at` TIMESTAMP, local TIMESTAMP_NTZ, money DECIMAL(12,3),"
+        " small FLOAT, inner STRUCT<a: INT, b: ARRAY<STRING>>, `odd.name` MAP<STRING, INT>, bytes BINARY, yes BOOLEAN)"
+        " USING delta PARTITIONED BY (kind, day, yes)"
+    )
+    rows = (
+        "SELECT id, CASE id % 4 WHEN 0 THEN NULL WHEN 1 THEN 'a/b c=%2F:é' WHEN 2 THEN '' ELSE '007' END,"
+        " if(id % 3 = 0, NULL, DATE'1500-01-02'), TIMESTAMP'2024-03-10 02:30:00.123456', TIMESTAMP_NTZ'1969-12-31"
+        " 23:59:59.999999', 1.005 * id, 0.1F, named_struct('a', id, 'b', array('x', NULL)), map('k', 1), X'00FF',"
+        " id % 2 = 0 FROM range({a}, {b}, 1, 2)"
+    )
+    table.sql("INSERT INTO {t} " + rows.replace("{a}", "0").replace("{b}", "4"))
+    before = table.head
+    table.sql("INSERT INTO {t} " + rows.replace("{a}", "10").replace("{b}", "50"))
+    table.sql("ALTER TABLE {t} ADD COLUMN later STRING")
+    table.sql("INSERT INTO {t} SELECT *, 'new' FROM (" + rows.replace("{a}", "50").replace("{b}", "60") + ")")
+    of = DeltaTable(table.name, table.folder)
+    history, _ = of.look([])
+    with session(table.runtime) as spark:
+        whole = of.rows(spark, Read(None, table.head)).where("id >= 10")
+        part = of.rows(spark, Read(before, table.head))
+        assert part.columns == whole.columns and part.dtypes == whole.dtypes
+        text = "to_json(struct(*), map('ignoreNullFields', 'false')) AS row"
+        expected, found = (
+            [row["row"] for row in each.selectExpr(text).orderBy("id").collect()] for each in (whole, part)
+        )
+    assert found == expected and len(found) == 50
+    stated = of.footers(Read(before, table.head), [history.snapshots[table.head], history.snapshots[before + 1]])
+    assert stated is not None and (stated.rows, stated.columns["id"].high, stated.columns["kind"].nulls) == (50, 59, 25)
+    assert stated.columns["later"].nulls is None and not stated.columns["at"].bounded
+
+
+def test_rows_that_are_not_all_there_are_an_error_and_never_fewer_rows(table) -> None:
+    first = table.append()
+    table.check()
+    table.append(rows=5)
+    file = table.folder / log.LOG / f"{table.head:020d}.json"
+    file.write_text(file.read_text().replace('\\"numRecords\\":3', '\\"numRecords\\":4'))  # 5 rows in 2 files
+    result = table.check()
+    assert (result["verdict"], result["verified_snapshot"]) == ("error", None)
+    assert "has 3 rows, the log says 4" in result["note"]
+    assert table.verified == first
+
+
+def test_checks_of_our_own_work_on_versions(table) -> None:
+    iceberg = f"{table.name}_keys"
+    keys = "{{type: expect_keys_to_be_in_reference, kwargs: {{columns: [carrier], reference: {}}}}}".format
+    equal = f"by: {{carrier: carrier}}, total: count(*), other: {table.name}, other_total: count(*)"
+    table.spark.sql(f"CREATE TABLE lake.{iceberg} USING iceberg AS SELECT 'AA' carrier").collect()
+    table.suite(
+        keys(iceberg),
+        keys(table.name),
+        f"{{type: expect_totals_to_equal_other_table, kwargs: {{{equal}}}, scope: table}}",
+        "{type: expect_volume_as_usual}",
+        "{type: expect_landed_to_equal_offsets}",
+    )
+    try:
+        table.append()
+        table.check()
+        table.append()
+        result = table.check()
+        assert [(each["state"], each["error"]) for each in result["checks"]] == [
+            *[("pass", None)] * 4,
+            ("skipped", "no batch of a stream is in the range"),
+        ]
+        assert result["checks"][3]["observed"]["text"].startswith("600 rows an hour") and result["verdict"] == "pass"
+    finally:
+        table.spark.sql(f"DROP TABLE lake.{iceberg} PURGE").collect()
+
+
+def test_a_late_run_does_not_take_verified_back_and_a_release_moves_it(table) -> None:
+    table.append()
+    table.check()
+    held = table.append(bad=1)
+    assert table.check()["verdict"] == "hold"
+
+    def connect() -> Any:
+        return table.registry()
+
+    done = release(connect, DeltaTable(table.name, table.folder), lambda: table.spark, author="ada", comment="known")
+    assert done["verified_snapshot"] == held and f"version {held}" in done["detail"]
+    assert table.verified == held
+    newer = table.append()
+    table.check()
+    with table.registry() as connection:  # a run that began before that one, and ends only now
+        late = {**verifications.newest(connection, table.name, limit=9)[-1], "run": f"late-{table.name}"}
+        verifications.record(connection, {key: each for key, each in late.items() if key != "published_at"}, [])
+    assert table.verified == newer
