@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import gx_matrix
 
@@ -27,3 +29,9 @@ def test_every_expectation_is_seen_to_pass_and_to_fail() -> None:
     for row in ROWS:
         seen.setdefault(row["expectation"], set()).update(row["states"].values())
     assert [name for name, states in seen.items() if not {"pass", "fail"} <= states and states != {"error"}] == []
+
+
+def test_what_is_an_error_on_spark_each_time_is_what_lint_refuses() -> None:
+    asks = "from lakeward.quality.lint import *; print(*(each for each in known_types() if not on_spark(each)))"
+    said = subprocess.run([sys.executable, "-c", asks], capture_output=True, text=True, check=True).stdout
+    assert set(said.split()) == {row["expectation"] for row in ROWS if set(row["states"].values()) == {"error"}}

@@ -139,7 +139,7 @@ CASES: tuple[tuple[str, Kwargs], ...] = (
 _SORTS = "exact in Great Expectations by a sort of the rows, which one pass has not"
 _SHUFFLES = "brings every value of the column and its count to the checker"
 _ORDER = "about the order of the rows, and rows of a table have none"
-_NOT_SPARK = "Great Expectations computes it in pandas or SQL databases only"
+_NOT_SPARK = "Great Expectations computes it in pandas or SQL databases only: `quality lint` refuses it"
 LEFT: tuple[tuple[str, Kwargs, str], ...] = (
     ("expect_column_median_to_be_between", {"column": "n", "min_value": 3, "max_value": 5}, _SORTS),
     ("expect_column_quantile_values_to_be_between",

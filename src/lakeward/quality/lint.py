@@ -46,6 +46,7 @@ _NOT_KWARGS = frozenset(
     )
 )
 _BESIDE = frozenset(("severity",))
+_REGEX = "expect_column_values_to_match_regex"
 
 
 def _nothing(table: str) -> str:
@@ -116,6 +117,19 @@ def _of_type(at: Path_, each: dict[str, Any]) -> Iterator[Finding]:
         close = nearest(name, (*known_types(), *OWN))
         valid = (close,) if close else ()
         yield Finding((*at, "type"), "Great Expectations has no such expectation", name, valid, close)
+    elif isinstance(name, str) and name not in OWN and not on_spark(name):
+        message = (
+            "Great Expectations computes this in pandas or SQL databases, not on Spark: every run would be an error"
+        )
+        yield Finding((*at, "type"), message, name, (_REGEX,) if "like_pattern" in name else ())
+
+
+def on_spark(name: str) -> bool:
+    """Whether Great Expectations can compute a known expectation on Spark."""
+    registry = _registry()
+    model = registry.get_expectation_impl(name)
+    metric = registry._registered_metrics.get(f"{getattr(model, 'map_metric', None)}.condition")
+    return metric is None or "SparkDFExecutionEngine" in metric["providers"] or hasattr(model, "_validate_spark")
 
 
 def _of_kwargs(at: Path_, each: dict[str, Any]) -> Iterator[Finding]:

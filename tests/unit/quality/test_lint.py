@@ -42,6 +42,7 @@ expectations:
     kwargs: {total: "sum(", other: n.t, other_total: count(1), by: {a: a}}
   - {type: expect_keys_to_be_in_reference, kwargs: {columns: [a, b], reference: n.t, keys: [a]}}
   - {type: expect_volume_as_usul}
+  - {type: expect_column_values_to_match_like_pattern, kwargs: {column: a, like_pattern: "A%"}}
 """
 GOOD = """\
 table: ns.good
@@ -138,6 +139,7 @@ def problems(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, An
         ("expectations[13].kwargs.total", (26, 21), "SQL"),
         ("expectations[14].kwargs", (27, 52), "2 columns cannot be compared with 1 keys"),
         ("expectations[15].type", (28, 12), "no such expectation"),
+        ("expectations[16].type", (29, 12), "not on Spark"),
     ],
 )
 def test_every_problem_is_told_at_its_place(problems, path: str, place: tuple[int, int], words: str) -> None:
@@ -148,7 +150,7 @@ def test_every_problem_is_told_at_its_place(problems, path: str, place: tuple[in
 
 
 def test_no_other_problem_is_told(problems) -> None:
-    assert len(problems) == 24
+    assert len(problems) == 25
 
 
 def test_the_nearest_name_is_told(problems) -> None:
