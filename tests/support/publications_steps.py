@@ -86,6 +86,15 @@ def _branch_first(connection: Any, row: dict[str, Any], results: list[dict[str, 
     _record(connection, row, results)
 
 
+def _endless(connection: Any, table: str | None = None) -> list[waivers.Waiver]:
+    """Every waiver there ever was."""
+    columns = [schema.waivers.c[name] for name in waivers.Waiver.__dataclass_fields__]
+    rows = connection.execute(
+        schema.waivers.select().with_only_columns(*columns).where(schema.waivers.c.table == table)
+    )
+    return [waivers.Waiver(**row._mapping) for row in rows]
+
+
 _verdict, _record = verdicts.verdict, verifications.record
 _planted_for: tuple[Any, str] = (None, "")
 PLANTED: Final[dict[str, tuple[Any, str, Any]]] = {
@@ -96,8 +105,8 @@ PLANTED: Final[dict[str, tuple[Any, str, Any]]] = {
     "a held run is a proof": (verifications, "proofs", _also_held),
     "the branch before the results": (verifications, "record", _branch_first),
     "the branch is not repaired": (publish, "settle", lambda now, base: publish.Move(None, "planted")),
-    "a waiver has no end": (waivers, "_in_force", lambda: schema.waivers.c.id > 0),
     "what main went back over was checked": (lineage, "_off_the_line", lambda history, start, end: None),
+    "a waiver has no end": (waivers, "in_force", _endless),
     "what was expired was checked": (lineage, "_when_expired", lambda history, start, end: None),
 }
 """What is taken out: where, and what stands there instead."""
