@@ -11,7 +11,7 @@ snapshot is expired: one query for the oldest failing row takes the place of hal
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from lakeward.quality.lineage import History, Snapshot
@@ -45,6 +45,29 @@ class Failed:
     alone: tuple[str, ...] = ()
     strict: tuple[str, ...] = ()
     tolerant: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Before:
+    """What the newest recorded run found.
+
+    Attributes:
+        base, first: the proven snapshot its range began after; the first bad one.
+        failed: the checks that failed.
+    """
+
+    base: int | None
+    first: int | None
+    failed: Set[str]
+
+
+def known_before(found: Range, failing: Set[str], before: Before | None) -> int | None:
+    """The first bad snapshot without a search, where the newest run found it: the same checks fail, on the same range
+    with more appends. None when it has to be searched for."""
+    if before is None or found.base is None or found.kind is not Kind.INCREMENT:
+        return None
+    same = before.base == found.base.snapshot and before.failed == failing
+    return before.first if same and any(each.id == before.first for each in found.snapshots) else None
 
 
 Probe = Callable[[Read, Sequence[str]], bool | None]

@@ -12,10 +12,12 @@ from sqlalchemy import Connection
 from lakeward.quality import due, formats, metadata
 from lakeward.quality.due import Due
 from lakeward.quality.engines import Engines
+from lakeward.quality.first_bad import Before
 from lakeward.quality.formats import LakeTable
 from lakeward.quality.lineage import History, Mark
 from lakeward.quality.order import Order
 from lakeward.quality.range import Range
+from lakeward.quality.verdict import State
 from lakeward.quality.waivers import Excuse, excuses
 from lakeward.registry import verifications, waivers
 from lakeward.spec.suite import Suite
@@ -31,7 +33,7 @@ class Known:
         found: the range; None when there is no such table.
         proofs, newest: recorded runs: those that proved something, newest first; the newest of all.
         excused: the checks whose failure holds nothing now.
-        waived_then: those waived in the newest run.
+        waived_then, failed_then: those waived, and those that failed, in the newest run.
     """
 
     of: LakeTable
@@ -41,6 +43,14 @@ class Known:
     newest: Mapping[str, Any] | None
     excused: Mapping[str, Excuse]
     waived_then: Collection[str]
+    failed_then: frozenset[str] = frozenset()
+
+    @property
+    def before(self) -> Before | None:
+        """What the newest run found of bad rows."""
+        if self.newest is None:
+            return None
+        return Before(self.newest["from_snapshot"], self.newest["first_bad_snapshot"], self.failed_then)
 
     def due(self, suite: Suite) -> Due:
         """Whether a run that nobody asked for by name would check the table."""
@@ -71,6 +81,7 @@ def look(table: str, suite: Suite, order: Order, engines: Engines) -> Known:
         newest,
         excuses(suite, recorded, order.now),
         {each["check"] for each in before if (each["observed"] or {}).get("waived")},
+        frozenset(each["check"] for each in before if each["state"] == State.FAIL),
     )
 
 

@@ -16,6 +16,7 @@ from lakeward.quality import incident, metadata, pointer, put_aside, waiving
 from lakeward.quality.checking import check, first_bad, with_first_batches
 from lakeward.quality.delta.table import DeltaTable
 from lakeward.quality.engines import Engines
+from lakeward.quality.first_bad import known_before
 from lakeward.quality.keeping import into_the_lake, let_through, published, repaired
 from lakeward.quality.landings import batches_of
 from lakeward.quality.looking import look
@@ -118,7 +119,9 @@ def _table(table: str, suite: Suite, order: Order, engines: Engines) -> Result |
         aside = put_aside.told(connection, found, history)
     first, untold = (None, "")
     if judged is not Verdict.PASS:
-        first, untold = first_bad(known.of, found, history, asked, checks, engines)
+        first = known_before(found, {each.id for each in checks if each.state is State.FAIL}, known.before)
+        if first is None:
+            first, untold = first_bad(known.of, found, history, asked, checks, engines)
     result = replace(
         blank,
         checks=tuple(checks),

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from lakeward.quality.first_bad import MOST_SINGLE, Failed, Oldest, remembered, search
+from lakeward.quality.first_bad import MOST_SINGLE, Before, Failed, Oldest, known_before, remembered, search
 from lakeward.quality.lineage import Mark
 from lakeward.quality.range import Read, decide
 
@@ -148,3 +148,22 @@ def test_checks_of_aggregates_belong_to_no_snapshot(line) -> None:
 def test_without_rows_there_is_nothing_to_find(line) -> None:
     found = decide(line("append", "replace"), [Mark(1, 1)])
     assert search(replace(found), Failed(strict=("a",)), Probes({2})) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "known"),
+    [
+        (Before(1, 3, frozenset("a")), 3),
+        (Before(1, 3, frozenset("ab")), None),  # another check was the one that began there, perhaps
+        (Before(1, 3, frozenset()), None),
+        (Before(2, 3, frozenset("a")), None),
+        (Before(1, None, frozenset("a")), None),
+        (Before(1, 9, frozenset("a")), None),  # it is not of this range
+        (None, None),
+    ],
+)
+def test_what_the_last_run_found_is_not_searched_for_again_while_the_range_only_grows(line, before, known) -> None:
+    found = decide(line("append", "append", "append", "replace", "append"), [Mark(1, 1)])
+    assert known_before(found, {"a"}, before) == known
+    rewritten = decide(line("append", "append", "append", "overwrite"), [Mark(1, 1)])
+    assert known_before(rewritten, {"a"}, before) is None
