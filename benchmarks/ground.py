@@ -18,6 +18,7 @@ import structlog
 from lakeward import jars, ports
 from lakeward.connectors.iceberg import catalog
 from lakeward.driver import session
+from lakeward.driver.landing.counting import Counting
 from lakeward.driver.listener import listener_of
 from lakeward.driver.starting import Starter
 from lakeward.driver.wanted import Wanted
@@ -90,7 +91,12 @@ class Ground:
         return made
 
     def start(
-        self, spark: Any, document: dict[str, Any], done: list[Any], progress: list[dict[str, Any]] | None = None
+        self,
+        spark: Any,
+        document: dict[str, Any],
+        done: list[Any],
+        progress: list[dict[str, Any]] | None = None,
+        counting: Counting | None = None,
     ) -> Any:
         """Start a declared stream as a driver does, without a registry; its batches and Spark's reports are kept."""
         runtime = Runtime(
@@ -105,7 +111,10 @@ class Ground:
         kept = [] if progress is None else progress
         deaf = SimpleNamespace(note=lambda *_, **__: None, note_progress=lambda _, each: kept.append(each))
         listener = listener_of(name, cast(Any, deaf))
-        starter = Starter(spark, runtime, lambda stream: None, done.append, lambda wanted: listener)
+        starter = Starter(
+            spark, runtime, lambda stream: None, done.append, lambda wanted: listener,
+            counting=lambda stream, table: counting or Counting(),
+        )  # fmt: skip
         return starter.start(Wanted(name, 1, document, f"{self.folder}/checkpoints/{name}"))
 
     def _catalog(self) -> Lake:

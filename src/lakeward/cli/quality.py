@@ -68,9 +68,12 @@ def run(
 
 @app.command()
 def show(table: Annotated[str, typer.Argument(help="The table: namespace.table.")]) -> None:
-    """The newest run of a table: its checks, since when they fail, and where readers of `verified` stand."""
+    """The newest run of a table, where readers of `verified` stand, and early warnings about rows no check has seen."""
+    from sqlalchemy import func, select
+
     from lakeward.cli.quality_text import run_text
     from lakeward.connectors.delta import place
+    from lakeward.control import early
     from lakeward.errors import LakewardError
     from lakeward.quality.delta.table import standing
     from lakeward.quality.records import recorded
@@ -81,6 +84,8 @@ def show(table: Annotated[str, typer.Argument(help="The table: namespace.table."
         checks = verifications.checks_of(connection, newest["run"]) if newest else []
         waived = waivers.in_force(connection, table)
         proofs = verifications.proofs(connection, table)
+        counted = early.counted_by(connection, table)
+        warned = early.read(connection, table, connection.execute(select(func.now())).scalar_one())
     if newest is None:
         raise LakewardError(f"{table} was never checked", next=f"lakeward quality run {table}")
     proof: Mapping[str, Any] | None = next(iter(proofs), None)
@@ -95,5 +100,7 @@ def show(table: Annotated[str, typer.Argument(help="The table: namespace.table."
             {"check": each.check, "name": each.name, "author": each.author, "reason": each.reason, "until": each.until}
             for each in waived
         ],
+        "advisory": warned,
+        "in_stream": None if counted is None else {"counted": len(counted.counted), "left": dict(counted.left)},
     }
     state().output.either(data, run_text(data))

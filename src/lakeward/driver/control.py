@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from lakeward.connectors import packages
 from lakeward.driver import causes, checkpoint, completed, dumps, watchdog
 from lakeward.driver import decide as deciding
+from lakeward.driver.advising import Advising
 from lakeward.driver.decide import Bury, Drain, Exit, Finish, Seen, Start
 from lakeward.driver.failing import Failure, Failures, Offsets
 from lakeward.driver.jvm import Jvm
@@ -80,6 +81,7 @@ class Control:
     standing: Standing = field(default_factory=Standing)
     resting: Resting = field(default_factory=Resting)
     slowing: Slowing = field(default_factory=Slowing)
+    advising: Advising | None = None
     _running: dict[str, Running] = field(default_factory=dict)
     _draining: dict[str, float] = field(default_factory=dict)
     _end: End | None = None
@@ -115,6 +117,8 @@ class Control:
             self.link.busy = frozenset(self._running) | self.tasks.streams
             self.link.resting = self.resting.turn(self._running, *self.link.picture())
             self.slowing.turn(self._running, *self.link.picture())
+            if self.advising is not None:
+                self.advising.turn()
         elif self._end.code != EXIT_STOPPED:
             self.kill_all()
         return self._end

@@ -18,7 +18,7 @@ from sqlalchemy import Connection, func, select
 
 from lakeward.driver.wanted import Picture, Wanted
 from lakeward.errors import DependencyDown
-from lakeward.registry import drivers, engine, leases, pressures, windows
+from lakeward.registry import counters, drivers, engine, leases, pressures, windows
 from lakeward.registry.drivers import STUCK, Hosted, Plan
 from lakeward.registry.leases import STREAM_TTL
 from lakeward.runtime import Launch
@@ -172,7 +172,11 @@ class Link:
                 held.add(("stream", stream))
         wanted = self._wanted(connection, run)
         resting, slowed = self._windows(connection), pressures.current(connection)
-        return Picture(now, wanted, frozenset(later), frozenset(hosted), windows=resting, pressures=slowed), held
+        counted = counters.said(connection, sorted({each.table for each in wanted.values() if each.table}))
+        picture = Picture(
+            now, wanted, frozenset(later), frozenset(hosted), windows=resting, pressures=slowed, counters=counted
+        )
+        return picture, held
 
     def _windows(self, connection: Connection) -> dict[str, str]:
         """The windows that are open, and our word that streams rest in them."""

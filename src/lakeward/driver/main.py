@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from lakeward.driver import eventlog, session
+from lakeward.driver.advising import Advising
 from lakeward.driver.batch import Done
 from lakeward.driver.control import Control, End
 from lakeward.driver.failing import Failures
@@ -126,13 +127,14 @@ def _run(launch: Launch) -> End:
             return drivers.checkpoints(connection)
         return None
 
+    advising = Advising(lambda: link.picture()[0], lambda stream, text: recorder.event("stream", stream, "noted", text))
     starter = Starter(
-        spark, launch.runtime, held, report, lambda wanted: listener_of(wanted.stream, recorder), declared
+        spark, launch.runtime, held, report, lambda wanted: listener_of(wanted.stream, recorder), declared, advising.of
     )
     failures = Failures(launch.driver, link.connect, log=lambda stream: tail.newest(launch.folder, stream))
     jvm = Jvm.of(spark, launch.folder / PRINTED)
     tasks = Tasks(lambda work: InheritableThread(target=work, session=spark))
-    control = Control(starter, link, recorder, failures, jvm, launch.folder, tasks, ending)
+    control = Control(starter, link, recorder, failures, jvm, launch.folder, tasks, ending, advising=advising)
     lag = LagThread(
         control.watched,
         measured,

@@ -29,8 +29,8 @@ EVERY_S = 0.5
 AWAY_S = 2.0
 PROGRESS_S = 60.0
 """How long a batch waits for Spark's progress report, which has the rows that came too late."""
-NEWER_COLUMNS = frozenset({"watch"})
-"""Columns of `observations` that the first registry does not have."""
+NEWER_COLUMNS = frozenset({"watch", "advisory"})
+"""Columns of `observations` and `batches` that the first registry does not have."""
 WATCH_S = 10.0
 """`observations.watch` of a stream is written once in this time at most."""
 KEPT_BATCHES, KEPT_EVENTS = 5_000, 1_000
@@ -64,7 +64,7 @@ class Recorder:
         self._watch: dict[str, dict[str, Any]] = {}
         self._watch_due: dict[str, float] = {}
         self._watch_new: set[str] = set()
-        self._columns: frozenset[str] | None = None
+        self._columns: tuple[frozenset[str], frozenset[str]] | None = None
         self._batches: deque[dict[str, Any]] = deque(maxlen=KEPT_BATCHES)
         self._events: deque[tuple[str, str, str, str, dict[str, Any]]] = deque(maxlen=KEPT_EVENTS)
         self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
@@ -169,11 +169,11 @@ class Recorder:
             with self._connect() as connection:
                 now = time.monotonic()  # once: `now()` stands still inside the transaction, too
                 if self._columns is None:
-                    self._columns = observations.columns(connection)
+                    self._columns = (observations.columns(connection), batches.columns(connection))
                 for stream, values in latest.items():
-                    observations.record(connection, stream, **_known(values, now, self._columns))
+                    observations.record(connection, stream, **_known(values, now, self._columns[0]))
                 for row in rows:
-                    batches.record(connection, **_known(row, now))
+                    batches.record(connection, **_known(row, now, self._columns[1]))
                 for scope, name, kind, text, fields in lines:
                     events.record(connection, scope, name, kind, text, **fields)
         except DependencyDown:
@@ -206,12 +206,12 @@ def _forget(queue: deque[Any], written: list[Any]) -> None:
             queue.popleft()
 
 
-def _known(values: dict[str, Any], now: float, columns: frozenset[str] | None = None) -> dict[str, Any]:
+def _known(values: dict[str, Any], now: float, columns: frozenset[str]) -> dict[str, Any]:
     """The values as they are written: ages as moments, and nothing the registry (a version older) has no column for.
 
     A column that no version has stays: that is a mistake of ours, and to be heard of.
     """
-    newer = frozenset() if columns is None else NEWER_COLUMNS - columns
+    newer = NEWER_COLUMNS - columns
     return {n: v.moment(now) if isinstance(v, _Ago) else v for n, v in values.items() if n not in newer}
 
 
@@ -236,6 +236,7 @@ def _row(done: Done, late: int | None, progress: dict[str, Any] | None) -> dict[
         "replayed": outcome.already,
         "complete_through": _moment(done.complete_through),
         "committed_at": _Ago(done.ended),
+        "advisory": None if outcome.advisory is None else {name: list(each) for name, each in outcome.advisory.items()},
     }
 
 

@@ -30,8 +30,10 @@ from lakeward.driver.hop.marks import Mark, Marks
 from lakeward.driver.hop.running import RunningHop
 from lakeward.driver.landing.base import Declared, Landing, Standing
 from lakeward.driver.landing.choose import choose
+from lakeward.driver.landing.counting import Counting
 from lakeward.driver.landing.exact import ExactLanding
 from lakeward.driver.landing.growing import GrowingLanding
+from lakeward.driver.landing.lake import LakeLanding
 from lakeward.driver.landing.sent import Sent
 from lakeward.driver.layout import Checkpoint
 from lakeward.driver.rebuild import rebuild
@@ -63,6 +65,7 @@ class Starter:
         report: takes batches.
         listener: makes the listener of one stream.
         declared: every declared stream with its checkpoint as recorded; None while the registry is away.
+        counting: (stream, table) what its rows are counted by while they land.
     """
 
     spark: SparkSession
@@ -71,6 +74,7 @@ class Starter:
     report: Callable[[Done], None]
     listener: Callable[[Wanted], StreamingQueryListener]
     declared: Declared = lambda: None
+    counting: Callable[[str, str], Counting] = lambda stream, table: Counting()
     _turns: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(TURNS))
     _creating: threading.Lock = field(default_factory=threading.Lock)
 
@@ -104,6 +108,8 @@ class Starter:
         forms = {inlet.name: inlet.canonical for inlet in sources}
         asked = partial(_topic_ids, sources)
         landing = choose(own, wanted, self.runtime, asked, lambda: self.held(wanted.stream), forms)
+        if isinstance(landing, LakeLanding):
+            landing.counting = self.counting(wanted.stream, landing.writer.table)
         kept = self._kept(own, wanted)
         standing = landing.look(topics)
         begin = self._judge(wanted, kept, standing, landing, sources, topics)

@@ -38,6 +38,12 @@ class Wanted:
         return StreamSpec.model_validate(dict(self.document))
 
     @property
+    def table(self) -> str | None:
+        """The table of the lake it lands in; None: another sink."""
+        sink = self.document.get("sink") or {}
+        return next((str(sink[kind]["table"]) for kind in ("iceberg", "delta") if sink.get(kind)), None)
+
+    @property
     def packages(self) -> str | None:
         """The digest of the packages its Python needs; None when it needs none."""
         lines = self.document.get("packages")
@@ -56,6 +62,7 @@ class Picture:
         fenced: a newer launch of this driver exists.
         windows: table -> the token of maintenance that asks the streams which change its rows to rest.
         pressures: table -> how the streams that write it are slowed down, because its maintenance is behind.
+        counters: table -> digest and text of what its rows are counted by while they land.
     """
 
     now: datetime
@@ -65,6 +72,7 @@ class Picture:
     fenced: bool = False
     windows: Mapping[str, str] = field(default_factory=dict)
     pressures: Mapping[str, Pressed] = field(default_factory=dict)
+    counters: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def asks(self, taken: float) -> Picture | None:
         """Itself while it may hold streams up: not longer than a lease lives, so that a registry that went away cannot.

@@ -9,6 +9,7 @@ from typing import Any
 import structlog
 
 from lakeward.quality import audit, incident, pointer, publish, results_table, waiving
+from lakeward.quality.early.counted import counters
 from lakeward.quality.engines import Engines
 from lakeward.quality.formats import LakeTable
 from lakeward.quality.lineage import History
@@ -20,6 +21,7 @@ from lakeward.quality.range import Range, decide
 from lakeward.quality.records import Result
 from lakeward.quality.verdict import Check, Effect, State
 from lakeward.quality.waivers import named
+from lakeward.registry import counters as told
 from lakeward.registry import events, verifications
 
 log = structlog.get_logger(__name__)
@@ -65,6 +67,8 @@ def published(result: Result, of: LakeTable, order: Order, engines: Engines) -> 
         waiving.judged(connection, result.table, result.checks)
         if order.own_suite:
             incident.after_run(connection, result)
+            said = counters(order.suites[result.table])
+            told.say(connection, result.table, said.digest, said.text)
     if not moves or head is None:
         return result
     done, stands = _moved(of, engines, _onward(head.id, order, result.table, engines), result.run)

@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, DateTime, Integer, String, cast, column, func, or_, select
 from sqlalchemy.dialects.postgresql import JSONB, insert
 
+from lakeward.registry import version
 from lakeward.registry.schema import batches
 
 
@@ -24,10 +25,27 @@ def record(connection: Connection, **values: Any) -> None:
     )
 
 
+def columns(connection: Connection) -> frozenset[str]:
+    """The columns this registry has: a driver may be a version newer than it and leaves the others out."""
+    return version.columns(connection, batches.name)
+
+
 def newest(connection: Connection, stream: str, limit: int = 20) -> list[dict[str, Any]]:
     """The newest batches of a stream, newest first."""
     rows = connection.execute(
         select(batches).where(batches.c.stream == stream).order_by(batches.c.committed_at.desc()).limit(limit)
+    )
+    return [dict(row._mapping) for row in rows]
+
+
+def advised(connection: Connection, stream: str, limit: int) -> list[dict[str, Any]]:
+    """The newest batches of a stream whose rows were counted while they landed, newest first: what is asked of them."""
+    names = ("stream", "batch_id", "seq", "landed", "advisory", "committed_at")
+    rows = connection.execute(
+        select(*(batches.c[name] for name in names))
+        .where(batches.c.stream == stream, batches.c.advisory.is_not(None))
+        .order_by(batches.c.committed_at.desc())
+        .limit(limit)
     )
     return [dict(row._mapping) for row in rows]
 

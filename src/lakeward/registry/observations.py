@@ -22,9 +22,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Numeric, cast, func, null, select, text
+from sqlalchemy import Connection, Numeric, cast, func, null, select
 from sqlalchemy.dialects.postgresql import insert
 
+from lakeward.registry import version
 from lakeward.registry.schema import observations
 
 
@@ -76,11 +77,7 @@ def latest(connection: Connection, *, whole: bool = True) -> dict[str, Observati
 
 def columns(connection: Connection) -> frozenset[str]:
     """The columns this registry has: a driver may be a version newer than it and leaves the others out."""
-    found = select(text("column_name")).select_from(text("information_schema.columns"))
-    rows = connection.execute(
-        found.where(text("table_schema = current_schema() AND table_name = :table")), {"table": observations.name}
-    )
-    return frozenset(rows.scalars())
+    return version.columns(connection, observations.name)
 
 
 def record(connection: Connection, stream: str, **values: Any) -> None:

@@ -126,6 +126,9 @@ batches = Table(
     Column("duration_s", Float),
     Column("replayed", Boolean, nullable=False, server_default=text("false")),
     Column("complete_through", DateTime(timezone=True)),
+    # {check: [rows that fail, of so many]} as counted while they landed, without those of which none of all rows fails;
+    # null: not counted
+    Column("advisory", JSONB(none_as_null=True)),
     _at("committed_at"),
     Index("ix_batches_stream_committed_at", "stream", "committed_at"),
 )

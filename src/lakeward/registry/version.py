@@ -36,6 +36,15 @@ def of(connection: Connection) -> int | None:
     return None if found is None else int(found)
 
 
+def columns(connection: Connection, table: str) -> frozenset[str]:
+    """The columns a table of this registry has."""
+    found = text(
+        "SELECT column_name FROM information_schema.columns "
+        "WHERE table_schema = current_schema() AND table_name = :table"
+    )
+    return frozenset(connection.execute(found, {"table": table}).scalars())
+
+
 def check(connection: Connection) -> None:
     """Refuse a registry this code cannot work with.
 

@@ -87,6 +87,8 @@ class Suite(SpecModel):
     """How late a proof may be."""
     audit_tags: Annotated[Duration, AfterValidator(_days)] | None = None
     """Keep a tag `verified-2026-03-01` of what was proven by the end of each day (UTC), for so long, e.g. `7d`."""
+    advisory: Bool | None = None
+    """`false`: streams do not count failing rows while they land them, and there are no early warnings."""
     expectations: Annotated[tuple[Expectation, ...], Field(min_length=1)]
 
     @property

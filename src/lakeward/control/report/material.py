@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from lakeward.backends.base import Backend, Job, Life
-from lakeward.control import deadman, look
+from lakeward.control import deadman, early, look
 from lakeward.control.look import Connect, Facts
 from lakeward.control.report import differ, recent, sources
 from lakeward.control.report.recent import Recent
@@ -78,6 +78,7 @@ class Material:
         differs: the keys in which the running generation differs from it.
         incident: the open incident of the stream, or the one of many that it shows; None without one.
         tail: the last lines of the driver's log, when it is in trouble.
+        early: early warnings about rows it landed, as `control.early` tells them.
     """
 
     view: View
@@ -90,6 +91,7 @@ class Material:
     differs: Sequence[str] = ()
     incident: Incident | None = None
     tail: Sequence[str] = field(default_factory=tuple)
+    early: Sequence[Mapping[str, Any]] = ()
 
     @property
     def facts(self) -> Facts:
@@ -125,6 +127,7 @@ def gather(connect: Connect, runtime: Runtime, view: View, stream: str) -> Mater
         happened = recent.read(connection, row, table, since)
         stable, differs = _compared(connection, view, row)
         incident = _incident(incidents.open_ones(connection), stream)
+        warned = early.read(connection, table, view.facts.now, [stream]) if table is not None else []
     asked = Sources()
     if spec is not None:
         ends = (newest or {}).get("end_offsets") or {}
@@ -144,6 +147,7 @@ def gather(connect: Connect, runtime: Runtime, view: View, stream: str) -> Mater
         differs=differs,
         incident=incident,
         tail=_tail(view, row),
+        early=warned,
     )
 
 
