@@ -63,9 +63,10 @@ def schedules(runtime: Runtime, *words: str) -> Iterator[dict[str, Any]]:
 
 
 def faults(runtime: Runtime, first: int, seeds: int) -> None:
-    """For each guard taken out, what finds it."""
+    """For each guard taken out, what finds it; without a first seed, by schedules of either set of events."""
+    asked = f"{first}-{first + seeds - 1}" + ("" if first else f",{WIDER}-{WIDER + seeds - 1}")
     for fault in json.loads(subprocess.check_output([sys.executable, str(SCHEDULES), "faults"])):
-        rows = list(schedules(runtime, f"{first}-{first + seeds - 1}:{fault}"))
+        rows = list(schedules(runtime, f"{asked}:{fault}"))
         found = rows and not rows[-1]["ok"]
         print(f"{fault}: {'seed {seed}: {wrong}'.format(**rows[-1]) if found else 'not found'}", flush=True)
 
@@ -84,7 +85,7 @@ def main() -> int:
     missing = [seed for seed in range(asked.first, asked.first + asked.seeds) if seed not in known]
     if asked.planted:
         with connect_stack(Home(asked.home)) as runtime:
-            faults(runtime, asked.first or WIDER, asked.seeds)
+            faults(runtime, asked.first, asked.seeds)
         return 0
     if missing:
         with connect_stack(Home(asked.home)) as runtime, asked.results.open("a") as file:
