@@ -12,9 +12,12 @@ from lakeward.cli.app import main
 from lakeward.connectors.delta import log
 from lakeward.connectors.spark_connect import session
 from lakeward.quality.delta.table import DeltaTable, standing
+from lakeward.quality.dry import due_of
 from lakeward.quality.range import Read
 from lakeward.quality.release import release
+from lakeward.quality.standing import standing as status_of
 from lakeward.registry import incidents, verifications
+from lakeward.runtime import Project
 
 
 @pytest.fixture
@@ -36,6 +39,10 @@ def test_a_range_across_a_compaction_reads_exactly_the_appended_rows(table) -> N
     assert table.rows(Read(first, compacted)) == list(range(3, 7))
     assert table.rows(Read(compacted, last)) == list(range(7, 12))
     assert table.rows(Read(last - 2, last - 1)) == [], "properties bring no rows"
+    (planned,) = due_of(table.runtime, table.url, Project(table.project))
+    assert planned.due and "9 rows" in planned.why, "what Airflow asks before it checks"
+    (status,) = status_of(table.runtime, table.url, Project(table.project))
+    assert (status.proof or {})["to_snapshot"] == first and (status.lag.snapshots, status.lag.rows) == (2, 9)
     result = table.check()
     assert (result["range"]["kind"], result["range"]["rows"]) == ("increment", 9)
     assert "1 compaction" in result["range"]["why"] and f"since version {first}" in result["range"]["why"]

@@ -16,6 +16,8 @@ from lakeward.connectors.exact import audit as counting
 from lakeward.connectors.exact.batch import Counted
 from lakeward.connectors.exact.position import key, parse
 from lakeward.errors import Blocked, Fenced, SpecError, Transient
+from lakeward.quality.delta.commits import Commits
+from lakeward.quality.own.landed import batch_of
 from lakeward.telemetry import failpoints
 
 if TYPE_CHECKING:
@@ -37,6 +39,10 @@ def test_rows_and_position_are_one_commit_that_says_whose_it_is(rig: Rig) -> Non
     assert commit is not None
     assert commit.attempt == position.attempt
     assert [each.snapshot for each in landed] == [1, 2]
+    head = log.head(rig.folder)
+    assert head is not None
+    seen = Commits(head)[2]  # as checks see it
+    assert (seen.operation, seen.added, batch_of(seen)) == ("append", ROWS, ("flights", 2))
 
 
 def test_a_batch_that_runs_again_lands_once(rig: Rig) -> None:
