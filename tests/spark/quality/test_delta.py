@@ -298,3 +298,8 @@ def test_a_late_run_does_not_take_verified_back_and_a_release_moves_it(table) ->
         late = {**verifications.newest(connection, table.name, limit=9)[-1], "run": f"late-{table.name}"}
         verifications.record(connection, {key: each for key, each in late.items() if key != "published_at"}, [])
     assert table.verified == newer
+    table.sql(
+        "ALTER TABLE {t} SET TBLPROPERTIES ('delta.deletedFileRetentionDuration' = 'interval 1 second',"
+        " 'delta.logRetentionDuration' = 'interval 1 day')"
+    )
+    assert len(table.rows(Read(None, held))) == 20, "a version Delta calls too old, of which no file is gone"
