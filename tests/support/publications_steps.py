@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any, Final
 from unittest.mock import patch
 
-from lakeward.quality import checking, lineage, metadata, publish, range, run
+from lakeward.quality import frames, lineage, metadata, publish, range, run
 from lakeward.quality import verdict as verdicts
 from lakeward.quality.verdict import State, Verdict
 from lakeward.registry import schema, verifications, waivers
@@ -33,7 +33,7 @@ class Killed(BaseException):
 
 _PLACES: Final[tuple[tuple[ModuleType, str, str, str], ...]] = (
     (metadata, "history", "before-looking", "after-looking"),
-    (checking, "rows", "before-reading", ""),
+    (frames, "rows", "before-reading", ""),
     (verifications, "record", "before-results", "in-results"),
     (publish, "move", "before-moving", "after-moving"),
     (publish, "history_of", "", "moving"),
