@@ -181,15 +181,14 @@ class _Act:
         report = Report(
             self.wanted.stream, self.wanted.generation, table, self._aside, self.failing.name, dry_run=self.dry_run
         )
-        at = acts.look(self.own, table, self.wanted.stream)
-        halt = check_table(at.state)
-        if halt is not None:
-            raise halt.error()
+        at = self._look(table)
         if not self.dry_run:
             quarantine.create(self.own, self._aside)
             acts.settle(self.own, self._aside, at)
+        rows_ = self.failing.read(self.own)
+        at = self._look(table)  # anew: of a range that was decided on before, every record lies below the position
         head = self._head(table)
-        covers, found, strangers = self._covers(table, at)
+        covers, found, strangers = self._covers(rows_, at)
         left = [{"why": "they name no record that this stream has landed", "count": strangers}] if strangers else []
         report = replace(report, found=found, left=left)
         if covers is None or head is None:
@@ -222,11 +221,23 @@ class _Act:
         head = java.metadata_of(java.load(self.own, table)).currentSnapshot()
         return None if head is None else int(head.snapshotId())
 
-    def _covers(self, table: str, at: acts.At) -> tuple[FailingRows | None, int, int]:
+    def _look(self, table: str) -> acts.At:
+        """The table as it is now.
+
+        Raises:
+            Blocked: it was rolled back, replaced or dropped.
+        """
+        at = acts.look(self.own, table, self.wanted.stream)
+        halt = check_table(at.state)
+        if halt is not None:
+            raise halt.error()
+        return at
+
+    def _covers(self, rows_: DataFrame, at: acts.At) -> tuple[FailingRows | None, int, int]:
         """The failing rows of the range by their records, how many there are, and how many name no record of ours."""
         from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
 
-        rows_ = self.failing.read(self.own)
+        table = self.writer.table
         missing = {TOPIC, PARTITION, OFFSET} - set(rows_.columns)
         if missing:
             raise Refused(

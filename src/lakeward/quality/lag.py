@@ -25,7 +25,7 @@ class Lag:
 
     Attributes:
         snapshots: commits that changed rows.
-        rows: the rows they added.
+        rows: the rows that appends among them added; an overwrite states the rows of whole files.
         oldest, since: the first of them, and when it was committed, UTC; None when nothing waits.
     """
 
@@ -49,7 +49,8 @@ def lag(found: Range | None) -> Lag:
     ]
     if not waiting:
         return Lag()
-    return Lag(len(waiting), sum(each.added for each in waiting), waiting[0].id, waiting[0].at)
+    rows = sum(each.added for each in waiting if each.operation == "append")
+    return Lag(len(waiting), rows, waiting[0].id, waiting[0].at)
 
 
 def first_seen(now: datetime, lags: Mapping[str, Lag], before: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -21,7 +21,7 @@ LIMIT = timedelta(minutes=30)
         (("append", "append", "append"), 3, (0, 0, None)),
         (("append", "replace", "append"), 1, (1, 10, 3)),
         (("append", "replace"), 1, (0, 0, None)),  # a compaction shows nobody anything new
-        (("append", "overwrite", "delete"), 1, (2, 10, 2)),
+        (("append", "overwrite", "delete"), 1, (2, 0, 2)),  # an overwrite states rows it only carried over
         (("append", "append"), None, (2, 20, 1)),
     ],
 )
