@@ -81,6 +81,8 @@ def _standing(table: str, suite: Suite, asked: Order, engines: Engines) -> Stand
         known: Known = look(table, suite, asked, engines)
     except LakewardError as error:
         return Standing(table, limit=limit, error=f"{error.what}: {error.why}")
+    except OSError as error:  # its metadata: one table that cannot be read hides no other
+        return Standing(table, limit=limit, error=f"{type(error).__name__}: {error}")
     proof = next(iter(known.proofs), None)
     if isinstance(known.of, DeltaTable):  # others of that name may have been proven before it
         proof = proof_of(known.history, known.proofs) if known.history is not None else None
