@@ -32,12 +32,14 @@ jars: install ## fetch and verify the jars named in ivy.xml
 	@$(RUN) python -m lakeward.jars
 test: install jars ## run every test (half an hour and more)
 	$(RUN) pytest --numprocesses 4 --no-loadscope-reorder
-lint: install ## style, types, import arrows, lock file, suppressions with reasons
+lint: install ## style, types, import arrows, dependencies, lock file, suppressions with reasons
 	$(UV) lock --check
 	$(RUN) ruff check .
 	$(RUN) ruff format --check .
 	$(RUN) mypy
 	$(RUN) lint-imports
+	$(RUN) deptry src tests tests/support tests/faults benchmarks tools dags spark_jobs plugins
+	$(RUN) deptry src --optional-dependencies-dev-groups dev --ignore DEP002
 	$(RUN) python tools/no_cheat.py
 format: install ## format the code
 	$(RUN) ruff check --fix .

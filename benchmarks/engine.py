@@ -121,7 +121,7 @@ def _same(raw: Any) -> Any:
 
 def _plain(raw: Any) -> Any:
     """As the guides show it."""
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+    from pyspark.sql import functions as F
 
     record = F.from_json(F.col(VALUE).cast("string"), DDL).alias("record")
     return raw.select(record, *position_columns("kafka")).select("record.*", *position_columns("kafka"))

@@ -1,3 +1,3 @@
 """Airflow as the control room of a streaming lakehouse."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

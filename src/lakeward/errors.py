@@ -7,6 +7,11 @@ the text. Exit codes are those of the command line contract.
 
 from __future__ import annotations
 
+from typing import TypeVar
+
+T = TypeVar("T")
+_REPORT = "an invariant of Lakeward does not hold: this is a bug"
+
 
 class LakewardError(Exception):
     """Raised when something foreseen went wrong.
@@ -40,6 +45,38 @@ class LakewardError(Exception):
 
 def _rebuild(kind: type[LakewardError], what: str, why: str, next: str) -> LakewardError:
     return kind(what, why=why, next=next)
+
+
+class Internal(LakewardError):
+    """Raised when Lakeward broke an invariant of its own: a bug, not a mistake of a user.
+
+    The command line prints its stack trace. It replaces `assert` in production code, which `python -O` removes.
+    """
+
+
+def expect(value: T | None, what: str) -> T:
+    """The value, which the code around the call guarantees.
+
+    Args:
+        what: what must be there, as a noun phrase.
+
+    Raises:
+        Internal: it is None.
+    """
+    if value is None:
+        raise Internal(f"Internal error: {what} is missing", why=_REPORT)
+    return value
+
+
+def expect_type(value: object, kind: type[T], what: str) -> T:
+    """The value as the type that the code around the call guarantees.
+
+    Raises:
+        Internal: it is of another type.
+    """
+    if not isinstance(value, kind):
+        raise Internal(f"Internal error: {what} is {type(value).__name__}, not {kind.__name__}", why=_REPORT)
+    return value
 
 
 class Terminal(LakewardError):

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 
 import pytest
 
@@ -32,3 +34,21 @@ def test_exit_codes_are_those_of_the_contract():
     assert codes["Refused"] == 4
     assert codes["TimedOut"] == 5
     assert codes["Fenced"] == 75
+
+
+def test_a_value_that_must_be_there_is_given_back_or_is_a_bug():
+    assert errors.expect(0, "a number") == 0
+    with pytest.raises(errors.Internal, match="a number is missing"):
+        errors.expect(None, "a number")
+
+
+def test_a_value_that_must_be_of_a_type_is_given_back_or_is_a_bug():
+    assert errors.expect_type(True, int, "the count") is True
+    with pytest.raises(errors.Internal, match="the count is str, not int"):
+        errors.expect_type("1", int, "the count")
+
+
+def test_guards_hold_without_asserts():
+    code = "from lakeward.errors import Internal, expect\ntry: expect(None, 'x')\nexcept Internal: print('held')"
+    ran = subprocess.run([sys.executable, "-O", "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout == "held\n"

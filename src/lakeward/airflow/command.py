@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from lakeward.errors import expect
+
 if TYPE_CHECKING:
     from lakeward.runtime import Home, Project, Runtime
 
@@ -65,8 +67,7 @@ def run(
     timer.daemon = True
     timer.start()
     try:
-        assert process.stdout is not None, "it is a pipe"
-        for line in process.stdout:
+        for line in expect(process.stdout, "the pipe from the process"):
             if line.strip():
                 log.info(line.rstrip())
         return process.wait(), over.is_set()

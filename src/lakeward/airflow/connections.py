@@ -21,7 +21,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
 
 from lakeward import private
@@ -121,10 +121,9 @@ def compose(place: Home, connections: Mapping[str, Found | None]) -> Runtime:
     return base.model_copy(update=update)
 
 
-def optional(get: object, name: str) -> Found | None:
+def optional(get: Callable[[str], Any], name: str) -> Found | None:
     from airflow.sdk.exceptions import AirflowNotFoundException
 
-    assert callable(get)
     try:
         found: Found = get(name)
     except AirflowNotFoundException:

@@ -6,6 +6,7 @@ Exit codes: 0 ok, 1 unexpected, 2 usage or specification, 3 unhealthy or a check
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
 import typer
 
@@ -24,7 +25,7 @@ from lakeward.cli import (
     table_erase,
     table_restore,
 )
-from lakeward.errors import LakewardError
+from lakeward.errors import Internal, LakewardError
 from lakeward.telemetry import logs
 
 EPILOG = (
@@ -34,7 +35,7 @@ EPILOG = (
 
 app = typer.Typer(
     name="lakeward",
-    help="Streams flow lakeward; a ward of the lake.",
+    help="Run, maintain and verify streaming lakehouse tables.",
     epilog=EPILOG,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -55,9 +56,19 @@ app.add_typer(quality_quarantine.app, name="quality")
 app.command()(sql.sql)
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        version()
+        raise typer.Exit
+
+
 @app.callback()
-def _root() -> None:
-    """Streams flow lakeward; a ward of the lake."""
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Run, maintain and verify streaming lakehouse tables."""
 
 
 @app.command()
@@ -72,6 +83,8 @@ def main(argv: list[str] | None = None) -> None:
     logs.to_stderr()  # structlog's own default is stdout, where only data may stand
     try:
         app(rest)
+    except Internal:  # a bug: its stack trace says where
+        raise
     except LakewardError as error:
         context.state().output.error(error)
         raise SystemExit(error.exit_code) from None

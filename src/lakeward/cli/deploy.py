@@ -68,12 +68,13 @@ def _install(specs: Mapping[str, StreamSpec]) -> None:
     from lakeward.connectors import packages
 
     wanted = {name: spec.packages for name, spec in specs.items() if spec.packages}
+    if not wanted:
+        return
     try:
-        places = state().runtime.environments if wanted else None
+        places = state().runtime.environments
     except Unhealthy:  # drivers run elsewhere: there it is done at the start
         return
     for name, lines in wanted.items():
-        assert places is not None
         packages.install(name, lines, places)
 
 

@@ -10,7 +10,7 @@ import typer
 
 from lakeward.cli.context import state
 from lakeward.cli.quality_replay import app as app  # the same for all: each file adds its commands
-from lakeward.errors import Refused, SpecError
+from lakeward.errors import Refused, SpecError, expect
 
 if TYPE_CHECKING:
     from lakeward.spec.suite import Suite
@@ -84,8 +84,7 @@ def suite_of(table: str) -> Suite:
         raise SpecError(f"There is no suite for {table}", why=f"{file} does not exist", next=LINT)
     suite, problems = read_suite(file)
     raise_if_any(problems, LINT)
-    assert suite is not None
-    return suite
+    return expect(suite, "a suite without problems")
 
 
 def suite_file(table: str) -> Path:

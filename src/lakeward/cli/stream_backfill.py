@@ -88,9 +88,8 @@ def backfill(
                                  param_hint="--overwrite")  # fmt: skip
     with state().registry() as connection:
         row = streams.get(connection, stream)
-        kept = generations.get(connection, stream, row.generation)
+        kept = generations.named(connection, stream, row.generation)
         reading = readers.registered(connection)
-    assert kept is not None, "a stream has the generation it runs"
     wanted, runtime, output = (
         Wanted(stream, row.generation, kept.spec, kept.checkpoint),
         state().runtime,

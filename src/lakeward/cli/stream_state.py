@@ -34,9 +34,8 @@ def show(
 
     with state().registry() as connection:
         row = streams.get(connection, stream)
-        generation = generations.get(connection, stream, row.generation)
+        generation = generations.named(connection, stream, row.generation)
         seen = observations.latest(connection).get(stream)
-    assert generation is not None
     folder = state().runtime.checkpoint_of(generation.checkpoint)
     if "://" in folder and not folder.startswith("file:"):
         raise SpecError(

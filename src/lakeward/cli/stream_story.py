@@ -11,7 +11,7 @@ import typer
 from lakeward.cli.context import state
 from lakeward.cli.stream_operations import app as app  # the same for all: each file adds its commands
 from lakeward.cli.streams import Lines, Stream
-from lakeward.errors import LakewardError, SpecError
+from lakeward.errors import LakewardError, SpecError, expect
 
 if TYPE_CHECKING:
     from lakeward.registry.drivers import Driver
@@ -47,10 +47,10 @@ def logs(stream: Stream, lines: Lines = 50, since: Since = None, grep: Grep = No
     from lakeward.telemetry.tail import tail, text
 
     driver = _driver(stream)
-    assert driver.log is not None
-    file, found = tail(Path(driver.log), stream, lines, since=_moment(since), grep=grep)
+    log = expect(driver.log, "the log of a driver that is here")
+    file, found = tail(Path(log), stream, lines, since=_moment(since), grep=grep)
     if file is None:
-        raise LakewardError(f"The log of driver {driver.name} is gone", why=f"{driver.log} holds none")
+        raise LakewardError(f"The log of driver {driver.name} is gone", why=f"{log} holds none")
     state().output.note(str(file))
     data = {"stream": stream, "driver": driver.name, "file": file, "lines": found}
     state().output.either(data, "\n".join(text(each) for each in found))

@@ -6,10 +6,12 @@ import os
 from pathlib import Path
 from uuid import uuid4
 
+from lakeward.errors import Internal
 from lakeward.jars import archive, spark_classpath
 
 CORES = 2
 MAIN = "org.apache.spark.sql.connect.service.SparkConnectServer"
+_LONGEST = 127  # bytes of a field whose length is one byte
 _SERVICE = "/spark.connect.SparkConnectService"
 
 
@@ -74,5 +76,9 @@ def answers(address: str, token: str, timeout_s: float = 30) -> bool:
 def _field(number: int, value: str | bytes) -> bytes:
     """A length-delimited protobuf field; short values only."""
     content = value.encode() if isinstance(value, str) else value
-    assert len(content) < 128, "one byte of length"
+    if len(content) > _LONGEST:
+        raise Internal(
+            f"A protobuf field of {len(content)} bytes cannot be written",
+            why=f"its length must fit in one byte: at most {_LONGEST}",
+        )
     return bytes([number << 3 | 2, len(content)]) + content

@@ -17,7 +17,7 @@ LONGEST = 1000
 
 def write(rows: DataFrame, stream: str, batch: int, most: int) -> None:
     """Log up to `most` rows of a batch. `rows` must be kept: it is read twice."""
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+    from pyspark.sql import functions as F
 
     whole = F.to_json(F.struct(*(F.col(f"`{name}`") for name in rows.columns)), {"ignoreNullFields": "false"})
     shown = [str(row[0]) for row in rows.select(whole).limit(most).collect()]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors import by_name, table_rows
 from lakeward.connectors.once import OnceInlet
+from lakeward.errors import expect
 from lakeward.spec.format_source import FormatSource
 
 if TYPE_CHECKING:
@@ -22,8 +23,7 @@ class FormatInlet(OnceInlet):
     @property
     def format(self) -> FormatSource:
         """The connector's own part of the spec."""
-        assert self.spec.format is not None
-        return self.spec.format
+        return expect(self.spec.format, "a source `format`")
 
     def read(self, session: SparkSession, *, fresh: bool, begin: str | None) -> DataFrame:
         by_name.check(session, self.format.name, f"source {self.name}")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from lakeward.connectors.exact.position import NO_DATA
 from lakeward.connectors.source import ERROR, RAW, REASON, Inlet
+from lakeward.errors import expect
 from lakeward.spec.positions import INGESTED_AT
 
 if TYPE_CHECKING:
@@ -25,18 +26,17 @@ class RateInlet(Inlet):
     @property
     def per_second(self) -> int:
         """Rows."""
-        assert self.spec.rate is not None
-        return self.spec.rate.rows_per_second
+        return expect(self.spec.rate, "a source `rate`").rows_per_second
 
     def read(self, session: SparkSession, *, fresh: bool, begin: str | None) -> DataFrame:
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+        from pyspark.sql import functions as F
 
         rows = session.readStream.format("rate").option("rowsPerSecond", str(self.per_second)).load()
         return rows.select("timestamp", "value", F.current_timestamp().alias(INGESTED_AT))
 
     def again(self, session: SparkSession, start: str, end: str) -> DataFrame:
         """As many rows with the same values; their times are not known here, and nobody asks for them: none is bad."""
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+        from pyspark.sql import functions as F
 
         first = 0 if start == NO_DATA else int(start)
         rows = session.range(first * self.per_second, int(end) * self.per_second)
@@ -44,7 +44,7 @@ class RateInlet(Inlet):
         return rows.select(now.alias("timestamp"), F.col("id").alias("value"), now.alias(INGESTED_AT))
 
     def decode(self, raw: DataFrame) -> DataFrame:
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+        from pyspark.sql import functions as F
 
         nothing = [F.lit(None).cast(kind).alias(name) for name, kind in ((REASON, "string"), (ERROR, "string"))]
         return raw.select("timestamp", "value", INGESTED_AT, *nothing, F.lit(None).cast("binary").alias(RAW))

@@ -40,7 +40,7 @@ class RecordInlet(Inlet):
         return JsonDecoder(decode.json_, decode.longest, (*self.spec.kept_columns, *self.hidden))
 
     def decode(self, raw: DataFrame) -> DataFrame:
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+        from pyspark.sql import functions as F
 
         decoder = self.decoder
         if decoder is not None:

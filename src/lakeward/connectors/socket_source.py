@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from lakeward.connectors import table_rows
 from lakeward.connectors.once import OnceInlet
+from lakeward.errors import expect
 from lakeward.spec.sources import SocketSource
 
 if TYPE_CHECKING:
@@ -20,8 +21,7 @@ class SocketInlet(OnceInlet):
     @property
     def socket(self) -> SocketSource:
         """The connector's own part of the spec."""
-        assert self.spec.socket is not None
-        return self.spec.socket
+        return expect(self.spec.socket, "a source `socket`")
 
     @property
     def resumes(self) -> bool:

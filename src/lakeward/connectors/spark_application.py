@@ -22,7 +22,7 @@ from lakeward.connectors import connect_server, spark_master
 from lakeward.connectors.aws import store
 from lakeward.connectors.iceberg import catalog
 from lakeward.connectors.kafka.java import escaped
-from lakeward.errors import LakewardError, Unhealthy
+from lakeward.errors import LakewardError, Unhealthy, expect
 from lakeward.jars import pyspark_jars
 from lakeward.runtime import Runtime
 from lakeward.spec import driver_conf
@@ -112,8 +112,7 @@ def application(runtime: Runtime, name: str, driver: Driver) -> Iterator[Applica
                 sleep(0.2)
             yield Application(own, round(monotonic() - begun, 1), process, log)
         finally:
-            assert process.stdin is not None
-            process.stdin.close()
+            expect(process.stdin, "the pipe to the process").close()
             process.wait()
 
 

@@ -17,7 +17,7 @@ IDENTITY = ("reason", "raw")
 
 def columns(schema: Any) -> list[Column]:
     """The columns of a schema, by name."""
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+    from pyspark.sql import functions as F
 
     return [F.col(quote(name)) for name in schema.fieldNames()]
 
@@ -28,7 +28,7 @@ def packed(rows: DataFrame, source: str) -> DataFrame:
     A table that was landed by a stream has `_ingested_at` already: the moment its record came into the lake, which is
     what stays.
     """
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+    from pyspark.sql import functions as F
 
     record = F.struct(*columns(rows.schema)).alias(_record(source))
     return rows.select(record, F.current_timestamp().alias(INGESTED_AT))
@@ -36,7 +36,7 @@ def packed(rows: DataFrame, source: str) -> DataFrame:
 
 def decoded(raw: DataFrame, source: str, schema: Any) -> DataFrame:
     """Raw records of `packed` with their columns again."""
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+    from pyspark.sql import functions as F
 
     names = schema.fieldNames()
     found = [F.col(f"{quote(_record(source))}.{quote(name)}").alias(name) for name in names]

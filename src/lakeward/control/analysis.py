@@ -251,7 +251,7 @@ def _of_python(error: UserCodeFailed, spec: StreamSpec) -> Finding:
 def _table(spark: SparkSession, source: Source, runtime: Runtime | None) -> DataFrame | None:
     """No rows in the columns of a table that is read as a stream; None where nobody knows them."""
     from pyspark.errors import PySparkException
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+    from pyspark.sql import functions as F
 
     if runtime is None:
         return None

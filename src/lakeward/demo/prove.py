@@ -26,6 +26,7 @@ from lakeward.demo.oracle import (
     p99,
 )
 from lakeward.demo.windows import Event, recompute
+from lakeward.errors import expect
 from lakeward.spec.ddl import ddl_columns
 from lakeward.spec.stream import StreamSpec
 
@@ -156,8 +157,7 @@ class Prover:
     def windows(self, spec: StreamSpec, batches: Sequence[BatchRange]) -> Proof:
         """The windowed stream: its table must equal the windows computed again from the same batches."""
         columns = _columns(spec)
-        watermark = spec.source.watermark
-        assert watermark is not None  # the demo's own file
+        watermark = expect(spec.source.watermark, "a watermark in the demo's own file")
         grouped = events_of(batches, self._source.lines, lambda message: _event(message, columns))
         expected = recompute(grouped, width_ms=WINDOW_MS, delay_ms=round(watermark.delay.seconds * 1000))
         kept = self._quarantined(spec)
@@ -193,10 +193,10 @@ class Prover:
             and row["dep_delay"] is not None
             and row["dep_delay"] > ALERT_ABOVE_MIN
         }
-        assert spec.sink.kafka is not None  # the demo's own file
+        sink = expect(spec.sink.kafka, "a sink `kafka` in the demo's own file")
         seen: Counter[Position] = Counter()
         waits: list[float] = []
-        for alert in broker.read_topic(self._bootstrap, str(spec.sink.kafka.topic)):
+        for alert in broker.read_topic(self._bootstrap, str(sink.topic)):
             told = json.loads(alert.value or b"{}")
             position = Position(told.get("_kafka_partition", -1), told.get("_kafka_offset", -1))
             seen[position] += 1
@@ -247,9 +247,9 @@ def contiguous_or_recorded(batches: Sequence[BatchRange]) -> list[BatchRange]:
 
 
 def _columns(spec: StreamSpec) -> dict[str, str]:
-    decoder = spec.source.decode
-    assert decoder is not None and decoder.json_ is not None  # the demo's own files
-    return {name: kind.upper() for name, kind in ddl_columns(str(decoder.json_)).items()}
+    decoder = expect(spec.source.decode, "`decode` in the demo's own files")
+    ddl = expect(decoder.json_, "`decode: {json: ..}` in the demo's own files")
+    return {name: kind.upper() for name, kind in ddl_columns(str(ddl)).items()}
 
 
 def _event(message: Message, columns: Mapping[str, str]) -> Event | None:

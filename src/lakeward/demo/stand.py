@@ -137,8 +137,7 @@ class Stand:
         """The folder of a stream's checkpoint, of the generation that runs."""
         with self.registry() as connection:
             row = streams.get(connection, stream)
-            found = generations.get(connection, stream, row.generation)
-        assert found is not None  # a deployed stream has its generation
+            found = generations.named(connection, stream, row.generation)
         return Path(self.runtime.checkpoint_of(found.checkpoint).removeprefix("file://"))
 
     def jobs(self) -> list[Job]:

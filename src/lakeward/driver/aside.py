@@ -27,7 +27,7 @@ from lakeward.connectors.source import REASON, Inlet
 from lakeward.driver import rows, session
 from lakeward.driver.landing.choose import choose
 from lakeward.driver.landing.iceberg import IcebergLanding
-from lakeward.errors import Refused
+from lakeward.errors import Refused, expect, expect_type
 from lakeward.runtime import CATALOG
 from lakeward.spec.aside import obstacle
 from lakeward.spec.sql import quote_table
@@ -140,8 +140,8 @@ def put_aside(
     suited(wanted.spec, readers)
     own = session.for_stream(spark, wanted.spec)
     (inlet,) = inlets.of(wanted.spec, runtime)
-    landing = choose(own, wanted, runtime, dict, lambda: None, {inlet.name: inlet.canonical})
-    assert isinstance(landing, IcebergLanding)
+    chosen = choose(own, wanted, runtime, dict, lambda: None, {inlet.name: inlet.canonical})
+    landing = expect_type(chosen, IcebergLanding, "the sink")
     given = {each.name: getattr(landing.writer, each.name) for each in fields(landing.writer) if each.init}
     act = _Act(own, wanted, inlet, OverwriteWriter(**given), failing, dry_run, before)
     for attempt in range(ATTEMPTS):
@@ -168,8 +168,7 @@ class _Act:
 
     @property
     def _aside(self) -> str:
-        assert self.wanted.spec.quarantine is not None
-        return str(self.wanted.spec.quarantine.table)
+        return str(expect(self.wanted.spec.quarantine, "`quarantine`").table)
 
     def once(self) -> Report:
         """One attempt, from reading to settling.
@@ -235,7 +234,7 @@ class _Act:
 
     def _covers(self, rows_: DataFrame, at: acts.At) -> tuple[FailingRows | None, int, int]:
         """The failing rows of the range by their records, how many there are, and how many name no record of ours."""
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+        from pyspark.sql import functions as F
 
         table = self.writer.table
         missing = {TOPIC, PARTITION, OFFSET} - set(rows_.columns)
@@ -272,7 +271,7 @@ class _Act:
         Raises:
             Refused: they are.
         """
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+        from pyspark.sql import functions as F
 
         (counted,) = rows_.agg(F.count(F.when(fails, F.lit(1))), F.count(F.lit(1))).collect()
         why = self.failing.bound(*counted)
@@ -301,7 +300,7 @@ class _Act:
 
     def _shaped(self, bad: DataFrame, covers: FailingRows) -> DataFrame:
         """As rows of the quarantine table, each with its record where the source still has it."""
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+        from pyspark.sql import functions as F
 
         rules = {self.failing.name: self.failing.text}
         judged = bad.withColumn(REASON, F.lit(self.failing.name))

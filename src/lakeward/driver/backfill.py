@@ -33,7 +33,7 @@ from lakeward.driver.landing.iceberg import IcebergLanding
 from lakeward.driver.references import References
 from lakeward.driver.sorting import Sorter
 from lakeward.driver.wanted import Wanted
-from lakeward.errors import Refused
+from lakeward.errors import Refused, expect_type
 from lakeward.runtime import CATALOG
 from lakeward.spec.sql import quote_table
 
@@ -136,8 +136,8 @@ def repair_windows(
         Refused: also where the topic has not all records of the windows any more. For others see `backfill`.
     """
     window = repairable(wanted.spec, readers)
-    (inlet,) = inlets.of(wanted.spec, runtime)
-    assert isinstance(inlet, KafkaInlet)
+    (source,) = inlets.of(wanted.spec, runtime)
+    inlet = expect_type(source, KafkaInlet, "the source")
     way = Windows(spark, wanted, window, low, high, margin)
     way.covers, at = way.range()
     span = TopicSpan(inlet, *way.offsets(inlet, at), most=0)
@@ -198,8 +198,8 @@ def _over(
         return report
     for each in left:
         _forget(own, table, each)
-    landing = choose(own, _aimed(wanted, name, table), runtime, inlet.ids, lambda: None, {inlet.name: inlet.canonical})
-    assert isinstance(landing, IcebergLanding)
+    chosen = choose(own, _aimed(wanted, name, table), runtime, inlet.ids, lambda: None, {inlet.name: inlet.canonical})
+    landing = expect_type(chosen, IcebergLanding, "the sink")
     way.begin(landing)
     standing = landing.look(inlet.ids())
     if standing.halt is not None:

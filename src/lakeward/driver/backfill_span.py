@@ -13,7 +13,7 @@ from lakeward.connectors.kafka import position as kafka_position
 from lakeward.connectors.kafka.archive import FORMATS, ArchiveInlet, Kind
 from lakeward.connectors.source import Inlet
 from lakeward.driver.backfillable import next_end
-from lakeward.errors import SpecError
+from lakeward.errors import SpecError, expect
 from lakeward.runtime import Runtime
 from lakeward.spec.stream import StreamSpec
 
@@ -122,7 +122,7 @@ class FilesSpan:
     def placed(self, bad: DataFrame, start: str, end: str) -> DataFrame:
         """A row that broke a rule may not carry its file: it gets those of its batch, so that equal rows of two
         batches are two."""
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+        from pyspark.sql import functions as F
 
         files = [each.url for each in self.listing.within(start, end)]
         among = files[0] if len(files) == 1 else f"{files[0]} .. {files[-1]}"
@@ -148,10 +148,10 @@ def of_files(
         inlet: Inlet = FilesInlet(str(name), source, log=listing, stream=str(spec.id))
         most = most or source.files.max_files_per_trigger
     else:
-        assert source.kafka is not None, "other sources were refused"
+        kafka = expect(source.kafka, "a source `kafka`: others were refused")
         found = kind or _by_name(listing)
         _known(spec, found, FORMATS)
-        at = cluster.find(source.kafka.connection, runtime)
+        at = cluster.find(kafka.connection, runtime)
         inlet = ArchiveInlet(str(name), source, at, listing=listing, format=cast(Kind, found))
     inlet.prepare()
     return FilesSpan(str(spec.id), inlet, listing, most or FILES_A_STEP)

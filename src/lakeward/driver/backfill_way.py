@@ -14,7 +14,7 @@ from lakeward.connectors.kafka import position as kafka_position
 from lakeward.connectors.kafka.covers import OFFSET, PARTITION, TOPIC, OffsetRange
 from lakeward.driver.landing.iceberg import IcebergLanding
 from lakeward.driver.sorting import Sorted
-from lakeward.errors import Refused
+from lakeward.errors import Refused, expect_type
 from lakeward.runtime import CATALOG
 from lakeward.spec.sql import quote_table
 
@@ -147,7 +147,7 @@ class InPlace(Way):
 
     def chosen(self, raw: DataFrame) -> DataFrame:
         """Without those that wait in quarantine."""
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+        from pyspark.sql import functions as F
 
         aside = self._aside()
         if aside is None:
@@ -158,9 +158,9 @@ class InPlace(Way):
         return raw.join(F.broadcast(waiting.select(TOPIC, PARTITION, OFFSET)), [TOPIC, PARTITION, OFFSET], "left_anti")
 
     def aim(self, landing: IcebergLanding, start: str, end: str) -> None:
-        assert isinstance(landing.writer, OverwriteWriter)
+        writer = expect_type(landing.writer, OverwriteWriter, "the writer")
         table = str(self.wanted.spec.sink.label)
-        landing.writer.covers = OffsetRange(self.wanted.stream, table, self.source, start, end)
+        writer.covers = OffsetRange(self.wanted.stream, table, self.source, start, end)
 
     def sorted(self, found: Sorted, counted: bool) -> Sorted:
         """Every record must become a row or be put aside.
@@ -178,7 +178,7 @@ class InPlace(Way):
         aside = self._aside()
         if aside is None:
             return found
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+        from pyspark.sql import functions as F
 
         whole = self.own.table(quote_table(aside, CATALOG))
         known = whole.where(F.col(quarantine.STREAM) == self.wanted.stream)

@@ -22,7 +22,7 @@ from lakeward.connectors.kafka.inlet import KafkaInlet
 from lakeward.driver.backfill_way import Way
 from lakeward.driver.landing.iceberg import IcebergLanding
 from lakeward.driver.sorting import Sorted
-from lakeward.errors import Refused
+from lakeward.errors import Refused, expect, expect_type
 from lakeward.spec.windows import Window
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class WindowRange:
 
     def condition(self) -> Column:
         """On the window's column."""
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+        from pyspark.sql import functions as F
 
         return F.col(self.column).between(*(F.timestamp_micros(F.lit(_micros(each))) for each in (self.low, self.high)))
 
@@ -96,8 +96,7 @@ class Windows(Way):
 
     @property
     def _aimed(self) -> WindowRange:
-        assert self.covers is not None, "the range is found before anything is read"
-        return self.covers
+        return expect(self.covers, "the range: it is found before anything is read")
 
     def range(self) -> tuple[WindowRange, Position]:
         """The windows that are replaced, and where the stream is.
@@ -165,8 +164,7 @@ class Windows(Way):
         super().prepare(landing, built)
 
     def aim(self, landing: IcebergLanding, start: str, end: str) -> None:
-        assert isinstance(landing.writer, OverwriteWriter)
-        landing.writer.covers = self._aimed
+        expect_type(landing.writer, OverwriteWriter, "the writer").covers = self._aimed
 
     def sorted(self, found: Sorted, counted: bool) -> Sorted:
         """Only the windows of the range. Records that cannot be decoded are in the stream's quarantine already."""

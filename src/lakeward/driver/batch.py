@@ -151,10 +151,10 @@ class BatchFunction:
 
     def _once(self, frame: DataFrame, batch_id: int, began: float) -> Done:
         checked = [inlet for inlet in self.flow.inlets if inlet.checked]
-        batch = self.landing.running(batch_id) if checked else None
-        for inlet in checked:
-            assert batch is not None
-            inlet.before_reading(self.stream, batch.start[inlet.name], batch.end[inlet.name])
+        if checked:
+            batch = self.landing.running(batch_id)
+            for inlet in checked:
+                inlet.before_reading(self.stream, batch.start[inlet.name], batch.end[inlet.name])
         with ExitStack() as held:
             shape = self._with_state if self.flow.stateful else self._by_row
             good, consumed, bad, complete = shape(frame, batch_id, held)

@@ -31,7 +31,7 @@ from lakeward.driver.starting import Starter
 from lakeward.driver.tasks import Task, Tasks
 from lakeward.driver.wanted import Wanted
 from lakeward.driver.watchdog import Watchdog
-from lakeward.errors import DependencyDown, SpecError
+from lakeward.errors import DependencyDown, SpecError, expect
 from lakeward.streams.failures import EXIT_FENCED, EXIT_STOPPED, FailureClass, judge
 
 _log = structlog.get_logger(__name__)
@@ -140,8 +140,7 @@ class Control:
                     elif not self.tasks.streams or self._ending_for() > ENDING_DRAIN_S:
                         self._end = End(code, why)
                 case Start(each):
-                    assert picture is not None  # who starts was told by it
-                    self._begun[each.stream] = picture.now
+                    self._begun[each.stream] = expect(picture, "what is to run: a start was decided from it").now
                     self._start(each)
                 case Drain(stream, why):
                     self._drain(stream, why)
@@ -243,10 +242,9 @@ class Control:
         match task:
             case Task(kind="start", error=None):
                 self._started(task.subject, task.result)
-            case Task(kind="start"):
-                assert task.error is not None
-                text = causes.of_error(task.error)
-                self._failed(task.subject, Failure(_told(task.subject, task.error), text=text))
+            case Task(kind="start", error=Exception() as error):
+                text = causes.of_error(error)
+                self._failed(task.subject, Failure(_told(task.subject, error), text=text))
             case Task(error=Exception() as error):
                 self._end = End(1, f"Stream {task.stream} could not be stopped: {error}", str(FailureClass.INFRA))
             case Task(kind="stop"):

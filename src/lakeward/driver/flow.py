@@ -125,7 +125,7 @@ def stream_of(inlet: Inlet, session: SparkSession, start: Start) -> DataFrame:
 
 def good(inlet: Inlet, decoded: DataFrame) -> DataFrame:
     """The rows the transform sees: decoded well, without our own columns, with watermark and deduplication."""
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+    from pyspark.sql import functions as F
 
     kept = decoded.where(F.col(REASON).isNull()).drop(REASON, ERROR, RAW, *inlet.hidden)
     if not kept.isStreaming:
@@ -154,7 +154,7 @@ def _one_record_a_row(spec: StreamSpec, *, kept: bool, why_state: str | None, no
 
 
 def _raw(session: SparkSession, sources: list[Inlet], start: Start) -> DataFrame:
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+    from pyspark.sql import functions as F
 
     parts = [stream_of(inlet, session, start).withColumn(SOURCE, F.lit(inlet.name)) for inlet in sources]
     whole = parts[0]

@@ -77,7 +77,7 @@ def of(session: SparkSession, spec: StreamSpec, runtime: Runtime, samples: Sampl
         SpecError: the SQL or a rule does not fit, or fails on a record.
     """
     from pyspark.errors import PySparkException
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+    from pyspark.sql import functions as F
 
     aside: list[DataFrame] = []
     packages.activate(session, str(spec.id), spec.packages, runtime.environments)
@@ -138,7 +138,7 @@ def of(session: SparkSession, spec: StreamSpec, runtime: Runtime, samples: Sampl
 
 def _json(frame: DataFrame) -> list[dict[str, Any]]:
     """Rows as JSON has them: times as text, bytes in base64."""
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+    from pyspark.sql import functions as F
 
     whole = F.to_json(F.struct(*(F.col(f"`{name}`") for name in frame.columns)), {"ignoreNullFields": "false"})
     return [json.loads(row[0]) for row in frame.select(whole).collect()]

@@ -30,7 +30,7 @@ from lakeward.driver.landing.iceberg import IcebergLanding
 from lakeward.driver.references import References
 from lakeward.driver.replayable import Left, suited, traced
 from lakeward.driver.sorting import Sorted, Sorter, keep
-from lakeward.errors import Refused
+from lakeward.errors import Refused, expect_type
 from lakeward.runtime import CATALOG
 from lakeward.spec.positions import INGESTED_AT
 from lakeward.spec.sql import quote_table
@@ -111,8 +111,8 @@ def replay(
             )
         quarantine.create(own, aside)
     (inlet,) = inlets.of(spec, runtime)
-    landing = choose(own, wanted, runtime, dict, lambda: None, {inlet.name: inlet.canonical})
-    assert isinstance(landing, IcebergLanding)
+    chosen = choose(own, wanted, runtime, dict, lambda: None, {inlet.name: inlet.canonical})
+    landing = expect_type(chosen, IcebergLanding, "the sink")
     references = References(wanted.stream, spec.reference, runtime)
     try:
         built = flow.build(own, spec, [inlet], references.frames(own), flow.Start("fresh", fresh=True))
@@ -158,7 +158,7 @@ class _Act:
         Raises:
             Redo: a table changed meanwhile in a way that needs another look.
         """
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+        from pyspark.sql import functions as F
 
         at = acts.look(self.own, self.report.table, self.wanted.stream)
         halt = check_table(at.state)
@@ -199,7 +199,7 @@ class _Act:
 
     def _write(self, at: acts.At, good: DataFrame, claims: DataFrame, found: Report) -> int:
         """The four steps."""
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+        from pyspark.sql import functions as F
 
         begun = acts.begin(self.own, at, self.wanted.generation)
         acts.claim(self.own, claims, self.aside, begun, self.identity)
@@ -218,7 +218,7 @@ class _Act:
 
     def _why(self, at: acts.At) -> Column:
         """Why a row cannot be replayed, null where it can."""
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+        from pyspark.sql import functions as F
 
         topic, partition, offset = (F.col(name) for name in self.identity)
         position = at.state.position
@@ -240,7 +240,7 @@ class _Act:
 
     def _raw(self, records: DataFrame) -> DataFrame:
         """Records of the quarantine as the source gave them."""
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+        from pyspark.sql import functions as F
 
         places = [name for name in self.inlet.spec.position_columns if name != INGESTED_AT]
         beside = [name for name in self.inlet.record if name != VALUE]
@@ -249,7 +249,7 @@ class _Act:
 
     def _claims(self, records: DataFrame, good: DataFrame, found: Sorted) -> DataFrame:
         """Each record with what becomes of it, null for one that is still bad, and what stood beside it."""
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+        from pyspark.sql import functions as F
 
         own = good.select(*self.identity).distinct()
         claims = records.select(quarantine.SOURCE, *self.identity, F.col(quarantine.REPLAY).alias(acts.OLD))
@@ -273,7 +273,7 @@ class _Act:
 
 def _failing(found: Sorted) -> list[dict[str, Any]]:
     """Reason, how many, some errors; most first."""
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+    from pyspark.sql import functions as F
 
     bad = [frame.select(quarantine.REASON, quarantine.ERROR) for frame, number, _ in found.bad if number]
     if not bad:

@@ -23,7 +23,7 @@ def check_rule(frame: DataFrame, rule: str, condition: str) -> None:
         SpecError: it is not a condition on them.
     """
     from pyspark.errors import AnalysisException, ParseException
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+    from pyspark.sql import functions as F
 
     try:
         kind = frame.select(F.expr(condition).alias("rule")).schema["rule"].dataType.typeName()
@@ -39,7 +39,7 @@ def judged(frame: DataFrame, rules: Mapping[str, str]) -> DataFrame:
     A rule is broken by `false` alone. One that cannot be known (null) holds, as in SQL's CHECK: `dep_delay BETWEEN ..`
     says nothing about a cancelled flight; whoever wants the value writes a rule `dep_delay IS NOT NULL`.
     """
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+    from pyspark.sql import functions as F
 
     broken = F.coalesce(
         *(F.when(F.expr(condition).eqNullSafe(F.lit(False)), F.lit(rule)) for rule, condition in rules.items()),
@@ -50,7 +50,7 @@ def judged(frame: DataFrame, rules: Mapping[str, str]) -> DataFrame:
 
 def undecoded(inlet: Inlet, decoded: DataFrame) -> DataFrame:
     """The records that could not be decoded, shaped for the quarantine table."""
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+    from pyspark.sql import functions as F
 
     kept = [column for column in decoded.columns if column in OWN_COLUMNS]
     whole = Kept.RECORD if set(inlet.record) - {VALUE} <= set(kept) else Kept.VALUE
@@ -66,7 +66,7 @@ def undecoded(inlet: Inlet, decoded: DataFrame) -> DataFrame:
 
 def _kept(raw: Column, whole: Kept) -> Column:
     """What a record's value is that was cut to `KEPT_BYTES`."""
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+    from pyspark.sql import functions as F
 
     return F.when(F.octet_length(raw) >= KEPT_BYTES, Kept.PART.value).otherwise(whole.value)
 
@@ -77,7 +77,7 @@ def broken(judgement: DataFrame, rules: Mapping[str, str], source: str, identity
 
     Rows without a source position (aggregates) are identified by their content: a window is emitted once.
     """
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+    from pyspark.sql import functions as F
 
     # A row that is known by its file and its content must be the same when the file is read again. Elsewhere the time
     # of its batch tells it from an equal row of another one.
@@ -109,7 +109,7 @@ def with_record(broken: DataFrame, raw: DataFrame, inlet: Inlet) -> DataFrame:
         broken: as `broken` gives them, with the position of each.
         raw: the batch's records, of this inlet.
     """
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+    from pyspark.sql import functions as F
 
     found, identity = "_lw_found", list(inlet.identity)
     beside = [column for column in inlet.record if column != VALUE]

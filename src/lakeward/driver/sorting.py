@@ -66,7 +66,7 @@ class Sorter:
         Raises:
             SpecError: the SQL does not fit, or makes several rows of one record.
         """
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+        from pyspark.sql import functions as F
 
         session = raw.sparkSession
         frames = dict(references)
@@ -102,7 +102,7 @@ class Sorter:
             held: releases what is kept meanwhile.
             raw: the records it was made of, where each row is one of them: a bad row is kept with its record.
         """
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+        from pyspark.sql import functions as F
 
         rules = {str(name): str(condition) for name, condition in self.flow.spec.rules.items()}
         if not rules:
@@ -129,7 +129,7 @@ class Sorter:
         Raises:
             SpecError: it does; names a record.
         """
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+        from pyspark.sql import functions as F
 
         if self.flow.keeps_all and (result.count() if came_out is None else came_out) == went_in:
             return

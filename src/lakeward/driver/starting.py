@@ -40,6 +40,7 @@ from lakeward.driver.rebuild import rebuild
 from lakeward.driver.references import References
 from lakeward.driver.running import Running
 from lakeward.driver.wanted import Wanted
+from lakeward.errors import expect, expect_type
 from lakeward.runtime import Runtime
 from lakeward.spec.stream import StreamSpec
 
@@ -247,8 +248,8 @@ def _hop_begin(
     own: SparkSession, wanted: Wanted, sources: list[Inlet], topics: dict[str, str], kept: Checkpoint, found: flow.Start
 ) -> flow.Start:
     """Where a hop begins; refused where its driver has too few cores."""
-    [inlet] = sources
-    assert isinstance(inlet, KafkaInlet)
+    [source] = sources
+    inlet = expect_type(source, KafkaInlet, "the source")
     names = sorted(topics)
     hop.check_cores(wanted.spec, partitions(inlet.cluster, names), own.sparkContext.defaultParallelism)
     ends = preflight.ends_of(kept, [inlet.name])
@@ -261,7 +262,7 @@ def _hop_begin(
 def _follow(landing: Sent, function: BatchFunction, query: StreamingQuery, wanted: Wanted) -> Accounts:
     """Begin to account for what a hop passes."""
     own, spec = function.session, wanted.spec
-    assert spec.trigger.interval is not None
+    interval = expect(spec.trigger.interval, "the interval of the trigger")
     accounts = Accounts(
         function=function,
         sent=landing,
@@ -270,7 +271,7 @@ def _follow(landing: Sent, function: BatchFunction, query: StreamingQuery, wante
         folder=wanted.checkpoint,
         marks=Marks(own, wanted.checkpoint),
         check=lambda count: hop.check_cores(spec, count, own.sparkContext.defaultParallelism),
-        interval_s=float(spec.trigger.interval.seconds),
+        interval_s=float(interval.seconds),
     )
     accounts.query = query
     accounts.begin()
@@ -314,6 +315,5 @@ def _trigger(spec: StreamSpec) -> dict[str, Any]:
     """What Spark's `trigger` takes."""
     if spec.trigger.available_now:
         return {"availableNow": True}
-    every = spec.trigger.every
-    assert every is not None  # the others have no batches
+    every = expect(spec.trigger.every, "`trigger: {every: ..}`: the other triggers have no batches")
     return {"processingTime": str(every.spark)}

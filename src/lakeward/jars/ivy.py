@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from lakeward.errors import DependencyDown, LakewardError, Refused
+from lakeward.errors import DependencyDown, LakewardError, Refused, expect
 from lakeward.jars import check, fitting, places
 from lakeward.jars.java import find_java
 
@@ -70,8 +70,7 @@ def retrieve(into: Path, progress: Callable[[str], None]) -> None:
     ]  # fmt: skip
     tail: list[str] = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
+        for line in expect(process.stdout, "the pipe from Ivy"):
             tail = [*tail[-60:], line.rstrip()]
             if line.startswith(_SHOWN[0]):
                 progress(line.split()[1].rsplit("/", 1)[-1])

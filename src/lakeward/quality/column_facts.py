@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from lakeward.errors import expect
 from lakeward.quality.frames import rows
 from lakeward.quality.lineage import History, Snapshot
 from lakeward.quality.propose import SET_MOST, Column, Seen, unique_candidates
@@ -44,8 +45,7 @@ def look(table: Table, history: History, session: SparkSession) -> Seen:
         history: the metadata of the same table.
         session: of Spark Connect.
     """
-    head = table.current_snapshot()
-    assert head is not None
+    head = expect(table.current_snapshot(), "a snapshot")
     total, metrics = from_metadata(table)
     columns = [
         _known(each, metrics.get(each.field_id), _partitioned(table))

@@ -114,6 +114,11 @@ class Engines:
         log.info("Great Expectations is ready", cpu_s=round(time.process_time() - began, 1))
         return made
 
+    def warm(self) -> None:
+        """Open the session, and import Great Expectations for it, before the first run needs them."""
+        self.session.sql("SELECT 1").collect()
+        _ = self.checker
+
     def _remember(self, session_id: str) -> None:
         if self.claim is not None:
             with self.registry() as connection:

@@ -18,7 +18,7 @@ from typing import IO, Any, Self
 
 import psutil
 
-from lakeward.errors import LakewardError, TimedOut
+from lakeward.errors import LakewardError, TimedOut, expect
 from lakeward.quality.request import Request, raise_line
 from lakeward.runtime import Runtime
 
@@ -141,8 +141,8 @@ class CheckingProcess:
             self._process.wait()
 
     def _answer(self, request: Request, tell: Tell) -> dict[str, Any] | None:
-        stdin, stdout = self._process.stdin, self._process.stdout
-        assert stdin is not None and stdout is not None
+        stdin = expect(self._process.stdin, "the pipe to the process")
+        stdout = expect(self._process.stdout, "the pipe from the process")
         with contextlib.suppress(BrokenPipeError, ValueError):  # it ended: so its stdout tells
             stdin.write(request.model_dump_json() + "\n")
             stdin.flush()

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import takewhile
 
+from lakeward.errors import expect
 from lakeward.quality.lineage import Chain, Cut, History, Mark, Snapshot, between
 
 WINDOW = timedelta(hours=24)  # what `scope: window` looks back, by commit time
@@ -217,19 +218,19 @@ def untraced(start: Mark, end: Snapshot) -> str | None:
 
 def _window(found: Range, history: History, now: datetime) -> Read | None:
     """The commits of the last `WINDOW`, and never fewer than the range; None when the whole table must be read."""
-    assert found.head is not None
     if found.kind is Kind.TABLE or found.base is None:
         return None
+    head = expect(found.head, "the newest snapshot of a range")
     passed_base = False
     inside: list[Snapshot] = []
-    for each in history.ancestry(found.head.id):
+    for each in history.ancestry(head.id):
         passed_base = passed_base or each.id == found.base.snapshot
         if passed_base and each.at <= now - WINDOW:
             part = inside[::-1]
             if not changes_rows(part, each):
-                return Read(each.id, found.head.id)
-            traced = not miscounts(part, each) and not untraced(each.mark, found.head)
-            return Read(None, found.head.id, each.sequence) if traced else None
+                return Read(each.id, head.id)
+            traced = not miscounts(part, each) and not untraced(each.mark, head)
+            return Read(None, head.id, each.sequence) if traced else None
         inside.append(each)
     return None  # the window reaches to the beginning, or to where snapshots are expired: the table is the window
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self
 
-from lakeward.errors import DependencyDown, LakewardError, TimedOut
+from lakeward.errors import DependencyDown, LakewardError, TimedOut, expect
 from lakeward.quality.process import CheckingProcess, Ended, Tell
 from lakeward.quality.request import Request, error_line
 from lakeward.registry import check_runs
@@ -142,13 +142,13 @@ class Work:
         return worked
 
     def _asked(self, process: CheckingProcess, request: Request, limit_s: float, tell: Tell) -> Worked:
-        assert request.claim is not None
+        claim = expect(request.claim, "the claim of the run")
         try:
             return Worked(DONE, process.ask(request, timeout_s=limit_s, tell=tell))
         except TimedOut as error:
             return Worked(TIMED_OUT, error=error)
         except Ended as error:
-            return Worked(check_runs.ASKED if self.again and request.claim.number < CLAIMS else FAILED, error=error)
+            return Worked(check_runs.ASKED if self.again and claim.number < CLAIMS else FAILED, error=error)
         except LakewardError as error:
             return Worked(FAILED, error=error)
 

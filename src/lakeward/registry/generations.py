@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, func, insert, null, select, tuple_, update
 from sqlalchemy.dialects.postgresql import JSONB
 
+from lakeward.errors import expect
 from lakeward.registry.schema import generations, streams
 
 
@@ -42,6 +43,11 @@ def get(connection: Connection, stream: str, generation: int) -> Generation | No
         select(generations).where(generations.c.stream == stream, generations.c.generation == generation)
     ).one_or_none()
     return None if row is None else _read(row)
+
+
+def named(connection: Connection, stream: str, generation: int) -> Generation:
+    """The generation that a row of the stream names: it is there."""
+    return expect(get(connection, stream, generation), f"generation {generation} of stream {stream}")
 
 
 def of_streams(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from lakeward.errors import LakewardError
+from lakeward.errors import LakewardError, expect
 from lakeward.stack import groups, session
 from lakeward.stack.part import Part
 from lakeward.stack.site import Site
@@ -63,8 +63,8 @@ def _one(part: Part, seen: Observed | None, state: StackState) -> PartStatus:
     word = _STATES.get(seen.state, "starting")
     if seen.state in ("RUNNING", "STARTING"):  # the supervisor says STARTING for a while after a part does its work
         word = "up" if part.healthy(seen.started) else "starting"
-    assert state.supervisor is not None
-    return PartStatus(part.name, word, seen.pid, seen.started, _pss(seen.pid, state.supervisor.pid), part.log)
+    leader = expect(state.supervisor, "the supervisor's process").pid
+    return PartStatus(part.name, word, seen.pid, seen.started, _pss(seen.pid, leader), part.log)
 
 
 def _pss(pid: int, leader: int) -> int | None:

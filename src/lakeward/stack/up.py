@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 
-from lakeward.errors import LakewardError
+from lakeward.errors import LakewardError, expect
 from lakeward.registry import engine
 from lakeward.stack import airflow_config, airflow_parts, airflow_pool, groups, session, waiting
 from lakeward.stack.part import Part
@@ -168,9 +168,9 @@ class Up:
             part.prepare()
             since = datetime.now(UTC)
             self.supervisor.launch(part.name)
-        assert self.state.supervisor is not None
+        process = expect(self.state.supervisor, "the supervisor's process")
         try:
-            waiting.wait(part, self.supervisor, since, self._cancelled, self.state.supervisor)
+            waiting.wait(part, self.supervisor, since, self._cancelled, process)
         except LakewardError:
             self._cancelled.set()
             raise

@@ -165,7 +165,7 @@ def _verdict(sight: Sight) -> Verdict:
         return Verdict(State.UNKNOWN, _unasked(sight))
     if sight.process is Life.GONE or sight.driver.ended:
         return _without_process(sight)
-    return _with_process(sight, holds=holds)
+    return _with_process(sight, sight.driver, holds=holds)
 
 
 def _completed(sight: Sight, seen: Observation) -> Verdict:
@@ -197,9 +197,8 @@ def _without_process(sight: Sight) -> Verdict:
     return Verdict(State.RESTARTING, f"its driver is gone, silent {_silence(sight)}; the next launch is due")
 
 
-def _with_process(sight: Sight, *, holds: bool) -> Verdict:
-    stream, driver, seen = sight.stream, sight.driver, sight.observation
-    assert driver is not None
+def _with_process(sight: Sight, driver: Driver, *, holds: bool) -> Verdict:
+    stream, seen = sight.stream, sight.observation
     asked = _wanted_since(sight)
     if seen is not None and seen.query_state == "failed" and seen.age_s < asked:
         text = _first_line(str((seen.error or {}).get("error") or "the query failed"))
@@ -213,21 +212,19 @@ def _with_process(sight: Sight, *, holds: bool) -> Verdict:
         return Verdict(State.RESTARTING, f"{text}; the next attempt is due")
     age = min(driver.launched_s, _failed_since(sight), asked)
     if seen is not None and seen.query_state in ("stopped", "completed"):
-        return _before_first_batch(sight, min(age, seen.age_s))
+        return _before_first_batch(sight, driver, min(age, seen.age_s))
     if seen is None or seen.commit_age_s is None or seen.commit_age_s > age:
-        return _before_first_batch(sight, age)
+        return _before_first_batch(sight, driver, age)
     if not holds and driver.age_s is not None and driver.age_s > SILENT_S:
         return Verdict(State.STALLED, f"its driver runs but has said nothing for {span(driver.age_s)}")
-    return _by_progress(sight)
+    return _by_progress(sight, driver, seen)
 
 
-def _by_progress(sight: Sight) -> Verdict:
-    seen, limits = sight.observation, sight.limits
-    assert seen is not None and sight.driver is not None
-    waiting = seen.lag_records
+def _by_progress(sight: Sight, driver: Driver, seen: Observation) -> Verdict:
+    limits, waiting = sight.limits, seen.lag_records
     # A batch in flight when the driver started cannot be older than the driver.
-    commit = seen.commit_age_s if seen.commit_age_s is not None else sight.driver.launched_s
-    quiet = min(commit, sight.driver.launched_s, waited_s(seen))
+    commit = seen.commit_age_s if seen.commit_age_s is not None else driver.launched_s
+    quiet = min(commit, driver.launched_s, waited_s(seen))
     nothing = idle(seen)
     if not nothing and quiet > sight.patience_s:
         return Verdict(
@@ -249,12 +246,11 @@ def _by_progress(sight: Sight) -> Verdict:
     return landed
 
 
-def _before_first_batch(sight: Sight, age: float) -> Verdict:
+def _before_first_batch(sight: Sight, driver: Driver, age: float) -> Verdict:
     """The driver runs, and no batch has landed for `age` seconds: since it was launched, the query failed, or the
     stream was wanted again.
     """
-    seen, driver = sight.observation, sight.driver
-    assert driver is not None
+    seen = sight.observation
     waited = float("inf")
     if seen is not None and seen.query_state in ("running", "idle") and seen.age_s <= age:
         waited = waited_s(seen)

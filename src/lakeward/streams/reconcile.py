@@ -142,7 +142,7 @@ def _decide(name: str, hosted: Sequence[Stream], mine: Sequence[Job], world: Wor
     strays = [item for item in others if item.life is Life.ALIVE]
     if strays:
         return decisions + _strays(name, strays, row, world)
-    if current is not None and current.life is Life.ALIVE:
+    if row is not None and current is not None and current.life is Life.ALIVE:
         return decisions + _alive(name, current, row, world)
     if decisions:
         return decisions  # a process of the group may still write: the next look decides
@@ -170,8 +170,7 @@ def _strays(name: str, strays: Sequence[Job], row: Driver | None, world: World) 
     ]
 
 
-def _alive(name: str, current: Job, row: Driver | None, world: World) -> list[Decision]:
-    assert row is not None
+def _alive(name: str, current: Job, row: Driver, world: World) -> list[Decision]:
     if row.handle is None:
         return [Adopt(name, "it runs, and whoever started it did not get to record it", current)]
     lease = world.leases.get(name)

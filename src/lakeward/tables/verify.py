@@ -201,8 +201,7 @@ def verify_metadata(action: Action, before: TableFacts, after: TableFacts) -> Ve
 
 def verify_tags(action: Action, after: TableFacts) -> Verdict:
     """Judge the making of a tag: it stands on its snapshot, and goes when it should."""
-    wanted = action.tag
-    assert wanted is not None  # the planner sets it for every tag
+    wanted = action.made_tag
     found = after.refs.get(wanted.name)
     if found is None or (found.kind, found.snapshot_id) != ("tag", wanted.snapshot_id):
         return Verdict(False, f"there is no tag {wanted.name} on snapshot {wanted.snapshot_id}")

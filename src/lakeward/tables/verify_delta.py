@@ -69,8 +69,7 @@ def verify_vacuum(action: Action, before: State, held: Standing, after: State) -
         before, held: the table and its folder when it began.
         after: the table now.
     """
-    assert action.older_than is not None  # the planner sets it for every expiry
-    cutoff = action.older_than.timestamp() * 1000
+    cutoff = action.cutoff.timestamp() * 1000
     now = standing(after)
     lost = sorted(now.missing - held.missing)
     if lost:

@@ -12,7 +12,7 @@ import structlog
 from sqlalchemy import Connection
 
 from lakeward.connectors.delta.state import State
-from lakeward.errors import LakewardError
+from lakeward.errors import LakewardError, expect_type
 from lakeward.registry import events, maintenance
 from lakeward.tables.act import delta as act_delta
 from lakeward.tables.act import live_rows
@@ -184,13 +184,11 @@ class Work:
         if action.action == "tags":
             return verify_tags(action, after.facts)
         if action.action == "expire":
-            assert action.older_than is not None  # the planner sets it for every expiry
-            promised = expirable(before, action.older_than, action.retain_last, there.now)
+            promised = expirable(before, action.cutoff, action.retain_last, there.now)
             return verify_expire(action, before, after.facts, promised, checked, datetime.now(UTC))
-        if isinstance(was, State) and isinstance(became, State):
-            moved = moved_in_log(was, became)
+        if isinstance(became, State):
+            moved = moved_in_log(expect_type(was, State, "the table before: both are of one format"), became)
         else:
-            assert not isinstance(became, State)  # both are of one format: seen above
             moved = moved_by(became, [e for e in between(before, after.facts) or () if e.operation == "replace"])
         return verify_compact(
             action,

@@ -74,7 +74,7 @@ def test_a_table_of_postgresql_holds_what_a_recomputation_gives(
 
 def _as_text(rows: Any) -> dict[str, Any]:
     """Its times as PostgreSQL writes them."""
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+    from pyspark.sql import functions as F
 
     return {name: F.date_format(name, "yyyy-MM-dd HH:mm:ss'+00'") for name, kind in rows.dtypes if kind == "timestamp"}
 

@@ -265,7 +265,7 @@ def test_a_reset_back_reads_again_just_what_it_said(lab: Any, registry: Registry
 
 
 def test_a_native_query_is_taken_over_where_it_stopped(lab: Any, registry: Registry, operator: Operator) -> None:
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+    from pyspark.sql import functions as F
 
     topic = lab.topic()
     lab.produce(topic, [{"n": n, "s": "old"} for n in range(5)])

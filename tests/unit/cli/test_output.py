@@ -5,8 +5,10 @@ from datetime import UTC, datetime
 
 import pytest
 
+from lakeward import __version__
 from lakeward.cli import app, context
 from lakeward.cli.output import ConsoleOutput, JsonOutput, rfc3339
+from lakeward.errors import Internal, expect
 
 
 def test_json_is_alone_on_stdout(capsys):
@@ -84,6 +86,19 @@ def test_a_foreseen_error_is_three_lines_and_its_exit_code(tmp_path, capsys, mon
     context.take_common_options(["--home", str(tmp_path)])
     with pytest.raises(Exception, match="next: lakeward stack up"):
         context.state().runtime  # noqa: B018 - the property raises
+
+
+def test_the_version_is_asked_for_by_an_option(capsys):
+    with pytest.raises(SystemExit) as ended:
+        app.main(["--version", "-o", "json"])
+    assert ended.value.code == 0
+    assert json.loads(capsys.readouterr().out) == {"version": __version__}
+
+
+def test_a_bug_shows_its_stack_trace(monkeypatch):
+    monkeypatch.setattr(app, "app", lambda rest: expect(None, "the answer"))
+    with pytest.raises(Internal, match="the answer is missing"):
+        app.main(["version"])
 
 
 def test_a_wrong_value_of_output_is_a_usage_error(capsys):

@@ -49,7 +49,7 @@ class ColumnsDecoder:
 
     def apply(self, raw: DataFrame, keep: Sequence[str]) -> DataFrame:
         """Decode raw records: the declared columns, those of `keep`, and REASON, ERROR, RAW."""
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+        from pyspark.sql import functions as F
 
         fields, record = self.schema.fields, F.col(self.record)
         values = [self._value(record, field).alias(field.name) for field in fields]
@@ -73,7 +73,7 @@ class ColumnsDecoder:
 
     def _error(self, record: Column) -> Column:
         """Why a record is bad, null when it is good."""
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+        from pyspark.sql import functions as F
 
         case = F.when(F.lit(False), F.lit(""))
         if self.corrupt is not None:
@@ -93,7 +93,7 @@ class ColumnsDecoder:
 
 def _unfit(kind: Any, text: Column, value: Column) -> list[tuple[Column, str]]:
     """When a text is not the value it was cast to, and the words for it."""
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+    from pyspark.sql import functions as F
 
     name, shown = kind.typeName(), kind.simpleString().upper()
     found = [(F.contains(text, F.lit("\ufffd")), "not UTF-8")]

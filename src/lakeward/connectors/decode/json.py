@@ -94,7 +94,7 @@ class JsonDecoder:
         They are parsed once more for it. To have the words ready in every row costs more than to decode it: the code
         Spark makes of them is too long for the JVM to compile.
         """
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+        from pyspark.sql import functions as F
 
         kept = [*self._kept, F.col(REASON)]
         again = bad.select(*kept, F.col(RAW).alias(VALUE))
@@ -109,19 +109,19 @@ class JsonDecoder:
     # Expressions belong to no session: they are made once, each call to the JVM costs, and a batch would make hundreds.
     @cached_property
     def _fields(self) -> list[Column]:
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+        from pyspark.sql import functions as F
 
         return [F.col("_lw_record")[field.name].alias(field.name) for field in self.schema.fields]
 
     @cached_property
     def _kept(self) -> list[Column]:
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+        from pyspark.sql import functions as F
 
         return [F.col(f"`{column}`") for column in self.keep]
 
     @cached_property
     def _taken_apart(self) -> list[Column]:
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+        from pyspark.sql import functions as F
 
         elements = F.col(f"_lw_p.{self._mark}")
         ended = F.try_element_at(elements, F.lit(2))[self._mark].eqNullSafe(F.lit(True))
@@ -134,13 +134,13 @@ class JsonDecoder:
 
     @cached_property
     def _judged(self) -> list[Column]:
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+        from pyspark.sql import functions as F
 
         return [*self._kept, F.col(VALUE), F.col("_lw_record"), self._bad.alias("_lw_bad")]
 
     @cached_property
     def _decoded(self) -> list[Column]:
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+        from pyspark.sql import functions as F
 
         bad = F.col("_lw_bad")
         return [
@@ -153,7 +153,7 @@ class JsonDecoder:
 
     @cached_property
     def _parse(self) -> list[Column]:
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+        from pyspark.sql import functions as F
         from pyspark.sql.types import ArrayType, BooleanType, StringType, StructField, StructType
 
         element = StructType([*self.schema.fields, StructField(self._mark, BooleanType())])
@@ -172,21 +172,21 @@ class JsonDecoder:
 
     def _reason(self, bad: Column) -> Column:
         """The reason, null for a good record."""
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+        from pyspark.sql import functions as F
 
         other = F.when(bad, F.lit(DECODE))
         return other if self.max_bytes is None else F.when(self._too_large, F.lit(TOO_LARGE)).otherwise(other)
 
     @cached_property
     def _too_large(self) -> Column:
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+        from pyspark.sql import functions as F
 
         return F.coalesce(F.octet_length(F.col(VALUE)) > F.lit(self.max_bytes), F.lit(False))
 
     @cached_property
     def _bad(self) -> Column:
         """Whether a record is bad: whether `_error` has something to say."""
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+        from pyspark.sql import functions as F
 
         record, text = F.col("_lw_record"), F.col(VALUE).cast("string")
         bad = F.col(VALUE).isNull() | F.col("_lw_broken") | ~F.col("_lw_whole") | record.isNull()
@@ -196,7 +196,7 @@ class JsonDecoder:
 
     def _error(self) -> Column:
         """Why a record is bad, null when it is good. Checks stand in the order in which they explain most."""
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+        from pyspark.sql import functions as F
 
         text = F.col(VALUE).cast("string")
         record, broken, whole = F.col("_lw_record"), F.col("_lw_broken"), F.col("_lw_whole")
@@ -216,7 +216,7 @@ class JsonDecoder:
 
     def _unfit(self) -> list[tuple[Column, str]]:
         """What the parser lets pass: the condition, and what it is."""
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+        from pyspark.sql import functions as F
 
         found = []
         for field in self.schema.fields:
@@ -230,7 +230,7 @@ class JsonDecoder:
 
     def _which_field(self, text: Column) -> Column:
         """The declared fields that are null although the record has a value for them, with that value."""
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+        from pyspark.sql import functions as F
 
         simple, nested = [], []
         for field in self.schema.fields:

@@ -15,7 +15,7 @@ DECODE = "decode"
 
 def decode(raw: DataFrame, keep: Sequence[str]) -> DataFrame:
     """`value`, the columns of `keep`, and REASON, ERROR, RAW; a line that is not UTF-8 is a bad one."""
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+    from pyspark.sql import functions as F
 
     text = F.col(VALUE).cast("string")
     bad = ~F.is_valid_utf8(text)

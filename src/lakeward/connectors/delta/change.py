@@ -115,14 +115,14 @@ class Upsert(ByKey):
 
     def _marked(self, kept: DataFrame, txn: Any) -> DataFrame:
         """The batch in the table's columns, and whether each row deletes its key."""
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+        from pyspark.sql import functions as F
 
         deleted = F.expr(f"({self.delete_when}) <=> true") if self.delete_when else F.lit(False)
         return fitted(kept, txn, **{_DELETE: deleted}).withColumn(_NEW, F.lit(True))
 
     def _touched(self, batch: DataFrame, txn: Any) -> list[Any]:
         """The files that hold a key of the batch."""
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+        from pyspark.sql import functions as F
 
         files = java.in_list(txn.filterFiles())
         if not files:
@@ -136,7 +136,7 @@ class Upsert(ByKey):
 
     def _merged(self, batch: DataFrame, touched: list[Any], txn: Any) -> DataFrame:
         """The rows of the touched files and of the batch, one of each key."""
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+        from pyspark.sql import functions as F
 
         columns = [name for name in batch.columns if name not in (_DELETE, _NEW)]
         if not touched:

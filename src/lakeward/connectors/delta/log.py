@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from lakeward.connectors.exact import ancestry
 from lakeward.connectors.exact.ancestry import Ancestry, Link
 from lakeward.connectors.exact.audit import Scan
-from lakeward.errors import Refused
+from lakeward.errors import Internal, Refused
 from lakeward.spec.positions import IDENTITY_COLUMNS
 
 LOG = "_delta_log"
@@ -296,7 +296,10 @@ def scan(table: TableLog) -> Scan:
     """Reads the identity columns of the newest version's rows, file by file."""
 
     def rows(topics: Sequence[str], stream: str | None) -> Iterator[pa.RecordBatch]:
-        assert stream is None, "rows put aside stand in an Iceberg table"
+        if stream is not None:
+            raise Internal(
+                f"Rows of stream {stream} alone were asked for", why="only an Iceberg quarantine table names streams"
+            )
         topic = IDENTITY_COLUMNS["kafka"][0]
         for path, values in table.files.items():
             found = _identity(table.folder, path, values)

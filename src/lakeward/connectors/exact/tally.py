@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lakeward.errors import expect
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
@@ -26,7 +28,7 @@ def tally(frame: DataFrame, *of: Column | str) -> tuple[int, ...]:
             a transform with joins, which adaptive execution may plan better.
         of: names of columns, or expressions.
     """
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+    from pyspark.sql import functions as F
 
     conf = frame.sparkSession.conf
     adaptive = conf.get(_ADAPTIVE) or "true"
@@ -35,5 +37,4 @@ def tally(frame: DataFrame, *of: Column | str) -> tuple[int, ...]:
         found = frame.agg(F.count(F.lit(1)), *(F.count(column) for column in of)).first()
     finally:
         conf.set(_ADAPTIVE, adaptive)
-    assert found is not None, "an aggregate without groups has a row"
-    return tuple(int(number) for number in found)
+    return tuple(int(number) for number in expect(found, "the row of an aggregate without groups"))

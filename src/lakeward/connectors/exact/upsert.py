@@ -42,7 +42,7 @@ class ByKey:
 
     def newest(self, rows: DataFrame, order: Sequence[str]) -> DataFrame:
         """One row a key."""
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+        from pyspark.sql import functions as F
         from pyspark.sql.window import Window
 
         by_key = Window.partitionBy(*(F.col(quote(name)) for name in self.keys))
@@ -51,7 +51,7 @@ class ByKey:
 
     def one_each(self, rows: DataFrame) -> None:
         """Refuse rows of which two have one key."""
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+        from pyspark.sql import functions as F
 
         twice = rows.groupBy(*(F.col(quote(name)) for name in self.keys)).count().where(F.col("count") > 1).first()
         if twice is not None:

@@ -19,7 +19,7 @@ from lakeward.connectors.files.listing import Listing
 from lakeward.connectors.files.log import SourceLog, log_offset
 from lakeward.connectors.files.mirror import Mirror
 from lakeward.connectors.source import Inlet, Reader
-from lakeward.errors import Blocked, DependencyDown, SpecError
+from lakeward.errors import Blocked, DependencyDown, Internal, SpecError, expect
 from lakeward.spec.file_places import folder_of, local, on_s3
 from lakeward.spec.sources import FilesSource
 
@@ -47,8 +47,7 @@ class FilesInlet(Inlet):
     @property
     def files(self) -> FilesSource:
         """The connector's own part of the spec."""
-        assert self.spec.files is not None
-        return self.spec.files
+        return expect(self.spec.files, "a source `files`")
 
     @property
     def identity(self) -> tuple[str, ...]:
@@ -70,8 +69,7 @@ class FilesInlet(Inlet):
         folder = folder_of(self.files.path)
         if on_s3(folder):
             store.system(self.access.lake, folder)
-            assert self.access.lake is not None
-            store.check(self.access.lake, folder)
+            store.check(expect(self.access.lake, "the settings of the object store"), folder)
         elif not Path(folder).is_dir():
             raise DependencyDown(
                 f"The folder of source {self.name} is not there",
@@ -174,5 +172,6 @@ class FilesInlet(Inlet):
         return decoder.schema if isinstance(decoder, ColumnsDecoder) else None
 
     def _opened(self) -> SourceLog | Listing:
-        assert self.log is not None, "a batch runs after its query was built"
+        if self.log is None:
+            raise Internal(f"The log of source {self.name} is missing", why="a batch runs after its query was built")
         return self.log

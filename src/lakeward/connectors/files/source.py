@@ -98,7 +98,7 @@ def _with_schema(reader: Any, source: FilesSource, schema: StructType | None) ->
 
 
 def _shape(raw: DataFrame, name: str, source: FilesSource, schema: StructType | None) -> DataFrame:
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+    from pyspark.sql import functions as F
 
     where = [
         # `file:/in/a` here and `file:///in/a` in the source's log are one file: it is called as the log calls it.

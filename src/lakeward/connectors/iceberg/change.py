@@ -60,7 +60,7 @@ class Replace:
 
     def write(self, rows: DataFrame, table: str) -> None:
         """One overwrite of everything."""
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+        from pyspark.sql import functions as F
 
         rows.writeTo(quote_table(table, CATALOG)).overwrite(F.lit(True))
 

@@ -17,6 +17,7 @@ from lakeward.connectors.iceberg import java, publish
 from lakeward.connectors.iceberg.check import TableState
 from lakeward.connectors.iceberg.stage import Staged
 from lakeward.connectors.iceberg.writer import ExactWriter, InTable
+from lakeward.errors import expect
 from lakeward.runtime import CATALOG
 from lakeward.spec.sql import quote, quote_table
 
@@ -121,8 +122,7 @@ class OverwriteWriter(ExactWriter):
 
     @property
     def _aimed(self) -> Covers:
-        assert self.covers is not None, "what is replaced is said before each batch"
-        return self.covers
+        return expect(self.covers, "the range to replace: it is set before each batch")
 
     @property
     def _jvm(self) -> Any:
@@ -151,7 +151,7 @@ class OverwriteWriter(ExactWriter):
 
     def _staying(self, session: SparkSession, base: _Base) -> DataFrame | None:
         """The rows of the base's files that are none of the range."""
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+        from pyspark.sql import functions as F
 
         if not base.files or base.snapshot is None:
             return None
@@ -162,7 +162,7 @@ class OverwriteWriter(ExactWriter):
 
     def _near(self, base: _Base) -> Column:
         """What is true of every row of the base's files, by their own bounds: a scan leaves other files out by it."""
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+        from pyspark.sql import functions as F
 
         name = self._aimed.column
         found = java.load(self.session, self.table).schema().findField(name)

@@ -127,7 +127,7 @@ def insert(
     Raises:
         Transient: the table kept changing, or the catalog does not answer.
     """
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+    from pyspark.sql import functions as F
 
     session = bad.sparkSession
     shaped = shape(bad, stream, generation)
@@ -163,7 +163,7 @@ def insert(
 
 def shape(bad: DataFrame, stream: str, generation: int) -> DataFrame:
     """Bad rows with all columns of the quarantine table; those they lack are null."""
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+    from pyspark.sql import functions as F
 
     bad = bad.withColumn(GENERATION, F.lit(generation))
     given = set(bad.columns)
@@ -180,7 +180,7 @@ def shape(bad: DataFrame, stream: str, generation: int) -> DataFrame:
 def narrowed(known: DataFrame, bad: DataFrame, identity: Sequence[str]) -> DataFrame:
     """Only the part of a table that can hold the records of `bad`: files are pruned by the range of offsets, or by the
     paths of the files a batch has read."""
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+    from pyspark.sql import functions as F
 
     if _PATH in identity:
         paths = [row[0] for row in bad.select(_PATH).distinct().collect()]

@@ -12,6 +12,8 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from lakeward.errors import Internal
+
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.catalog.sql import SqlCatalog
@@ -47,7 +49,11 @@ def set_refs(
     """
     from pyiceberg.catalog.sql import SqlCatalog
 
-    assert all(each.ref_name != MAIN for each in refs), "a main that moves needs more than its ref"
+    if any(each.ref_name == MAIN for each in refs):
+        raise Internal(
+            f"Branch {MAIN} of {'.'.join(table.name())} cannot be moved by its ref alone",
+            why="its snapshot log moves too",
+        )
     if table.metadata.format_version > _WRITTEN and isinstance(catalog, SqlCatalog):
         after = _in_the_document(catalog, table, requirements, refs)
     else:

@@ -38,7 +38,7 @@ class FailingRows(OffsetRange):
 
     def condition(self) -> Column:
         """Narrower than the range's own; Iceberg looks at the range."""
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+        from pyspark.sql import functions as F
 
         return super().condition() & F.coalesce(self.fails, F.lit(False))
 
@@ -56,7 +56,7 @@ def copy(session: SparkSession, rows: DataFrame, table: str, token: str, identit
     Raises:
         Redo: another act has taken over some of them.
     """
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+    from pyspark.sql import functions as F
 
     columns = [quarantine.STREAM, quarantine.SOURCE, *identity]
     marked = rows.withColumns(

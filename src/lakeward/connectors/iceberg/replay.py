@@ -132,7 +132,7 @@ def claim(session: SparkSession, claims: DataFrame, table: str, at: At, identity
     Raises:
         Redo: another act has claimed one of them since they were read.
     """
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+    from pyspark.sql import functions as F
 
     token, stream = at.newest.token, at.state.stream
     columns = [quarantine.STREAM, quarantine.SOURCE, *identity]
@@ -156,7 +156,7 @@ def claim(session: SparkSession, claims: DataFrame, table: str, at: At, identity
 
 def settle(session: SparkSession, table: str, at: At) -> None:
     """Step 4: note beside the rows of a published act that they are done. Does nothing where there are none."""
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+    from pyspark.sql import functions as F
 
     token = at.newest.done
     if token is None:
@@ -180,7 +180,7 @@ def settle(session: SparkSession, table: str, at: At) -> None:
 
 def _settle_moved(session: SparkSession, table: str, at: At, mine: str) -> None:
     """Rows that a published removal has moved here wait like all others from now on."""
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+    from pyspark.sql import functions as F
 
     rows = session.table(quote_table(table, CATALOG)).where(F.col(quarantine.STREAM) == at.state.stream)
     if rows.where(moved(at.newest.done)).first() is None:
@@ -198,7 +198,7 @@ def _settle_moved(session: SparkSession, table: str, at: At, mine: str) -> None:
 
 def moved(done: str | None) -> Column:
     """Rows that a published removal has put into quarantine, though they still bear its mark."""
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+    from pyspark.sql import functions as F
 
     mark = F.col(quarantine.REPLAY).eqNullSafe(F.lit(done or "")) & F.lit(done is not None)
     return mark & F.col(quarantine.BECAME).eqNullSafe(F.lit(quarantine.MOVING))
@@ -206,7 +206,7 @@ def moved(done: str | None) -> Column:
 
 def pending(session: SparkSession, table: str, at: At) -> DataFrame:
     """The stream's rows in quarantine that nothing was made of yet."""
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+    from pyspark.sql import functions as F
 
     rows = session.table(quote_table(table, CATALOG)).where(F.col(quarantine.STREAM) == at.state.stream)
     done = at.newest.done

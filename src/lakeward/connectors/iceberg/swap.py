@@ -20,7 +20,7 @@ from pyiceberg.table.update import (
     ValidatableTableRequirement,
 )
 
-from lakeward.errors import DependencyDown, Fenced, Refused, Transient
+from lakeward.errors import DependencyDown, Fenced, Refused, Transient, expect_type
 from lakeward.telemetry import failpoints
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def swap(catalog: Catalog, live: Table, made: Table, before: str) -> None:
     from sqlalchemy.exc import IntegrityError, OperationalError
     from sqlalchemy.orm import Session
 
-    assert isinstance(catalog, SqlCatalog)
+    catalog = expect_type(catalog, SqlCatalog, "the catalog")
     name = ".".join(live.name())
     try:
         with Session(catalog.engine) as session, session.begin():

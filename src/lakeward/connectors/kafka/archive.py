@@ -89,13 +89,13 @@ class ArchiveInlet(KafkaInlet):
 
     def read(self, session: SparkSession, *, fresh: bool, begin: str | None) -> DataFrame:
         """The topics' columns, to plan with; nothing is read."""
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+        from pyspark.sql import functions as F
 
         return super().read(session, fresh=fresh, begin=begin).withColumn(_PATH, F.lit(None).cast("string"))
 
     def again(self, session: SparkSession, start: str, end: str) -> DataFrame:
         """The records of the files between two positions of the listing."""
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+        from pyspark.sql import functions as F
 
         paths = [each.path for each in self.listing.between(start, end)]
         raw = files_source.read_files(session, self.name, self._files, self._schema if self._typed else None, paths)

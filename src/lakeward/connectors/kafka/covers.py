@@ -41,7 +41,7 @@ class OffsetRange:
 
     def condition(self) -> Column:
         """On the position columns of a row."""
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+        from pyspark.sql import functions as F
 
         each = [
             (F.col(TOPIC) == topic) & (F.col(PARTITION) == part) & (F.col(OFFSET) >= low) & (F.col(OFFSET) < high)

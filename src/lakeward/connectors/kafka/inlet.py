@@ -10,6 +10,7 @@ from lakeward.connectors.kafka import broker, continuity, position, source
 from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.connectors.record import RecordInlet
 from lakeward.connectors.source import VALUE, Gauge
+from lakeward.errors import expect
 from lakeward.spec.sources import KafkaSource
 
 if TYPE_CHECKING:
@@ -26,8 +27,7 @@ class KafkaInlet(RecordInlet):
     @property
     def kafka(self) -> KafkaSource:
         """The connector's own part of the spec."""
-        assert self.spec.kafka is not None
-        return self.spec.kafka
+        return expect(self.spec.kafka, "a source `kafka`")
 
     @property
     def record(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from lakeward import private
 from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.connectors.kafka.settings import Settings
-from lakeward.errors import SpecError
+from lakeward.errors import SpecError, expect
 
 JAAS = "sasl.jaas.config"
 _MODULES = {
@@ -54,15 +54,15 @@ def file_of(connection: Path) -> Path:
 
 def _secrets(cluster: Cluster, settings: Settings) -> Path:
     """The file with the login, beside the connection's own."""
-    assert cluster.file is not None  # without one there is no mechanism
+    connection = expect(cluster.file, "the file of a connection with a login")
     text = f"{JAAS}={escaped(login(settings))}\n"
     try:
-        file = file_of(cluster.file)
+        file = file_of(connection)
         private.update(file, text)
     except OSError as error:
         raise SpecError(
             f"Kafka connection {cluster.connection} cannot be handed to Spark",
-            why=f"its login goes into {cluster.file.parent / 'java'}: {error.strerror}",
+            why=f"its login goes into {connection.parent / 'java'}: {error.strerror}",
             next="let the user Lakeward runs as write there",
         ) from None
     return file

@@ -24,7 +24,7 @@ def shape(rows: DataFrame, sink: KafkaSink) -> DataFrame:
 
     The expressions are the user's own SQL over the row's columns.
     """
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+    from pyspark.sql import functions as F
 
     value = F.expr(sink.value) if sink.value else F.to_json(F.struct(*(F.col(f"`{c}`") for c in rows.columns)))
     key = F.expr(sink.key) if sink.key else F.lit(None)
@@ -45,7 +45,7 @@ def write(rows: DataFrame, sink: KafkaSink, cluster: Cluster) -> None:
 
 def _one_a_key(records: DataFrame, sink: KafkaSink) -> None:
     """A batch holds each group that changed once. Two of one key would overwrite each other wherever it is read."""
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+    from pyspark.sql import functions as F
 
     groups = records.groupBy("key").count().where(F.col("key").isNull() | (F.col("count") > 1)).limit(1).collect()
     if groups:

@@ -79,7 +79,7 @@ def read_range(session: SparkSession, source: KafkaSource, cluster: Cluster, sta
 
 
 def _shape(raw: DataFrame, *, unbatched: bool = False) -> DataFrame:
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+    from pyspark.sql import functions as F
 
     renamed: Mapping[str, str] = {
         "key": KEY,

@@ -20,6 +20,7 @@ from lakeward.connectors.kinesis import marks
 from lakeward.connectors.kinesis.ahead import ReadAhead
 from lakeward.connectors.kinesis.marks import Mark
 from lakeward.connectors.kinesis.stream import Place, Row, Stream, row
+from lakeward.errors import expect_type
 
 NAME = "lakeward_kinesis"
 COLUMNS = (
@@ -67,8 +68,7 @@ class KinesisRangeReader(DataSourceReader):
         return _ranges(marks.parse(self.start), marks.parse(self.end))
 
     def read(self, partition: InputPartition) -> Iterator[Row]:
-        assert isinstance(partition, ShardRange)
-        return _read(self.place, partition)
+        return _read(self.place, expect_type(partition, ShardRange, "a partition"))
 
 
 class KinesisStreamReader(DataSourceStreamReader):
@@ -99,8 +99,7 @@ class KinesisStreamReader(DataSourceStreamReader):
         return _ranges(start, end)
 
     def read(self, partition: InputPartition) -> Iterator[Row]:
-        assert isinstance(partition, ShardRange)
-        return _read(self.place, partition)
+        return _read(self.place, expect_type(partition, ShardRange, "a partition"))
 
     def _reading(self) -> ReadAhead:
         if self._ahead is None:

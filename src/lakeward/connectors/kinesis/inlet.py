@@ -14,7 +14,7 @@ from lakeward.connectors.kinesis import continuity, marks
 from lakeward.connectors.kinesis.marks import HORIZON, Mark
 from lakeward.connectors.kinesis.stream import Place, Stream
 from lakeward.connectors.record import RecordInlet
-from lakeward.errors import DependencyDown, LakewardError, SpecError
+from lakeward.errors import DependencyDown, LakewardError, SpecError, expect
 from lakeward.runtime import Runtime
 from lakeward.spec.positions import INGESTED_AT
 from lakeward.spec.sources import KinesisSource
@@ -55,8 +55,7 @@ class KinesisInlet(RecordInlet):
     @property
     def kinesis(self) -> KinesisSource:
         """The connector's own part of the spec."""
-        assert self.spec.kinesis is not None
-        return self.spec.kinesis
+        return expect(self.spec.kinesis, "a source `kinesis`")
 
     @property
     def undecoded(self) -> str:
@@ -142,7 +141,7 @@ class KinesisInlet(RecordInlet):
 
 
 def _shape(raw: DataFrame) -> DataFrame:
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+    from pyspark.sql import functions as F
 
     # In a streaming plan this is the batch's own timestamp: the same for every task, and the same when it is replayed.
     return raw.withColumn(INGESTED_AT, F.current_timestamp())

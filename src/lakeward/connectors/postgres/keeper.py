@@ -14,7 +14,7 @@ from lakeward.connectors.exact.position import Position
 from lakeward.connectors.postgres import audit, link, publish, table
 from lakeward.connectors.postgres.check import TableState
 from lakeward.connectors.postgres.name import Name
-from lakeward.errors import Fenced
+from lakeward.errors import Fenced, expect
 from lakeward.runtime import Database, Runtime
 from lakeward.spec.stream import StreamSpec
 
@@ -79,7 +79,6 @@ def of(runtime: Runtime, spec: StreamSpec) -> Keeper:
     Raises:
         SpecError: this deployment does not know its connection.
     """
-    sink = spec.sink.postgres
-    assert sink is not None, "asked of streams into PostgreSQL only"
+    sink = expect(spec.sink.postgres, "a sink `postgres`")
     database = link.find(str(sink.connection), runtime.postgres)
     return Keeper(str(spec.id), Name.of(str(sink.table)), database, runtime.pgpass)

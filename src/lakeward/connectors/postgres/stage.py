@@ -35,7 +35,7 @@ def write(rows: DataFrame, has: Mapping[str, Column]) -> Path:
     Args:
         has: the columns of the table they go into.
     """
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+    from pyspark.sql import functions as F
 
     local = rows.sparkSession.sparkContext.getConf().get("spark.local.dir") or tempfile.gettempdir()
     folder = Path(tempfile.mkdtemp(prefix="lakeward-copy-", dir=local.split(",")[0]))

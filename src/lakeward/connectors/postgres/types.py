@@ -76,7 +76,7 @@ def written(name: str, kind: DataType, column: str) -> Column:
         name, kind: of the column in Spark.
         column: the type it goes into.
     """
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+    from pyspark.sql import functions as F
 
     from lakeward.spec.sql import quote
 
@@ -111,7 +111,7 @@ _JSON = {
 
 
 def _escaped(text: Column) -> Column:
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+    from pyspark.sql import functions as F
 
     for character, escape in (("\\", "\\\\"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t")):
         text = F.replace(text, F.lit(character), F.lit(escape))

@@ -52,7 +52,7 @@ class IcebergReference:
 
         Spark reads a snapshot in the columns of its time. Iceberg knows a column by its id, whatever its name.
         """
-        from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+        from pyspark.sql import functions as F
 
         jvm: Any = session._jvm
         table = self._load(session)

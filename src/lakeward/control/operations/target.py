@@ -36,19 +36,18 @@ def of(site: Site, spec: StreamSpec, to: str, now: dict[str, str]) -> dict[str, 
     found: dict[str, str] = {}
     for name, (_, cluster, topics) in ground.kafka_of(site, spec).items():
         first, last = broker.begin_offsets(cluster, topics), broker.end_offsets(cluster, topics)
-        if chosen == "earliest":
-            found[name] = ground.canonical(first)
-        elif chosen == "latest":
-            found[name] = ground.canonical(last)
-        elif chosen == "available":
-            found[name] = ground.canonical(_not_before(first, kafka_position.parse(now.get(name, NO_DATA))))
-        elif isinstance(chosen, datetime):
+        if isinstance(chosen, datetime):
             found[name] = ground.canonical(broker.offsets_at(cluster, topics, chosen))
-        else:
-            assert isinstance(chosen, dict)
+        elif isinstance(chosen, dict):
             at = kafka_position.parse(now[name]) if name in now else first
             whole = {t: {**first.get(t, {}), **at.get(t, {})} for t in first}
             found[name] = ground.canonical(_within(to, chosen.get(name, {}), whole, first, last))
+        elif chosen == "earliest":
+            found[name] = ground.canonical(first)
+        elif chosen == "latest":
+            found[name] = ground.canonical(last)
+        else:  # available
+            found[name] = ground.canonical(_not_before(first, kafka_position.parse(now.get(name, NO_DATA))))
     return found
 
 

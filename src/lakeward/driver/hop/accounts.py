@@ -26,6 +26,7 @@ from lakeward.driver.hop.halt import halt
 from lakeward.driver.hop.marks import Mark, Marks
 from lakeward.driver.landing.base import Outcome
 from lakeward.driver.landing.sent import Sent
+from lakeward.errors import expect
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -72,18 +73,16 @@ class Accounts:
 
     def begin(self) -> None:
         """Learn how far it came."""
-        found = self.marks.newest()
-        assert found is not None  # a start puts the first one
-        self.done = found
+        self.done = expect(self.marks.newest(), "a mark: a start puts the first one")
         self.newest = self._committed()
 
     def run(self) -> None:
         """Follow the query until it is over and all it passed is accounted for, or `close`."""
-        assert self.query is not None
+        query = expect(self.query, "the query")
         try:
             while not self._closed.is_set():
-                ended = not self.query.isActive
-                self._look(self.query)
+                ended = not query.isActive
+                self._look(query)
                 if ended:
                     self._account()
                     return
@@ -95,7 +94,7 @@ class Accounts:
             return
         except Exception as error:  # noqa: BLE001  # named boundary: what cannot be accounted for ends the query
             self.function.failure = self.function.failure or error
-            halt(self.query, self.function.session)
+            halt(query, self.function.session)
 
     def close(self) -> None:
         """Stop as soon as it can; what is left the next start does."""

@@ -11,7 +11,7 @@ from lakeward.connectors.source import REASON
 from lakeward.driver import rows
 from lakeward.driver.flow import Flow
 from lakeward.driver.hop.marks import Mark, Marks
-from lakeward.errors import SpecError
+from lakeward.errors import SpecError, expect
 from lakeward.runtime import Runtime
 from lakeward.spec.stream import StreamSpec
 
@@ -60,7 +60,7 @@ def result(built: Flow) -> DataFrame:
     Raises:
         SpecError: the plan keeps state.
     """
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+    from pyspark.sql import functions as F
 
     if built.stateful or built.transformed is None:
         raise SpecError(
@@ -80,10 +80,10 @@ def start(session: SparkSession, built: Flow, runtime: Runtime, checkpoint: str)
     writer = _into(result(built), spec, runtime).queryName(str(spec.id)).option("checkpointLocation", checkpoint)
     if spec.trigger.continuous is not None:
         return writer.trigger(continuous=str(spec.trigger.continuous.spark)).start()
-    assert spec.trigger.real_time is not None
+    every = expect(spec.trigger.real_time, "`trigger: {real_time: ..}`")
     # PySpark has no name for it before 4.2; the trigger itself is there.
     jvm: Any = session._jvm
-    real_time = jvm.org.apache.spark.sql.streaming.Trigger.RealTime(str(spec.trigger.real_time.spark))
+    real_time = jvm.org.apache.spark.sql.streaming.Trigger.RealTime(str(every.spark))
     writer._jwrite = writer._jwrite.trigger(real_time)
     return writer.outputMode("update").start()
 
@@ -93,6 +93,6 @@ def _into(leaving: DataFrame, spec: StreamSpec, runtime: Runtime) -> DataStreamW
         at = cluster.find(topic.connection, runtime)
         writer = kafka_sink.shape(leaving, topic).writeStream.format("kafka").options(**java.options(at))
         return writer.options(**kafka_sink.SURE).option("topic", topic.topic)
-    assert spec.sink.console is not None
-    shown = {"numRows": str(spec.sink.console.rows), "truncate": "false"}
+    console = expect(spec.sink.console, "a sink `console`")
+    shown = {"numRows": str(console.rows), "truncate": "false"}
     return leaving.writeStream.format("console").options(**shown)

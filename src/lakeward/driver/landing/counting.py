@@ -152,7 +152,7 @@ class Counting:
 def _countable(made: Condition, rows: DataFrame) -> Condition:
     """The condition, if it may stand in what is counted on the way: one with a subquery may not."""
     from pyspark.errors import PySparkException
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+    from pyspark.sql import functions as F
 
     try:
         rows.observe("tried", F.count(F.when(made.fails, 1)))  # is analysed, not run
@@ -171,7 +171,7 @@ def _watched(rows: DataFrame, fitted: Fitted) -> Watched | None:
 
 
 def _fitted(conditions: Mapping[str, Condition], jvm: Any) -> Fitted:
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+    from pyspark.sql import functions as F
 
     totals: dict[str, Column] = {_ALL: F.count(F.lit(1))}
     checks: dict[str, tuple[str, str | None]] = {}

@@ -17,6 +17,7 @@ from lakeward.connectors.exact.position import Position
 from lakeward.driver import schema
 from lakeward.driver.landing.exact import Seen
 from lakeward.driver.landing.lake import LakeLanding, Shape
+from lakeward.errors import expect
 from lakeward.runtime import Lake
 from lakeward.spec.sinks import DeltaSink
 
@@ -75,10 +76,5 @@ class DeltaLanding(LakeLanding[DeltaWriter]):
         """The position first, then the columns."""
         session, folder = self.writer.session, self.writer.folder
         if table.state.position is not None:
-            evolve.fence(session, folder, table.state, lambda version: _known(build(version)))
+            evolve.fence(session, folder, table.state, lambda version: expect(build(version), "the moved position"))
         evolve.add(session, folder, compared)
-
-
-def _known(moved: Position | None) -> Position:
-    assert moved is not None, "made of a position that is there"
-    return moved

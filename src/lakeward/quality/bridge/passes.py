@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from lakeward.errors import Internal
 from lakeward.quality.bridge.domains import Domains
 from lakeward.quality.bridge.families import Aggregate, Family, Free, Groups, Known, plan
 from lakeward.quality.patience import interrupted
@@ -50,9 +51,11 @@ class Metrics:
             plans = self._plans(waiting)
             self._run(plans)
             left = {key: each for key, each in waiting.items() if key not in self.values and key not in self.failed}
-            assert len(left) < len(waiting), (
-                f"needs of these are missing: {[each.metric_name for each in left.values()]}"
-            )
+            if len(left) == len(waiting):  # another round would be the same
+                names = sorted(each.metric_name for each in left.values())
+                raise Internal(
+                    f"No value can be computed for {', '.join(names)}", why="a metric that they need is missing"
+                )
             waiting = left
 
     def _plans(self, waiting: Mapping[Any, Any]) -> dict[Any, Aggregate | Groups]:
@@ -79,6 +82,8 @@ class Metrics:
         return plans
 
     def _run(self, plans: Mapping[Any, Aggregate | Groups]) -> None:
+        if not plans:
+            return
         self.read |= set(plans)
         aggregates = {key: each for key, each in plans.items() if isinstance(each, Aggregate)}
         whole = {key: each.column for key, each in aggregates.items() if each.rows is None}

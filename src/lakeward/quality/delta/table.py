@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors.delta import log
-from lakeward.errors import LakewardError
+from lakeward.errors import LakewardError, expect, expect_type
 from lakeward.quality.delta import frames, stats
 from lakeward.quality.delta.commits import Commits
 from lakeward.quality.footers import Footers
@@ -97,11 +97,12 @@ class DeltaTable:
         return decided, now.verified if decided.to is None else decided.to
 
     @property
+    def _looked(self) -> History:
+        return expect(self._history, "the history: `look` comes first")
+
+    @property
     def _commits(self) -> Commits:
-        assert self._history is not None, "look first"
-        commits = self._history.snapshots
-        assert isinstance(commits, Commits)
-        return commits
+        return expect_type(self._looked.snapshots, Commits, "the versions")
 
     def _line(self, read: Read) -> list[Snapshot]:
         """The versions after the start, up to the end, oldest first; only ever appends and compactions.
@@ -109,8 +110,7 @@ class DeltaTable:
         Raises:
             LakewardError: others are among them: reading their files alone would leave rows out.
         """
-        assert self._history is not None
-        line = list(takewhile(lambda each: each.id != read.start, self._history.ancestry(read.end)))[::-1]
+        line = list(takewhile(lambda each: each.id != read.start, self._looked.ancestry(read.end)))[::-1]
         why = changes_rows(line, None)
         if line and line[0].parent != read.start:
             why = f"version {read.start} is not below version {read.end}"

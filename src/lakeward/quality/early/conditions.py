@@ -61,7 +61,7 @@ def condition(counted: Counted, rows: DataFrame) -> Condition:
 
 
 def _condition(counted: Counted, rows: DataFrame) -> Condition:
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+    from pyspark.sql import functions as F
 
     kwargs = counted.kwargs
     only = F.expr(kwargs["row_condition"]) if kwargs.get("row_condition") else None
@@ -92,7 +92,7 @@ def _family(rows: DataFrame, column: Column) -> str:
 
 
 def _between(value: Column, kwargs: Mapping[str, Any], least: Any, greatest: Any) -> Column:
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+    from pyspark.sql import functions as F
 
     if least is None and greatest is None:
         raise ValueError("neither min_value nor max_value")
@@ -127,7 +127,7 @@ def _values_between(value: Column, kwargs: Mapping[str, Any], family: str) -> Co
 
 
 def _length_between(value: Column, kwargs: Mapping[str, Any], family: str) -> Column:
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+    from pyspark.sql import functions as F
 
     least, greatest = (
         None if each is None else int(each) for each in (kwargs.get("min_value"), kwargs.get("max_value"))
@@ -136,7 +136,7 @@ def _length_between(value: Column, kwargs: Mapping[str, Any], family: str) -> Co
 
 
 def _length(value: Column, kwargs: Mapping[str, Any], family: str) -> Column:
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+    from pyspark.sql import functions as F
 
     return F.length(value) == int(kwargs["value"])
 
@@ -172,7 +172,7 @@ _ABOUT_NULLS = frozenset({"expect_column_values_to_not_be_null", "expect_column_
 
 
 def _of_pair(kwargs: Mapping[str, Any]) -> tuple[Column, Column]:
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+    from pyspark.sql import functions as F
 
     return F.col(kwargs["column_A"]), F.col(kwargs["column_B"])
 

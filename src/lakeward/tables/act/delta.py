@@ -23,8 +23,7 @@ def statements(folder: Path, action: Action, now: datetime | None = None) -> lis
         return [each for rewrite in action.rewrites for each in optimize(folder, rewrite)]
     if action.action == "metadata":
         return [set_properties(place.by_path(folder), action.properties)]
-    assert action.older_than is not None  # the planner sets it for every expiry
-    return vacuum(folder, action.older_than, now or datetime.now(UTC))
+    return vacuum(folder, action.cutoff, now or datetime.now(UTC))
 
 
 def optimize(folder: Path, wanted: Rewrite) -> list[str]:

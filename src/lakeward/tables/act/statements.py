@@ -28,10 +28,8 @@ def statements(table: str, action: Action, policy: Policy) -> list[str]:
     if action.action == "metadata":
         return [set_properties(quote_table(table, CATALOG), action.properties)]
     if action.action == "tags":
-        assert action.tag is not None  # the planner sets it for every tag
-        return [make_tag(table, action.tag)]
-    assert action.older_than is not None  # the planner sets it for every expiry
-    return [expire(table, action.older_than, action.retain_last)]
+        return [make_tag(table, action.made_tag)]
+    return [expire(table, action.cutoff, action.retain_last)]
 
 
 def rewrite(table: str, wanted: Rewrite, policy: Policy) -> str:

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.connectors.file_access import Entry, FileAccess
-from lakeward.errors import Fenced
+from lakeward.errors import Fenced, expect
 from lakeward.tables.erase.where import Matching
 from lakeward.tables.guard.intruders import PLACES
 from lakeward.tables.guard.locations import relative
@@ -80,8 +80,7 @@ def held(table: Table, match: Matching) -> set[str]:
 
 def holding(table: Table, snapshot: int, files: set[str]) -> bool:
     """Whether a snapshot reaches one of these files."""
-    found = table.metadata.snapshot_by_id(snapshot)
-    assert found is not None
+    found = expect(table.metadata.snapshot_by_id(snapshot), f"snapshot {snapshot}")
     return any(
         entry.data_file.file_path in files
         for manifest in found.manifests(table.io)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from lakeward.errors import expect
 from lakeward.spec.sort_order import SortOrder
 from lakeward.tables.plan.cost import Pace
 
@@ -130,6 +131,16 @@ class Action:
     properties: Mapping[str, str] = field(default_factory=dict)
     where: tuple[str, ...] = ()
     tag: Tag | None = None
+
+    @property
+    def cutoff(self) -> datetime:
+        """`older_than` of an expiry: the planner sets it."""
+        return expect(self.older_than, f"older_than of {self.action}")
+
+    @property
+    def made_tag(self) -> Tag:
+        """`tag` of `tags`: the planner sets it."""
+        return expect(self.tag, f"tag of {self.action}")
 
     def document(self) -> dict[str, Any]:
         """The command line's JSON."""

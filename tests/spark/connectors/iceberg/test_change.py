@@ -12,7 +12,7 @@ from lakeward.connectors.iceberg.change import Upsert
 
 @pytest.mark.parametrize("order_by", [None, "at"])
 def test_an_upsert_computes_its_rows_once(spark: Any, namespace: str, order_by: str | None) -> None:
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+    from pyspark.sql import functions as F
 
     computed = spark.sparkContext.accumulator(0)
 

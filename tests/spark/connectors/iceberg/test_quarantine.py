@@ -20,7 +20,7 @@ BAD = "CAST(value AS INT) % 5 = 0"
 @pytest.fixture
 def sorting(rig: Any) -> Any:
     """The rig with its bad rows going to a quarantine table."""
-    from pyspark.sql import functions as F  # noqa: N812  # the name everybody knows it by
+    from pyspark.sql import functions as F
 
     name = f"{rig.table}_quarantine"
     assert quarantine.create(rig.spark, name)

@@ -10,7 +10,7 @@ import pytest
 
 from lakeward.connectors.delta import log, place
 from lakeward.connectors.exact.ancestry import Finding
-from lakeward.errors import Refused, SpecError
+from lakeward.errors import Internal, Refused, SpecError
 from lakeward.runtime import Lake
 
 
@@ -126,3 +126,11 @@ def test_delta_tables_stand_beside_the_icebergs_and_only_on_this_machine(tmp_pat
     assert place.known(Lake(warehouse="s3://bucket/w")) == []
     with pytest.raises(SpecError, match="cannot stand in the warehouse s3://bucket/w"):
         place.folder_of(Lake(warehouse="s3://bucket/w"), "ns.t")
+
+
+def test_rows_of_one_stream_are_not_told_apart(tmp_path: Path) -> None:
+    _commit(tmp_path, 0, {"metaData": {"id": "a"}}, _file("one"))
+    table = log.read(tmp_path)
+    assert table is not None
+    with pytest.raises(Internal, match="stream flights alone"):
+        next(log.scan(table)(["flights"], "flights"))

@@ -12,7 +12,7 @@ from lakeward.connectors import table_rows
 from lakeward.connectors.delta import log, place
 from lakeward.connectors.delta.feed import history, waiting
 from lakeward.connectors.once import OnceInlet
-from lakeward.errors import Blocked, DependencyDown, SpecError
+from lakeward.errors import Blocked, DependencyDown, SpecError, expect
 from lakeward.runtime import Runtime
 from lakeward.spec.table_source import DeltaSource
 
@@ -31,8 +31,7 @@ class DeltaInlet(OnceInlet):
     @property
     def delta(self) -> DeltaSource:
         """The connector's own part of the spec."""
-        assert self.spec.delta is not None
-        return self.spec.delta
+        return expect(self.spec.delta, "a source `delta`")
 
     @property
     def table(self) -> str:

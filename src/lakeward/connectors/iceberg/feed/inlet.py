@@ -12,7 +12,7 @@ from lakeward.connectors.iceberg.feed import again, continuity, history, positio
 from lakeward.connectors.iceberg.feed.history import History
 from lakeward.connectors.iceberg.feed.position import Offset
 from lakeward.connectors.source import Inlet, Reader
-from lakeward.errors import DependencyDown, SpecError
+from lakeward.errors import DependencyDown, SpecError, expect
 from lakeward.runtime import CATALOG, Runtime
 from lakeward.spec.sql import quote_table
 from lakeward.spec.table_source import IcebergSource
@@ -43,8 +43,7 @@ class IcebergInlet(Inlet):
     @property
     def iceberg(self) -> IcebergSource:
         """The connector's own part of the spec."""
-        assert self.spec.iceberg is not None
-        return self.spec.iceberg
+        return expect(self.spec.iceberg, "a source `iceberg`")
 
     @property
     def table(self) -> str:
@@ -77,12 +76,12 @@ class IcebergInlet(Inlet):
         A run that lands what is there and ends looks for the end from this place on, over every commit in between, and
         fails when one is expired; so it is moved up to the position as soon as no batch begins here any more.
         """
-        assert self._session is not None, "a source is read before its place in the checkpoint is known"
+        session = expect(self._session, "the session: a source is read before its place in the checkpoint is known")
         name = f"{folder}/{_BEGIN}"
         if self._first is not None:
-            table_rows.write(self._session, name, self._first.text)
+            table_rows.write(session, name, self._first.text)
         elif self._at is not None and files.names(f"{folder.rpartition('/sources/')[0]}/commits"):
-            table_rows.write(self._session, name, self._at.before)
+            table_rows.write(session, name, self._at.before)
 
     def restored(self, at: str, folder: str) -> str:
         begin = Path(folder) / _BEGIN

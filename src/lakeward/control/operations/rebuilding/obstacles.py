@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lakeward.connectors.exact.position import Position
 from lakeward.connectors.iceberg import pytable
 from lakeward.control.operations.site import Site
-from lakeward.errors import Refused
+from lakeward.errors import Refused, expect
 from lakeward.spec.plan import keeps_state
 from lakeward.streams.words import count
 from lakeward.tables.guard import readers
@@ -69,8 +69,7 @@ def notes(stream: str, old: Table, live: Position, spec: StreamSpec) -> list[str
     if refs:
         found.append(f"branches and tags stay with the old table: {', '.join(refs)}")
     own = {name for name in old.properties if not name.startswith("lakeward.")}
-    sink = spec.sink.iceberg
-    assert sink is not None
+    sink = expect(spec.sink.iceberg, "a sink `iceberg`")
     extra = sorted(
         name
         for name in own - set(sink.properties)

@@ -230,10 +230,10 @@ def _generations(site: Site, stream: str) -> tuple[Generation, Generation]:
     """The one that runs, and the newest that was deployed."""
     with site.connect() as connection:
         row = streams.get(connection, stream)
-        kept = generations.get(connection, stream, row.generation)
+        kept = generations.named(connection, stream, row.generation)
         newest = kept
         if row.pending_generation is not None:
-            newest = generations.get(connection, stream, row.pending_generation)
+            newest = generations.named(connection, stream, row.pending_generation)
     if row.removed_at is not None:
         raise no(stream, "its file was removed and deployed", "lakeward deploy")
     if row.proving is not None:
@@ -242,8 +242,6 @@ def _generations(site: Site, stream: str) -> tuple[Generation, Generation]:
             f"generation {row.proving['generation']} is proving itself until {row.proving['until']}",
             f"wait, or take it back: lakeward streams rollback {stream}",
         )
-    assert kept is not None, "a stream has the generations it names"
-    assert newest is not None, "a stream has the generations it names"
     if newest is not kept:
         continues(row, spec_of(kept), spec_of(newest), newest)
     return kept, newest

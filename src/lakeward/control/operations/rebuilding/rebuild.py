@@ -33,7 +33,7 @@ from lakeward.control.operations.rebuilding.proof import Proof, contiguous, prov
 from lakeward.control.operations.rebuilding.turn import WORD
 from lakeward.control.operations.site import Site
 from lakeward.control.operations.waiting import Waiting
-from lakeward.errors import DependencyDown, Refused, Transient
+from lakeward.errors import DependencyDown, Refused, Transient, expect
 from lakeward.registry import changes, generations, streams
 from lakeward.telemetry import failpoints
 
@@ -315,8 +315,7 @@ class Rebuild:
 def _moved(plan: RebuildPlan, live: Position, at: Position, table: Table, author: str, now: str) -> Position:
     """The stream's position in the new table: what it landed is the fill's, where it goes on is its own."""
     head = table.current_snapshot()
-    sink = plan.spec.sink.iceberg
-    assert sink is not None
+    sink = expect(plan.spec.sink.iceberg, "a sink `iceberg`")
     return live.model_copy(
         update={
             "seq": live.seq + 1,

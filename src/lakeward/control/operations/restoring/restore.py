@@ -27,7 +27,7 @@ from lakeward.control.operations.restoring import plan as planning
 from lakeward.control.operations.restoring.plan import WORD, NotRecorded, RestorePlan
 from lakeward.control.operations.site import Site
 from lakeward.control.operations.waiting import Waiting
-from lakeward.errors import DependencyDown, LakewardError, Refused, SpecError
+from lakeward.errors import DependencyDown, LakewardError, Refused, SpecError, expect
 from lakeward.quality.metadata import BRANCH
 from lakeward.registry import changes, events, generations, maintenance, streams
 from lakeward.tables.guard.actor import Actor, actor
@@ -170,8 +170,7 @@ class Restore:
                         stopped.append(stream)
                 failpoints.hit("restore-stopped")
                 if left is None:
-                    assert planned is not None
-                    left = self._move(turns, mine, planned)
+                    left = self._move(turns, mine, expect(planned, "the plan of a restore that nobody began"))
             except (Exception, KeyboardInterrupt) as error:
                 for stream in stopped:
                     with suppress(DependencyDown):  # else it counts as abandoned, and is started by the next to come
