@@ -266,7 +266,7 @@ _HEAD = """# Expectations that are computed in one pass
 Made from [expectations.json](expectations.json) by `tests/support/gx_matrix.py`; a test computes cells anew, `make
 faults` all of them and CI {drawn} of a line, drawn by a seed that it prints, by the bridge and by stock Great
 Expectations {version}, and compares state, observed value, rows and failing rows
-([ADR 40](../adr/0040-conditions-are-great-expectations-the-pass-is-ours.md)).
+([ADR 40](../adr/0040-great-expectations-in-one-aggregate.md)).
 
 Each word is what both of them say: about data that pass, that fail, with nulls, without a row; with `mostly: {mostly}`
 and with `row_condition: {condition}` on the data that fail. Empty: Great Expectations takes no such argument there.
