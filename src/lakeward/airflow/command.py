@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 if TYPE_CHECKING:
-    from lakeward.runtime import Home, Project, Runtime
+    from lakeward.platform.runtime import Home, Project, Runtime
 
 log = structlog.get_logger(__name__)
 

@@ -10,21 +10,8 @@ import sys
 import typer
 
 from lakeward import __version__
-from lakeward.cli import (
-    config,
-    context,
-    demo,
-    deploy,
-    doctor,
-    init,
-    quality_quarantine,
-    sql,
-    stack,
-    stream_rebuild,
-    table_erase,
-    table_restore,
-)
-from lakeward.errors import LakewardError
+from lakeward.cli import config, context, demo, deploy, doctor, init, quality, sql, stack, streams, tables
+from lakeward.platform.errors import LakewardError
 from lakeward.telemetry import logs
 
 EPILOG = (
@@ -34,7 +21,7 @@ EPILOG = (
 
 app = typer.Typer(
     name="lakeward",
-    help="Streams flow lakeward; a ward of the lake.",
+    help="Run, maintain and verify streaming lakehouse tables.",
     epilog=EPILOG,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -48,16 +35,15 @@ app.command()(doctor.doctor)
 app.add_typer(config.app, name="config")
 app.command()(deploy.deploy)
 app.command()(demo.demo)
-app.add_typer(stream_rebuild.app, name="streams")
-app.add_typer(table_restore.app, name="tables")
-app.add_typer(table_erase.app, name="tables")
-app.add_typer(quality_quarantine.app, name="quality")
+app.add_typer(streams.app, name="streams")
+app.add_typer(tables.app, name="tables")
+app.add_typer(quality.app, name="quality")
 app.command()(sql.sql)
 
 
 @app.callback()
 def _root() -> None:
-    """Streams flow lakeward; a ward of the lake."""
+    """Run, maintain and verify streaming lakehouse tables."""
 
 
 @app.command()
