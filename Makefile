@@ -45,7 +45,7 @@ format: install ## format the code
 	$(RUN) ruff check --fix .
 	$(RUN) ruff format .
 schemas: install ## write the JSON Schemas and reference pages generated from the code
-	$(RUN) python -m lakeward.spec.schema
+	$(RUN) python -m lakeward.spec.docs.schema
 
 ##@ Prove it
 .PHONY: faults

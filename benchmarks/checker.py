@@ -24,9 +24,9 @@ from typing import Any
 
 import psutil
 
-from lakeward.connectors.spark_connect import session
+from lakeward.connectors.spark.connect import session
+from lakeward.platform.runtime import Home, Project, Runtime, registry_url
 from lakeward.quality import check
-from lakeward.runtime import Home, Project, Runtime, registry_url
 from lakeward.stack.stack import Stack
 
 SUITE = """\

@@ -30,8 +30,8 @@ from tables import NAMESPACE, machine, scratch
 
 from lakeward.connectors.iceberg import table
 from lakeward.connectors.iceberg.writer import ExactWriter
-from lakeward.runtime import Home, Runtime
-from lakeward.tables.site import Site
+from lakeward.platform.runtime import Home, Runtime
+from lakeward.tables.context import Site
 
 POLICY = f"""
 unsafe:

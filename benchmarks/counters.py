@@ -27,9 +27,9 @@ from ground import Ground, cpu_seconds
 from quality_data import COLUMNS, NAMES, ROWS, TWENTY
 
 from lakeward.connectors.iceberg import table
-from lakeward.driver.landing.counting import Counting
-from lakeward.quality.early.counted import counters
-from lakeward.spec.suite import Suite
+from lakeward.engine.sinks.counting import Counting
+from lakeward.quality.advisory.counted import counters
+from lakeward.spec.model.suite import Suite
 
 SUITE = Suite.model_validate({"table": "bench.t", "owner": "bench", "expectations": TWENTY})
 

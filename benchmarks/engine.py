@@ -30,12 +30,12 @@ from ground import Ground, cpu_seconds
 
 from lakeward.connectors.decode.json import JsonDecoder
 from lakeward.connectors.iceberg import table
-from lakeward.connectors.kafka import source
+from lakeward.connectors.kafka import reader
 from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.connectors.source import ERROR, RAW, REASON, VALUE
 from lakeward.demo import flights
-from lakeward.spec.positions import position_columns
-from lakeward.spec.sources import KafkaSource
+from lakeward.spec.model.position_columns import position_columns
+from lakeward.spec.model.sources import KafkaSource
 
 DDL = (
     "year INT, month INT, day INT, dep_time INT, sched_dep_time INT, dep_delay DOUBLE, arr_time INT, "
@@ -79,7 +79,7 @@ class Bench:
         """Rows per CPU second of the same, written by hand."""
         name = f"hand{uuid4().hex[:8]}"
         spec = KafkaSource(topics=(self.topic,), max_offsets_per_trigger=self.per_batch)
-        raw = source.read(self.spark, spec, Cluster("lakeward_kafka", self.ground.bootstrap), fresh=True)
+        raw = reader.read(self.spark, spec, Cluster("lakeward_kafka", self.ground.bootstrap), fresh=True)
         rows = self.decode(raw)
         properties = MERGE_ON_READ if self.mode == "upsert" else {}
         table.create(self.spark, f"bench.{name}", rows.schema, (), properties)

@@ -15,14 +15,15 @@ from typing import Any, Self, cast
 import psutil
 import structlog
 
-from lakeward import jars, ports
+from lakeward import jars
 from lakeward.connectors.iceberg import catalog
-from lakeward.driver import session
-from lakeward.driver.landing.counting import Counting
 from lakeward.driver.listener import listener_of
 from lakeward.driver.starting import Starter
-from lakeward.driver.wanted import Wanted
-from lakeward.runtime import Lake, Runtime
+from lakeward.engine import session
+from lakeward.engine.assignment import Wanted
+from lakeward.engine.sinks.counting import Counting
+from lakeward.platform import ports
+from lakeward.platform.runtime import Lake, Runtime
 from lakeward.stack import private, service_user
 from lakeward.stack.kafka import Kafka, create_topic
 from lakeward.stack.postgres import Postgres, environment, pgpass

@@ -33,10 +33,10 @@ from tables import NAMESPACE, machine, scratch
 
 from lakeward import jars
 from lakeward.connectors.iceberg.catalog import spark_conf
-from lakeward.connectors.spark_connect import session
+from lakeward.connectors.spark.connect import session
 from lakeward.tables import run
 from lakeward.tables.act.server import cpu_of_server
-from lakeward.tables.site import Site
+from lakeward.tables.context import Site
 
 SCHEMA = pa.schema([("id", pa.int64()), ("place", pa.string()), ("value", pa.float64()), ("text", pa.string())])
 QUERY = "SELECT place, count(*), avg(value), max(text) FROM lake.{table} GROUP BY place"

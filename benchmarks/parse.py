@@ -34,7 +34,7 @@ trigger: {{every: 10s}}
 PARSE = """
 import hashlib, json, runpy, sys, time
 from airflow.serialization.serialized_objects import DagSerialization
-import lakeward.airflow.stream_dags, lakeward.spec.loader
+import lakeward.airflow.stream_dags, lakeward.spec.read.loader
 from pathlib import Path
 
 def cpu():

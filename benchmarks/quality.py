@@ -32,28 +32,27 @@ from quality_data import COLUMNS, ROWS, TWENTY, UNIQUE, demo_tables, expectation
 
 os.environ |= {"GX_ANALYTICS_ENABLED": "false", "SPARK_CONNECT_MODE_ENABLED": "1", "TZ": "UTC"}  # as where checks run
 
-from lakeward import (
-    jars,  # whatever imports pyspark reads the environment
-    ports,
-)
-from lakeward.connectors import connect_server as server
+from lakeward import jars
 from lakeward.connectors.iceberg import catalog as addresses
-from lakeward.connectors.spark_connect import session
-from lakeward.quality import metadata, publish
-from lakeward.quality.checking import check, first_bad
-from lakeward.quality.engines import Engines
-from lakeward.quality.footers import footers
-from lakeward.quality.formats import IcebergTable
-from lakeward.quality.frames import rows as frame_of
-from lakeward.quality.lineage import Mark
-from lakeward.quality.order import Order
-from lakeward.quality.project import read_suite
-from lakeward.quality.range import Read, decide
-from lakeward.quality.run import run
-from lakeward.quality.suites import ask
+from lakeward.connectors.spark import connect_server as server
+from lakeward.connectors.spark.connect import session
+from lakeward.platform import ports
+from lakeward.platform.runtime import Runtime
+from lakeward.quality.engine.checking import check, first_bad
+from lakeward.quality.publishing import verified
+from lakeward.quality.ranges import metadata
+from lakeward.quality.ranges.file_statistics import footers
+from lakeward.quality.ranges.frames import rows as frame_of
+from lakeward.quality.ranges.range import Read, decide
+from lakeward.quality.ranges.snapshot_chain import Mark
+from lakeward.quality.runs.engines import Engines
+from lakeward.quality.runs.formats import IcebergTable
+from lakeward.quality.runs.order import Order
+from lakeward.quality.runs.run import run
+from lakeward.quality.suite.configured import ask
+from lakeward.quality.suite.project import read_suite
 from lakeward.registry.engine import migrate
-from lakeward.runtime import Runtime
-from lakeward.spec.suite import Suite
+from lakeward.spec.model.suite import Suite
 from lakeward.stack import private
 
 ROOT = Path(__file__).parents[1]
@@ -246,7 +245,7 @@ class Bench:
         for number in range(20):
             began = time.perf_counter()
             to = two[number % 2]
-            publish.move(self.engines.session, self.engines.lake, table, lambda now, to=to: publish.Move(to, "bench"))
+            verified.move(self.engines.session, self.engines.lake, table, lambda now, to=to: verified.Move(to, "bench"))
             took.append((time.perf_counter() - began) * 1000)
         return summary(took)
 

@@ -28,15 +28,15 @@ from typing import Any
 import psutil
 from sqlalchemy import text
 
-from lakeward import ports
-from lakeward.backends import identity
-from lakeward.backends.base import Job, Life
-from lakeward.backends.local import LocalBackend
-from lakeward.control.reconcile import reconcile_once, registry_of
+from lakeward.platform import ports
+from lakeward.platform.runtime import Lake, Launch, Runtime
 from lakeward.registry.engine import connect, migrate
-from lakeward.runtime import Lake, Launch, Runtime
 from lakeward.stack import private
 from lakeward.stack.postgres import Postgres, environment, pgpass
+from lakeward.supervision.backends import identity
+from lakeward.supervision.backends.base import Job, Life
+from lakeward.supervision.backends.local import LocalBackend
+from lakeward.supervision.reconcile import reconcile_once, registry_of
 from lakeward.telemetry import logs
 
 PROGRESS = {

@@ -30,11 +30,12 @@ import psutil
 from ground import running
 from sqlalchemy import func, select
 
-from lakeward import jars, ports
+from lakeward import jars
 from lakeward.connectors.iceberg import catalog
+from lakeward.platform import ports
+from lakeward.platform.runtime import Lake, Launch, Runtime
 from lakeward.registry import batches, drivers, engine, generations, schema, streams
-from lakeward.runtime import Lake, Launch, Runtime
-from lakeward.spec.stream import StreamSpec
+from lakeward.spec.model.stream import StreamSpec
 from lakeward.stack import private, service_user
 from lakeward.stack.kafka import Kafka, create_topic
 from lakeward.stack.postgres import Postgres, environment, pgpass

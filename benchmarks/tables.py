@@ -21,10 +21,10 @@ from time import perf_counter
 
 import pyarrow as pa
 
-from lakeward.connectors.spark_connect import session
-from lakeward.runtime import Home, Project, Runtime
+from lakeward.connectors.spark.connect import session
+from lakeward.platform.runtime import Home, Project, Runtime
 from lakeward.tables import run
-from lakeward.tables.site import Site
+from lakeward.tables.context import Site
 from lakeward.telemetry import logs
 
 NAMESPACE = "bench_tables"

@@ -17,7 +17,7 @@ if only in (None, RECONCILE):
 if only is None or only.startswith(STREAM_PREFIX):
     from lakeward.airflow.project import declared, named
     from lakeward.airflow.stream_dags import build as build_stream
-    from lakeward.runtime import Project
+    from lakeward.platform.runtime import Project
 
     streams = declared(Project.locate()) if only is None else [named(only.removeprefix(STREAM_PREFIX))]
     for stream in streams:

@@ -7,7 +7,7 @@ from lakeward.airflow.names import MAINTAIN, OBSERVE, ORPHANS, RESTORE
 from lakeward.airflow.observe_dag import build_observe
 from lakeward.airflow.orphan_dag import build_orphans
 from lakeward.airflow.restore_dag import build_restore
-from lakeward.runtime import Project
+from lakeward.platform.runtime import Project
 
 only = get_parsing_context().dag_id  # a task parses this file anew: it needs its own Dag alone, and no schedule
 

@@ -19,8 +19,9 @@ import structlog
 from airflow_service import airflow  # noqa: F401  # a fixture
 from secure_kafka import Guard, SecureKafka
 
-from lakeward import jars, ports
+from lakeward import jars
 from lakeward.connectors.kafka.cluster import Cluster
+from lakeward.platform import ports
 from lakeward.registry.engine import engine, migrate
 from lakeward.stack import private, service_user
 from lakeward.stack.kafka import Kafka, create_topic

@@ -20,7 +20,7 @@ import pyarrow.csv
 from confluent_kafka import Producer
 
 from lakeward.demo import flights
-from lakeward.runtime import Home, Project, Runtime
+from lakeward.platform.runtime import Home, Project, Runtime
 from lakeward.stack.kafka import create_topic
 
 Timed = tuple[datetime, str, dict[str, Any]]

@@ -7,8 +7,8 @@ import shutil
 from itertools import islice
 from pathlib import Path
 
-from lakeward.runtime import Project
-from lakeward.spec.loader import load_project
+from lakeward.platform.runtime import Project
+from lakeward.spec.read.loader import load_project
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "conf/examples"

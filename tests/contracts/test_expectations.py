@@ -8,7 +8,7 @@ import sys
 
 import gx_matrix
 
-from lakeward.quality.bridge.pinned import WRITTEN_FOR
+from lakeward.quality.engine.bridge.pinned import WRITTEN_FOR
 
 ROWS = json.loads(gx_matrix.HELD.read_text())
 
@@ -32,6 +32,6 @@ def test_every_expectation_is_seen_to_pass_and_to_fail() -> None:
 
 
 def test_what_is_an_error_on_spark_each_time_is_what_lint_refuses() -> None:
-    asks = "from lakeward.quality.lint import *; print(*(each for each in known_types() if not on_spark(each)))"
+    asks = "from lakeward.quality.suite.lint import *; print(*(each for each in known_types() if not on_spark(each)))"
     said = subprocess.run([sys.executable, "-c", asks], capture_output=True, text=True, check=True).stdout
     assert set(said.split()) == {row["expectation"] for row in ROWS if set(row["states"].values()) == {"error"}}

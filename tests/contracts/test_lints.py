@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lakeward.spec.lints import LINTS, MEASURED, page
+from lakeward.spec.checks.lints import LINTS, MEASURED, page
 
 ROOT = Path(__file__).parents[2]
 

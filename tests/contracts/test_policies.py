@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lakeward.spec.policy import CLASS_DEFAULTS, FLOORS, REASONS, UNSET, Policy
-from lakeward.spec.policy_page import page
-from lakeward.spec.tables import leaves
+from lakeward.spec.docs.policy_page import page
+from lakeward.spec.model.policy import CLASS_DEFAULTS, FLOORS, REASONS, UNSET, Policy
+from lakeward.spec.model.tables import leaves
 
 ROOT = Path(__file__).parents[2]
 

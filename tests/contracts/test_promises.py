@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 from typing import get_args
 
-from lakeward.spec.sinks import SINK_CONNECTORS, Sink
-from lakeward.spec.trigger import Trigger
+from lakeward.spec.model.sinks import SINK_CONNECTORS, Sink
+from lakeward.spec.model.trigger import Trigger
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/reference/promises.md"

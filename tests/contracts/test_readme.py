@@ -9,8 +9,8 @@ import pytest
 
 from lakeward.cli.init import create
 from lakeward.demo import flights
-from lakeward.runtime import Project
-from lakeward.spec.loader import load_project
+from lakeward.platform.runtime import Project
+from lakeward.spec.read.loader import load_project
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")

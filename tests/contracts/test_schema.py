@@ -10,9 +10,9 @@ from jsonschema import Draft202012Validator
 from ruamel.yaml import YAML
 
 from lakeward.cli.init import create
-from lakeward.runtime import Project
-from lakeward.spec import schema
-from lakeward.spec.loader import load_project
+from lakeward.platform.runtime import Project
+from lakeward.spec.docs import schema
+from lakeward.spec.read.loader import load_project
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = {

@@ -186,10 +186,10 @@ def moved(airflow: AirflowService, kafka: Any) -> Iterator[Any]:
     from confluent_kafka import Producer
     from pyiceberg.catalog import load_catalog
 
-    from lakeward.connectors.exact.position import Position, Totals, key
+    from lakeward.connectors.commit_protocol.position import Position, Totals, key
     from lakeward.connectors.iceberg.catalog import pyiceberg_properties
     from lakeward.registry import generations
-    from lakeward.spec.stream import StreamSpec
+    from lakeward.spec.model.stream import StreamSpec
 
     topic = kafka.create_topic()
     producer = Producer({"bootstrap.servers": kafka.bootstrap})

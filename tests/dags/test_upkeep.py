@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from lakeward.airflow import upkeep
 from lakeward.registry import engine
-from lakeward.spec.settings import Keep
+from lakeward.spec.model.settings import Keep
 
 pytestmark = pytest.mark.timeout(900)  # the first test boots Airflow
 

@@ -25,8 +25,8 @@ from lakeward.demo.producer import Sender
 from lakeward.demo.producing import Producing
 from lakeward.demo.prove import Prover, Topic, ranges
 from lakeward.demo.stand import Stand
+from lakeward.platform.runtime import Home, Project
 from lakeward.registry import batches, drivers
-from lakeward.runtime import Home, Project
 
 PER_SECOND = 40.0
 PATIENCE_S = 600.0

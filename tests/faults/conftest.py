@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from world import World, make_world, simple_stream
 
-from lakeward import ports
+from lakeward.platform import ports
 from lakeward.stack import private
 from lakeward.stack.postgres import Postgres, environment, pgpass
 

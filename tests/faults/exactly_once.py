@@ -34,7 +34,7 @@ from exactly_once_streams import ALL, BY_NAME, Kind
 from exactly_once_zombies import Zombies
 from world import World, on_stack
 
-from lakeward.runtime import Home
+from lakeward.platform.runtime import Home
 
 RESULTS = ROOT / "docs" / "explanation" / "exactly-once.jsonl"
 REST = ("mischief", "zombie", "network", "store", "native")

@@ -25,7 +25,7 @@ from pathlib import Path
 from exactly_once_streams import Kind
 
 from lakeward import jars
-from lakeward.spec.driver_conf import QUICK
+from lakeward.spec.model.driver_conf import QUICK
 
 _SOURCE = Path(__file__).parent / "pausing" / "Pausing.java"
 _IN_PYTHON = {"before-commit-log": "before-return"}

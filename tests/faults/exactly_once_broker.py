@@ -13,7 +13,8 @@ from typing import Any
 
 from proxy import Proxy
 
-from lakeward import jars, ports
+from lakeward import jars
+from lakeward.platform import ports
 from lakeward.stack import service_user
 from lakeward.stack.kafka import Kafka, create_topic
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from exactly_once_streams import Kind
 
-from lakeward.connectors.delta import place
-from lakeward.driver import session
-from lakeward.runtime import Launch, Runtime
-from lakeward.spec.driver_conf import QUICK
+from lakeward.connectors.delta import location
+from lakeward.engine import session
+from lakeward.platform.runtime import Launch, Runtime
+from lakeward.spec.model.driver_conf import QUICK
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,12 +48,12 @@ class Maintenance:
     def shrink(self, kind: Kind, table: str) -> bool:
         """Rewrite every file and forget every snapshot but the newest. False: there is no such table yet."""
         if kind.sink == "delta":
-            folder = place.folder_of(self._runtime.lake, table)
-            if not place.exists(folder):
+            folder = location.folder_of(self._runtime.lake, table)
+            if not location.exists(folder):
                 return False
             self.sql(
-                f"OPTIMIZE {place.by_path(folder)}",
-                f"VACUUM {place.by_path(folder)} RETAIN 0 HOURS",
+                f"OPTIMIZE {location.by_path(folder)}",
+                f"VACUUM {location.by_path(folder)} RETAIN 0 HOURS",
             )
             return True
         if not Path(self._runtime.lake.warehouse, *table.split("."), "metadata").exists():

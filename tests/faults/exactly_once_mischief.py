@@ -20,7 +20,7 @@ from exactly_once_round import Rounds
 from exactly_once_streams import BY_NAME, Kind
 from world import World, wait_for
 
-from lakeward.spec.sql import quote_table
+from lakeward.spec.sql.statements import quote_table
 
 LATE_S = 600.0
 

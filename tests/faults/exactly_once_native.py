@@ -25,7 +25,7 @@ from exactly_once_sinks import Sinks
 from exactly_once_streams import BY_NAME, DECODE
 from world import World, wait_for
 
-from lakeward.runtime import Launch
+from lakeward.platform.runtime import Launch
 
 _PROGRAM = Path(__file__).parents[1] / "support" / "native_stream.py"
 

@@ -22,7 +22,7 @@ from exactly_once_streams import BY_NAME
 from proxy import Proxy
 from world import World
 
-from lakeward.runtime import Runtime
+from lakeward.platform.runtime import Runtime
 from lakeward.stack import private
 
 KINDS = tuple(

@@ -26,10 +26,10 @@ from exactly_once_sinks import Sinks
 from exactly_once_streams import CAP, FILES, Kind
 from world import DriverProcess, World, wait_for
 
-from lakeward.cli.stream_audit import audit
-from lakeward.errors import LakewardError
+from lakeward.cli.streams.audit import audit
+from lakeward.platform.errors import LakewardError
 from lakeward.registry import streams
-from lakeward.spec.stream import StreamSpec
+from lakeward.spec.model.stream import StreamSpec
 
 SHRUNK = 3
 """Tables that are compacted and expired in one round: each costs CPU-seconds."""

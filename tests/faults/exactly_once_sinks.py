@@ -14,12 +14,13 @@ from exactly_once_streams import Kind
 from psycopg2 import sql
 from world import World
 
-from lakeward.connectors.delta import log, place
-from lakeward.connectors.exact.position import Position, key, parse
+from lakeward.connectors.commit_protocol.position import Position, key, parse
+from lakeward.connectors.delta import location as place
+from lakeward.connectors.delta import log
 from lakeward.connectors.folder import store
-from lakeward.connectors.postgres import keeper, link
-from lakeward.errors import LakewardError
-from lakeward.spec.stream import StreamSpec
+from lakeward.connectors.postgres import connection, position_store
+from lakeward.platform.errors import LakewardError
+from lakeward.spec.model.stream import StreamSpec
 
 
 class Sinks:
@@ -69,7 +70,7 @@ class Sinks:
         elif kind.sink == "postgres":
             spec = StreamSpec.model_validate({"owner": "tests", **document})
             try:
-                return keeper.of(self._world.runtime, spec).state().position
+                return position_store.of(self._world.runtime, spec).state().position
             except LakewardError:
                 return None
         elif kind.sink == "files":
@@ -109,7 +110,7 @@ class Sinks:
     def _postgres(self, table: str) -> list[Row]:
         runtime = self._world.runtime
         with (
-            closing(link.connect(runtime.postgres["there"], runtime.pgpass, "oracle")) as held,
+            closing(connection.connect(runtime.postgres["there"], runtime.pgpass, "oracle")) as held,
             held.cursor() as cursor,
         ):
             cursor.execute("SELECT to_regclass(%s)", (f'public."{table}"',))

@@ -23,7 +23,7 @@ from proxy import Proxy
 from sqlalchemy import make_url
 from world import World
 
-from lakeward.runtime import Runtime
+from lakeward.platform.runtime import Runtime
 from lakeward.stack import private
 
 STEPS = ("after-check", "after-stage")

@@ -3,7 +3,7 @@
 A whole stack supervises many small programs that keep the launch contract (`tests/support/small_driver.py`) and say of
 a batch every second that it is landed; nothing lands. A trial is a seed: it decides the moment of a SIGKILL. Measured
 as in `kills.py`. One JSON line a trial; a seed that stands there is not run again. A few are killed at the same time,
-fewer than what would hold restarts back (`lakeward.streams.thrash`).
+fewer than what would hold restarts back (`lakeward.supervision.decide.thrash`).
 
     python tests/faults/kills_light.py --seeds 1-200
 """
@@ -30,12 +30,12 @@ from campaign import ROOT, known, seeds
 from kills import aftermath, summary
 from sqlalchemy import select
 
-from lakeward.backends.base import Job, Life
-from lakeward.backends.local import WRAPPER, LocalBackend
 from lakeward.demo.stand import Stand
+from lakeward.platform.runtime import Home, Project
 from lakeward.registry import drivers
 from lakeward.registry.schema import observations
-from lakeward.runtime import Home, Project
+from lakeward.supervision.backends.base import Job, Life
+from lakeward.supervision.backends.local import WRAPPER, LocalBackend
 
 RESULTS = ROOT / "docs" / "explanation" / "kills-light.jsonl"
 SMALL_DRIVER = ROOT / "tests" / "support" / "small_driver.py"

@@ -19,8 +19,8 @@ from typing import Any
 
 from publications import connect_stack
 
-from lakeward.connectors.spark_connect import session
-from lakeward.runtime import Home, Runtime
+from lakeward.connectors.spark.connect import session
+from lakeward.platform.runtime import Home, Runtime
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "support"))

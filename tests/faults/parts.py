@@ -25,12 +25,12 @@ from campaign import ROOT
 from sqlalchemy import func, select
 from sqlalchemy.exc import OperationalError
 
-from lakeward.control import look
-from lakeward.control.reconcile import backend_of
-from lakeward.errors import DependencyDown
-from lakeward.registry import ticks
+from lakeward.platform.errors import DependencyDown
+from lakeward.registry import heartbeats
 from lakeward.registry.schema import restarts
 from lakeward.stack.supervisor import Supervisor
+from lakeward.supervision import observe
+from lakeward.supervision.reconcile import backend_of
 
 RESULTS = ROOT / "docs" / "explanation" / "parts.jsonl"
 TASK = "task runner"
@@ -122,13 +122,13 @@ class Trials(Busy):
 
     def _passed(self, moment: datetime) -> datetime | None:
         with self.stand.registry() as connection:
-            newest = ticks.newest(connection, "reconcile")
+            newest = heartbeats.newest(connection, "reconcile")
         return newest.at if newest is not None and newest.at > moment else None
 
     def _states(self) -> dict[str, str]:
         with self.stand.registry() as connection:
-            facts = look.read(connection)
-        seen = look.verdicts(facts, look.ask(backend_of(self.stand.runtime), facts))
+            facts = observe.read(connection)
+        seen = observe.verdicts(facts, observe.ask(backend_of(self.stand.runtime), facts))
         return {stream: verdict.state.value for stream, verdict in seen.items()}
 
     def _seq_or(self, known: int) -> int:

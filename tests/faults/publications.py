@@ -20,8 +20,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from lakeward.quality.process import environment
-from lakeward.runtime import Home, Project, Runtime
+from lakeward.platform.runtime import Home, Project, Runtime
+from lakeward.quality.runs.process import environment
 from lakeward.stack.stack import Stack
 
 ROOT = Path(__file__).parents[2]

@@ -34,9 +34,9 @@ from confluent_kafka import Producer
 from scipy.stats import theilslopes
 from world import DriverProcess, World, on_stack
 
-from lakeward.errors import LakewardError
-from lakeward.runtime import Home, Project, Runtime
-from lakeward.spec.driver_conf import conf
+from lakeward.platform.errors import LakewardError
+from lakeward.platform.runtime import Home, Project, Runtime
+from lakeward.spec.model.driver_conf import conf
 from lakeward.tables import run
 
 RESULTS = ROOT / "docs" / "explanation" / "soak.json"

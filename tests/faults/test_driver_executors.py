@@ -11,7 +11,7 @@ import psutil
 import pytest
 from spark_cluster import SparkCluster
 
-from lakeward.spec.driver_conf import conf
+from lakeward.spec.model.driver_conf import conf
 
 pytestmark = pytest.mark.timeout(1800)  # a bound for a hang; a busy machine may need minutes
 

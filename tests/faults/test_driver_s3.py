@@ -17,20 +17,20 @@ import pytest
 from object_store import KEY, SECRET, Weed
 
 from lakeward import jars
-from lakeward.backends.local import LocalBackend
 from lakeward.connectors.aws import store
 from lakeward.connectors.file_access import FileAccess
 from lakeward.connectors.files import headers
-from lakeward.control import probes
-from lakeward.control.operations.operator import Operator
-from lakeward.control.operations.request import Operation, Request
-from lakeward.errors import DependencyDown, SpecError
-from lakeward.runtime import Project
-from lakeward.spec.sources import FilesSource
-from lakeward.streams.dependencies import Dependency, Kind
+from lakeward.operations.request import Operation, Request
+from lakeward.operations.runner import Operator
+from lakeward.platform.errors import DependencyDown, SpecError
+from lakeward.platform.runtime import Project
+from lakeward.spec.model.sources import FilesSource
+from lakeward.supervision import probes
+from lakeward.supervision.backends.local import LocalBackend
+from lakeward.supervision.decide.dependencies import Dependency, Kind
+from lakeward.tables.context import Site
 from lakeward.tables.observe.listing import ASIDE
 from lakeward.tables.orphans import sweep
-from lakeward.tables.site import Site
 
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
 

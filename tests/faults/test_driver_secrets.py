@@ -12,15 +12,15 @@ from confluent_kafka import Consumer
 from secure_kafka import PLAIN_PASSWORD, PLAIN_USER, Guard
 from sqlalchemy import MetaData, func, select
 
-from lakeward import private
 from lakeward.connectors.kafka import broker
 from lakeward.connectors.kafka.cluster import find
-from lakeward.control.report.sources import measure
-from lakeward.errors import DependencyDown, SpecError
+from lakeward.platform import private
+from lakeward.platform.errors import DependencyDown, SpecError
 from lakeward.registry import generations
-from lakeward.spec.sources import KafkaSource
-from lakeward.spec.stream import StreamSpec
+from lakeward.spec.model.sources import KafkaSource
+from lakeward.spec.model.stream import StreamSpec
 from lakeward.stack.kafka import create_topic
+from lakeward.supervision.report.sources import measure
 
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
 

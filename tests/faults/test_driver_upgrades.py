@@ -10,13 +10,13 @@ from uuid import uuid4
 
 import pytest
 
-from lakeward.backends.base import Life
-from lakeward.backends.local import LocalBackend
-from lakeward.control.operations.operator import Operator
-from lakeward.control.operations.request import Operation, Request
-from lakeward.errors import Unhealthy
+from lakeward.operations.request import Operation, Request
+from lakeward.operations.runner import Operator
+from lakeward.platform.errors import Unhealthy
 from lakeward.registry import drivers, generations, streams
-from lakeward.spec.stream import StreamSpec
+from lakeward.spec.model.stream import StreamSpec
+from lakeward.supervision.backends.base import Life
+from lakeward.supervision.backends.local import LocalBackend
 
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
 

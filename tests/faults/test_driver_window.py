@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from lakeward.registry import leases, pressures, windows
-from lakeward.registry.pressures import Level
-from lakeward.tables.act.window import window
+from lakeward.registry import backpressure, leases, writer_pauses
+from lakeward.registry.backpressure import Level
+from lakeward.tables.act.writer_pause import window
 
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
 
@@ -57,18 +57,18 @@ def test_it_rests_for_the_rewrite_and_goes_on_after_it_also_when_the_maintenance
         assert world.stream(stream).blocked is None
 
         with world.connect() as connection:  # a maintenance that dies at once: nobody renews
-            assert leases.take(connection, windows.WINDOW, table, "dead", "nobody", timedelta(seconds=40))
+            assert leases.take(connection, writer_pauses.WINDOW, table, "dead", "nobody", timedelta(seconds=40))
         world.wait_for("it to rest", lambda: not asleep(world, stream))
         stands, since = seq(), time.monotonic()
         world.wait_for("it to go on by itself", lambda: seq() > stands)
         assert time.monotonic() - since < 300
 
         with world.connect() as connection:  # maintenance is behind, and the stream is to wait for it
-            pressures.say(connection, table, Level.HOLD, "1000 commits")
+            backpressure.say(connection, table, Level.HOLD, "1000 commits")
         world.wait_for("it to wait", lambda: driver.events("stream waits for maintenance"))
         world.wait_for("the batch under way to end", lambda: held_for(seq, 5))
         with world.connect() as connection:
-            pressures.say(connection, table, Level.OK, "")
+            backpressure.say(connection, table, Level.OK, "")
         stands = seq()
         world.wait_for("it to go on at its own pace", lambda: seq() > stands)
     finally:
@@ -85,4 +85,4 @@ def held_for(seq: Callable[[], int], seconds: float) -> bool:
 
 def asleep(world: Any, stream: str) -> list[str]:
     with world.connect() as connection:
-        return windows.awake(connection, [stream])
+        return writer_pauses.awake(connection, [stream])

@@ -10,7 +10,7 @@ import pytest
 from duplicates import CONTENDERS, Trials
 from world import World, make_world
 
-from lakeward.connectors.iceberg import pytable
+from lakeward.connectors.iceberg import pyiceberg_table
 from lakeward.registry import drivers
 
 SEEDS = range(900, 908)
@@ -38,7 +38,7 @@ def test_it_finds_a_launch_that_nobody_claims_and_the_table_still_lets_one_land(
     trial: Callable[[int], dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(drivers, "claim", lambda connection, name, token, process, holder: True)
-    monkeypatch.setattr("lakeward.driver.link.Link._take", lambda link, connection, scope, name: True)
+    monkeypatch.setattr("lakeward.driver.registry_link.Link._take", lambda link, connection, scope, name: True)
     found = next(each for each in map(trial, SEEDS) if each["started"] == TWICE)
     assert (found["ok"], found["ran"], found["published"]) == (False, CONTENDERS, 1)
 
@@ -46,9 +46,9 @@ def test_it_finds_a_launch_that_nobody_claims_and_the_table_still_lets_one_land(
 def test_it_finds_a_position_that_is_written_without_being_compared(
     trial: Callable[[int], dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pytable._AssertPosition, "validate", lambda requirement, metadata: None)
+    monkeypatch.setattr(pyiceberg_table._AssertPosition, "validate", lambda requirement, metadata: None)
     monkeypatch.setattr(drivers, "claim", lambda connection, name, token, process, holder: True)
-    monkeypatch.setattr("lakeward.driver.link.Link._take", lambda link, connection, scope, name: True)
+    monkeypatch.setattr("lakeward.driver.registry_link.Link._take", lambda link, connection, scope, name: True)
     found = next(each for each in map(trial, SEEDS) if each["started"] == TWICE)
     assert not found["ok"]
     assert found["published"] > 1

@@ -19,11 +19,12 @@ import psycopg2
 import pytest
 from pyiceberg.catalog import load_catalog
 
-from lakeward import jars, ports
-from lakeward.connectors import connect_server
+from lakeward import jars
 from lakeward.connectors.iceberg.catalog import pyiceberg_properties
-from lakeward.errors import LakewardError, Refused, Unhealthy
-from lakeward.runtime import CATALOG, Home, Project, Runtime
+from lakeward.connectors.spark import connect_server
+from lakeward.platform import ports
+from lakeward.platform.errors import LakewardError, Refused, Unhealthy
+from lakeward.platform.runtime import CATALOG, Home, Project, Runtime
 from lakeward.stack import session
 from lakeward.stack.stack import Stack
 from lakeward.stack.state import StackState

@@ -21,10 +21,10 @@ from sqlalchemy import Connection
 
 from lakeward import jars
 from lakeward.connectors.iceberg import catalog as addresses
+from lakeward.platform.runtime import CATALOG, Database, Home, Lake, Launch, Project, Runtime
 from lakeward.registry import drivers, engine, generations, leases, streams
 from lakeward.registry.observations import latest
-from lakeward.runtime import CATALOG, Database, Home, Lake, Launch, Project, Runtime
-from lakeward.spec.driver_conf import QUICK
+from lakeward.spec.model.driver_conf import QUICK
 from lakeward.stack.kafka import create_topic
 from lakeward.stack.stack import Stack
 
@@ -121,7 +121,7 @@ class World:
 
     def deploy(self, document: Mapping[str, Any], *, generation: int = 1, desired: str = "running") -> str:
         """Put a stream into the registry, as `lakeward deploy` would."""
-        from lakeward.spec.stream import StreamSpec
+        from lakeward.spec.model.stream import StreamSpec
 
         spec = StreamSpec.model_validate({"owner": "tests", **document})
         stream = str(spec.id)

@@ -14,13 +14,14 @@ from uuid import uuid4
 
 import pytest
 
-from lakeward import jars, ports
-from lakeward.connectors import connect_server as server_side
+from lakeward import jars
 from lakeward.connectors.iceberg import catalog as addresses
-from lakeward.driver.session import BATCH_CONF, LOCAL_CHECKPOINT_FILES
+from lakeward.connectors.spark import connect_server as server_side
+from lakeward.engine.session import BATCH_CONF, LOCAL_CHECKPOINT_FILES
+from lakeward.platform import ports
+from lakeward.platform.runtime import CATALOG, Lake, Runtime
 from lakeward.registry.engine import migrate
-from lakeward.runtime import CATALOG, Lake, Runtime
-from lakeward.spec.driver_conf import QUICK
+from lakeward.spec.model.driver_conf import QUICK
 from lakeward.stack import private
 
 if TYPE_CHECKING:

@@ -23,17 +23,18 @@ import httpx
 import pytest
 from sqlalchemy import Connection
 
-from lakeward import jars, ports
-from lakeward.backends.base import Life
-from lakeward.backends.identity import life
-from lakeward.backends.local import LocalBackend
+from lakeward import jars
 from lakeward.connectors.iceberg.catalog import create_schema
+from lakeward.platform import ports
+from lakeward.platform.runtime import Home, Project, Runtime
 from lakeward.registry import drivers, engine, generations, incidents, streams
 from lakeward.registry.drivers import Driver
 from lakeward.registry.streams import Stream
-from lakeward.runtime import Home, Project, Runtime
 from lakeward.stack import airflow_config, airflow_parts, airflow_pool, private
 from lakeward.stack.site import Site
+from lakeward.supervision.backends.base import Life
+from lakeward.supervision.backends.identity import life
+from lakeward.supervision.backends.local import LocalBackend
 
 REPOSITORY = Path(__file__).parents[2]
 SMALL_DRIVER = Path(__file__).parent / "small_driver.py"
@@ -281,7 +282,7 @@ def site(folder: Path, project: Project, *, postgres: int, password: str, kafka:
 
 def deploy(connection: Connection, *names: str, desired: str = "running") -> None:
     """What `lakeward deploy` writes for the streams of `project`."""
-    from lakeward.spec.stream import StreamSpec
+    from lakeward.spec.model.stream import StreamSpec
 
     for name in names:
         spec = StreamSpec.model_validate(

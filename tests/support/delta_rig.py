@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakeward.connectors.delta import log, place, table
+from lakeward.connectors.commit_protocol.attempt import Landed
+from lakeward.connectors.commit_protocol.batch import RunningBatch
+from lakeward.connectors.commit_protocol.position import Position, key, parse
+from lakeward.connectors.delta import location, log, table
 from lakeward.connectors.delta.writer import DeltaWriter
-from lakeward.connectors.exact.attempt import Landed
-from lakeward.connectors.exact.batch import RunningBatch
-from lakeward.connectors.exact.position import Position, key, parse
-from lakeward.runtime import Lake
+from lakeward.platform.runtime import Lake
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -46,7 +46,7 @@ class Rig:
 
     @property
     def folder(self) -> Path:
-        return place.folder_of(self.lake, self.table)
+        return location.folder_of(self.lake, self.table)
 
     def create(self, partition_by: tuple[str, ...] = ()) -> Rig:
         table.create(self.spark, self.lake, self.table, self.spark.createDataFrame([], SCHEMA).schema, partition_by)

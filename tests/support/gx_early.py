@@ -10,11 +10,11 @@ import random
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from lakeward.quality.early.conditions import NotCountable, condition
-from lakeward.quality.early.counted import TAKES, Counted, counters
-from lakeward.quality.early.standing import fails
-from lakeward.quality.suites import Asked
-from lakeward.spec.suite import Expectation, Suite
+from lakeward.quality.advisory.conditions import NotCountable, condition
+from lakeward.quality.advisory.counted import TAKES, Counted, counters
+from lakeward.quality.advisory.status import fails
+from lakeward.quality.suite.configured import Asked
+from lakeward.spec.model.suite import Expectation, Suite
 
 if TYPE_CHECKING:
     from pyspark.sql.connect.dataframe import DataFrame
@@ -65,7 +65,7 @@ def cells(
 ) -> Iterator[dict[str, Any]]:
     """Both answers to every expectation that is counted by, on every frame: with one of `WITH` that the seed draws, or
     with each of them where there is no seed."""
-    from lakeward.quality.bridge import checks as bridge
+    from lakeward.quality.engine.bridge import checks as bridge
 
     chance = random.Random(seed)
     for name, rows in frames.items():

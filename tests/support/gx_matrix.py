@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 import gx_early
 
-from lakeward.quality.suites import Asked
-from lakeward.quality.verdict import Check
-from lakeward.spec.suite import Expectation
+from lakeward.quality.suite.configured import Asked
+from lakeward.quality.verdicts.verdict import Check
+from lakeward.spec.model.suite import Expectation
 
 if TYPE_CHECKING:
     from pyspark.sql.connect.dataframe import DataFrame
@@ -231,8 +231,8 @@ def answer(check: Check) -> dict[str, Any]:
 
 def cells(spark: SparkSession, seed: int | None = None) -> Iterator[dict[str, Any]]:
     """Both answers to every check on every data set; of those only that the seed draws, if there is one."""
-    from lakeward.quality.bridge import checks as bridge
-    from lakeward.quality.gx import Checker
+    from lakeward.quality.engine.bridge import checks as bridge
+    from lakeward.quality.engine.gx import Checker
 
     for setting, value in QUICK.items():
         spark.conf.set(setting, value)
@@ -335,15 +335,15 @@ def _table(rows: Sequence[Mapping[str, Any]], *more: str) -> str:
 
 def main() -> None:
     """Entry point."""
-    from lakeward.quality.bridge.pinned import WRITTEN_FOR
+    from lakeward.quality.engine.bridge.pinned import WRITTEN_FOR
 
     if sys.argv[1:] == ["page"]:
         rows = held(cell for line in sys.stdin if "case" in (cell := json.loads(line)))
         HELD.write_text("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n")
         PAGE.write_text(page(rows, WRITTEN_FOR))
         return
-    from lakeward.connectors.spark_connect import session
-    from lakeward.runtime import Runtime
+    from lakeward.connectors.spark.connect import session
+    from lakeward.platform.runtime import Runtime
 
     with session(Runtime.model_validate_json(sys.stdin.read())) as spark:
         seed = int(sys.argv[1]) if sys.argv[1:] else None

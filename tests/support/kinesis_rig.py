@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from lakeward import ports, private
 from lakeward.connectors.aws import account
 from lakeward.connectors.kinesis.stream import Place
+from lakeward.platform import ports, private
 
 REGION, CONNECTION = "eu-central-1", "clicks"
 KEYS = {account.KEY: "testing", account.SECRET: "k1nesis-s3cret"}

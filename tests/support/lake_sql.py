@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from lakeward.driver import session
-from lakeward.runtime import Launch
+from lakeward.engine import session
+from lakeward.platform.runtime import Launch
 
 
 def main(file: str, folder: str, *statements: str) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from lakeward.cli.app import main
 from lakeward.tables import maintain
 from lakeward.tables.erase import files
-from lakeward.tables.guard import clamps
+from lakeward.tables.guard import pins
 
 
 def _nobody_takes_over(*_: Any) -> list[int]:
@@ -38,7 +38,7 @@ OF_ERASE: dict[str, Callable[[], None]] = {"old files stay": _leave_old_files}
 """The same of an erase."""
 
 if __name__ == "__main__":
-    clamps.STAGED_FLOOR = timedelta(0)  # no stream stages here, and nobody waits a minute for one
+    pins.STAGED_FLOOR = timedelta(0)  # no stream stages here, and nobody waits a minute for one
     if sys.argv[1] != "-":
         (PLANTED | OF_ERASE)[sys.argv[1]]()
     main(sys.argv[2:])

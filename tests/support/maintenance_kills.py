@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from sqlalchemy import text
 
+from lakeward.platform.runtime import Home, Project, Runtime
 from lakeward.registry import leases, maintenance
-from lakeward.runtime import Home, Project, Runtime
+from lakeward.tables.context import Site
 from lakeward.tables.guard.actor import SCOPE
 from lakeward.tables.plan import ORDER
 from lakeward.tables.plan.orphans import ACTION as ORPHANS
-from lakeward.tables.site import Site
 
 if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession

@@ -11,7 +11,7 @@ from typing import Any
 
 from maintenance_kills import NAMESPACE, STEPS, Rig, Trial
 
-from lakeward.connectors.delta import log, place, state
+from lakeward.connectors.delta import location, log, state
 from lakeward.tables.verify_delta import standing
 
 OPERATION = {"compact": "OPTIMIZE", "expire": "OPTIMIZE"}
@@ -33,7 +33,7 @@ class DeltaRig(Rig):
     def _make(self, action: str) -> str:
         """A table for which the action is due."""
         table = f"{NAMESPACE}.{action}_{uuid.uuid4().hex[:10]}"
-        at = place.by_path(self._folder(table))
+        at = location.by_path(self._folder(table))
         self.spark.sql(f"CREATE TABLE {at} (id BIGINT, origin STRING) USING delta PARTITIONED BY (origin)")
         for batch in range(MADE):
             origin = "IF(id % 2 = 0, 'EWR', \"O'Hare\")"
@@ -44,12 +44,12 @@ class DeltaRig(Rig):
         return table
 
     def _folder(self, table: str) -> Path:
-        return place.folder_of(self.site.runtime.lake, table)
+        return location.folder_of(self.site.runtime.lake, table)
 
     def _state(self, table: str) -> dict[str, Any]:
         """Rows by value: of the newest version, and of the one it was made as unless a VACUUM may take its files; live
         files that are not there; and the newest version."""
-        now, at = self._now(table), place.by_path(self._folder(table))
+        now, at = self._now(table), location.by_path(self._folder(table))
         wanted = {"main": at} | ({} if ".expire_" in table else {"made": f"{at} VERSION AS OF {MADE}"})
         rows = {
             name: sorted(map(tuple, self.spark.sql(f"SELECT id, origin FROM {of}").collect()))

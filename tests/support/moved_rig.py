@@ -9,10 +9,10 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from lakeward.control.operations.operator import Operator
-from lakeward.control.operations.request import Approval, Plan, Request
+from lakeward.operations.request import Approval, Plan, Request
+from lakeward.operations.runner import Operator
 from lakeward.registry import generations, streams
-from lakeward.spec.stream import StreamSpec
+from lakeward.spec.model.stream import StreamSpec
 
 Registry = Callable[[], AbstractContextManager[Connection]]
 

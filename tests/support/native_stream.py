@@ -6,8 +6,8 @@ import json
 import sys
 from pathlib import Path
 
-from lakeward.driver import session
-from lakeward.runtime import Launch
+from lakeward.engine import session
+from lakeward.platform.runtime import Launch
 
 
 def main(file: str) -> None:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lakeward import ports, private
 from lakeward.connectors.aws import account
-from lakeward.runtime import ObjectStore
+from lakeward.platform import ports, private
+from lakeward.platform.runtime import ObjectStore
 
 KEY, SECRET = "WARDKEY", "ward-s3cret/x+y=%"
 START_S = 120.0

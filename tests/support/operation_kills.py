@@ -19,13 +19,13 @@ import pyarrow.parquet as pq
 from maintenance_kills import NAMESPACE, SCRIPT, Rig, Trial
 from sqlalchemy import text
 
-from lakeward import private
-from lakeward.connectors.exact.position import Position, Totals, key, of_properties, streams_of
-from lakeward.connectors.iceberg.pytable import state_of
-from lakeward.control.operations.erasing.erase import MARKER as ERASING
-from lakeward.control.operations.restoring.restore import MARKER as RESTORING
+from lakeward.connectors.commit_protocol.position import Position, Totals, key, of_properties, streams_of
+from lakeward.connectors.iceberg.pyiceberg_table import state_of
+from lakeward.operations.erase.erase import MARKER as ERASING
+from lakeward.operations.restore.restore import MARKER as RESTORING
+from lakeward.platform import private
+from lakeward.platform.runtime import Runtime
 from lakeward.registry import batches, leases, maintenance, streams
-from lakeward.runtime import Runtime
 from lakeward.tables.guard.actor import SCOPE
 
 FORMAT = "operation"

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from delta_rig import ROWS, at
 
-from lakeward.connectors.exact.attempt import Landed
-from lakeward.connectors.exact.batch import RunningBatch
-from lakeward.connectors.exact.position import Position
-from lakeward.connectors.exact.upsert import ByKey
-from lakeward.connectors.postgres import columns, link, table
+from lakeward.connectors.commit_protocol.attempt import Landed
+from lakeward.connectors.commit_protocol.batch import RunningBatch
+from lakeward.connectors.commit_protocol.position import Position
+from lakeward.connectors.commit_protocol.upsert import ByKey
+from lakeward.connectors.postgres import columns, connection, table
 from lakeward.connectors.postgres.check import TableState
 from lakeward.connectors.postgres.name import Name
 from lakeward.connectors.postgres.writer import PostgresWriter
-from lakeward.runtime import Database
+from lakeward.platform.runtime import Database
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,7 +47,7 @@ class Rig:
     place: Name = field(default_factory=lambda: Name("served", "Flights"))
 
     def create(self, columns_: dict[str, str] = COLUMNS, keys: tuple[str, ...] = ()) -> Rig:
-        with closing(link.connect(self.database, self.pgpass, "test")) as held:
+        with closing(connection.connect(self.database, self.pgpass, "test")) as held:
             table.prepare(held, "flights", self.place, columns.wanted("flights", columns_), keys)
         return self
 
@@ -70,7 +70,7 @@ class Rig:
 
     def sql(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         """`{t}` is the table, `{p}` that of the positions."""
-        with closing(link.connect(self.database, self.pgpass, "test")) as held, held.cursor() as cursor:
+        with closing(connection.connect(self.database, self.pgpass, "test")) as held, held.cursor() as cursor:
             cursor.execute(statement.format(t=self.place.quoted, p=self.place.positions.quoted), values or None)
             return list(cursor.fetchall()) if cursor.description else []
 
@@ -78,7 +78,7 @@ class Rig:
         return sorted(row[0] for row in self.sql('SELECT "_kafka_offset" FROM {t}'))
 
     def state(self) -> TableState:
-        with closing(link.connect(self.database, self.pgpass, "test")) as held:
+        with closing(connection.connect(self.database, self.pgpass, "test")) as held:
             return table.read(held, "flights", self.place)
 
     def position(self) -> Position:

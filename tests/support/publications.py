@@ -23,12 +23,12 @@ import structlog
 from publications_events import NAMESPACE, SCHEMA, TRACED, Happenings
 from publications_steps import PLANTED, QUIET, STEPS, Killed, at_steps, planted
 
-from lakeward.connectors.spark_connect import session
-from lakeward.quality.engines import Engines
-from lakeward.quality.order import Order
-from lakeward.quality.run import run
+from lakeward.connectors.spark.connect import session
+from lakeward.platform.runtime import Runtime
+from lakeward.quality.runs.engines import Engines
+from lakeward.quality.runs.order import Order
+from lakeward.quality.runs.run import run
 from lakeward.registry import incidents, verifications
-from lakeward.runtime import Runtime
 
 EVENTS = {
     "land": 8, "land-null": 2, "land-text": 1, "land-slow": 1, "land-huge": 0.3, "check": 14, "compact": 1.2,

@@ -10,15 +10,15 @@ from uuid import uuid4
 import pyarrow as pa
 from publications_oracle import HUGE, SANE, Oracle
 
-from lakeward.errors import Refused
-from lakeward.quality import waiving
-from lakeward.quality.engines import Engines
-from lakeward.quality.formats import IcebergTable
-from lakeward.quality.release import release
-from lakeward.quality.waivers import ids
+from lakeward.platform.errors import Refused
+from lakeward.quality.publishing.release import release
+from lakeward.quality.runs.engines import Engines
+from lakeward.quality.runs.formats import IcebergTable
+from lakeward.quality.verdicts import waive
+from lakeward.quality.verdicts.waivers import ids
 from lakeward.registry.schema import waivers
-from lakeward.spec.suite import Suite
-from lakeward.spec.types import Duration
+from lakeward.spec.model.suite import Suite
+from lakeward.spec.model.types import Duration
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -177,7 +177,7 @@ class Happenings:
         kind = self.random.choice(sorted(WAIVED))
         check = ids(self.suite)[WAIVED[kind]]
         with self.engines.registry() as connection:
-            waiving.waive(connection, self.name, check, kind, Duration("1h"), author="ada", reason="known")
+            waive.waive(connection, self.name, check, kind, Duration("1h"), author="ada", reason="known")
         self.waived.add(kind)
 
     def _waiver_over(self) -> None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lakeward.quality import metadata
-from lakeward.quality.engines import Engines
-from lakeward.quality.lineage import History
+from lakeward.quality.ranges import metadata
+from lakeward.quality.ranges.snapshot_chain import History
+from lakeward.quality.runs.engines import Engines
 from lakeward.registry import verifications
 
 if TYPE_CHECKING:

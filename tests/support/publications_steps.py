@@ -13,9 +13,11 @@ from types import ModuleType
 from typing import Any, Final
 from unittest.mock import patch
 
-from lakeward.quality import frames, lineage, metadata, publish, range, run
-from lakeward.quality import verdict as verdicts
-from lakeward.quality.verdict import State, Verdict
+from lakeward.quality.publishing import verified
+from lakeward.quality.ranges import frames, metadata, range, snapshot_chain
+from lakeward.quality.runs import run
+from lakeward.quality.verdicts import verdict as verdicts
+from lakeward.quality.verdicts.verdict import State, Verdict
 from lakeward.registry import schema, verifications, waivers
 
 STEPS: Final = (
@@ -35,8 +37,8 @@ _PLACES: Final[tuple[tuple[ModuleType, str, str, str], ...]] = (
     (metadata, "history", "before-looking", "after-looking"),
     (frames, "rows", "before-reading", ""),
     (verifications, "record", "before-results", "in-results"),
-    (publish, "move", "before-moving", "after-moving"),
-    (publish, "history_of", "", "moving"),
+    (verified, "move", "before-moving", "after-moving"),
+    (verified, "history_of", "", "moving"),
 )
 
 
@@ -62,12 +64,12 @@ def at_steps(stand: Callable[[str], None]) -> Iterator[None]:
         yield
 
 
-def _head_of_main(now: lineage.History, checked: int) -> publish.Move:
-    return publish.Move(now.head if now.head != now.verified else None, "planted")
+def _head_of_main(now: snapshot_chain.History, checked: int) -> verified.Move:
+    return verified.Move(now.head if now.head != now.verified else None, "planted")
 
 
-def _blindly(now: lineage.History, checked: int) -> publish.Move:
-    return publish.Move(checked if checked != now.verified else None, "planted")
+def _blindly(now: snapshot_chain.History, checked: int) -> verified.Move:
+    return verified.Move(checked if checked != now.verified else None, "planted")
 
 
 def _without_errors(checks: Any) -> Verdict:
@@ -82,7 +84,7 @@ def _also_held(connection: Any, table: str, limit: int = 100) -> list[dict[str, 
 def _branch_first(connection: Any, row: dict[str, Any], results: list[dict[str, Any]]) -> None:
     rig, table = _planted_for
     if row["verified_snapshot"] is not None and row["verdict"] in ("pass", "warn"):
-        publish.move(rig.session, rig.lake, table, lambda now: publish.advance(now, row["verified_snapshot"]))
+        verified.move(rig.session, rig.lake, table, lambda now: verified.advance(now, row["verified_snapshot"]))
     _record(connection, row, results)
 
 
@@ -99,15 +101,15 @@ _verdict, _record = verdicts.verdict, verifications.record
 _planted_for: tuple[Any, str] = (None, "")
 PLANTED: Final[dict[str, tuple[Any, str, Any]]] = {
     "overwrites are read as appends": (range, "rewrites", lambda snapshots: None),
-    "main instead of what was checked": (publish, "advance", _head_of_main),
-    "no look at the ancestry": (publish, "advance", _blindly),
+    "main instead of what was checked": (verified, "advance", _head_of_main),
+    "no look at the ancestry": (verified, "advance", _blindly),
     "an error is a pass": (run, "verdict", _without_errors),
     "a held run is a proof": (verifications, "proofs", _also_held),
     "the branch before the results": (verifications, "record", _branch_first),
-    "the branch is not repaired": (publish, "settle", lambda now, base: publish.Move(None, "planted")),
-    "what main went back over was checked": (lineage, "_off_the_line", lambda history, start, end: None),
+    "the branch is not repaired": (verified, "settle", lambda now, base: verified.Move(None, "planted")),
+    "what main went back over was checked": (snapshot_chain, "_off_the_line", lambda history, start, end: None),
     "a waiver has no end": (waivers, "in_force", _endless),
-    "what was expired was checked": (lineage, "_when_expired", lambda history, start, end: None),
+    "what was expired was checked": (snapshot_chain, "_when_expired", lambda history, start, end: None),
 }
 """What is taken out: where, and what stands there instead."""
 

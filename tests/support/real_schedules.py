@@ -21,7 +21,7 @@ from pyiceberg.table.update import RemoveSnapshotsUpdate
 from schedules import WAP_ID, Schedule
 
 from lakeward.connectors.file_access import FileAccess, Folder
-from lakeward.runtime import Lake
+from lakeward.platform.runtime import Lake
 from lakeward.tables.facts import Ref, TableFacts
 from lakeward.tables.observe.references import Reference, references
 

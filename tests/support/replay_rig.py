@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from lakeward.platform.runtime import Home
 from lakeward.registry import generations, streams
 from lakeward.registry.engine import connect
-from lakeward.runtime import Home
-from lakeward.spec.stream import StreamSpec
+from lakeward.spec.model.stream import StreamSpec
 
 
 class Died(RuntimeError):

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from lakeward.connectors.exact.position import Position, key
+from lakeward.connectors.commit_protocol.position import Position, key
 from lakeward.connectors.file_access import Entry, Folder
-from lakeward.connectors.iceberg.feed.position import Offset
-from lakeward.spec.policy import Expire, Orphans
-from lakeward.spec.types import Duration
+from lakeward.connectors.iceberg.source.position import Offset
+from lakeward.spec.model.policy import Expire, Orphans
+from lakeward.spec.model.types import Duration
 from lakeward.tables.facts import WAP_ID, Profile, Ref, Snapshot, TableFacts, Thresholds
-from lakeward.tables.guard import clamps, readers
+from lakeward.tables.guard import pins, readers
 from lakeward.tables.guard.positions import off_main
 from lakeward.tables.guard.readers import Reading
 from lakeward.tables.observe.listing import Listing
@@ -257,7 +257,7 @@ class Schedule:
                 return f"reader {name} stands on snapshot {at}, which is gone"
         held = self.position
         for what, snapshot in (("staged", self.staged), ("newest published", held.snapshot if held else None)):
-            if snapshot is not None and snapshot not in self.snapshots and self._age(snapshot) <= clamps.PIN_LIMIT:
+            if snapshot is not None and snapshot not in self.snapshots and self._age(snapshot) <= pins.PIN_LIMIT:
                 return f"{what} snapshot {snapshot} is gone"
         if self.rolled_back and held is not None and held.snapshot not in self.snapshots:
             return f"the proof that snapshot {held.snapshot} was rolled back is gone"
@@ -307,11 +307,11 @@ class Schedule:
             self.refs[f"{kind}{self._last}"] = Ref(kind, self.chance.choice(chain))
 
     def _clamps(self, facts: TableFacts) -> Iterator[Clamp]:
-        yield clamps.batches(0, self.now)
+        yield pins.batches(0, self.now)
         if self.planted != "no staged batches":
-            yield from clamps.staged(facts, self.now)
+            yield from pins.staged(facts, self.now)
         if self.planted != "no publications":
-            yield from clamps.publications(facts, {STREAM}, self.now)
+            yield from pins.publications(facts, {STREAM}, self.now)
         if self.planted != "no readers":
             at = {name: self._offset.get(name) for name in self.reading}
             yield from readers.clamps(facts, [Reading(name, "s", each) for name, each in at.items()])

@@ -23,7 +23,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from lakeward import ports
+from lakeward.platform import ports
 from lakeward.stack.kafka import Kafka
 
 PLAIN_USER, PLAIN_PASSWORD = "sender", "plain-hush"

@@ -19,9 +19,9 @@ from pathlib import Path
 from sqlalchemy import func, select
 
 from lakeward.driver import completed
+from lakeward.platform.runtime import Launch
 from lakeward.registry import drivers, generations, leases, observations, streams
 from lakeward.registry.engine import connect
-from lakeward.runtime import Launch
 
 
 def main(launch: Launch) -> int:

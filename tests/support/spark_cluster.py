@@ -12,10 +12,11 @@ from pathlib import Path
 
 import psutil
 
-from lakeward import jars, ports
-from lakeward.spec.settings import Driver
-from lakeward.spec.stream import Executors
-from lakeward.spec.types import Memory, SparkMaster
+from lakeward import jars
+from lakeward.platform import ports
+from lakeward.spec.model.settings import Driver
+from lakeward.spec.model.stream import Executors
+from lakeward.spec.model.types import Memory, SparkMaster
 
 _SMALL = ("-Xmx160m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"

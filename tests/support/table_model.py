@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from lakeward.spec.policy import Compact, Policy
+from lakeward.spec.model.policy import Compact, Policy
 from lakeward.tables.facts import File, Profile, Ref, Snapshot, TableFacts, Thresholds, summarise
 from lakeward.tables.needs import history_from
 from lakeward.tables.plan import Action, Needs, Plan, plan

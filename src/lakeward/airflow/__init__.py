@@ -1,1 +1,1 @@
-"""Airflow's side: Dag factories, the watcher, connections. Every task is a finite step over `lakeward.control`."""
+"""Airflow's side: Dag factories, the watcher, connections. Every task is a finite step over `lakeward.supervision`."""

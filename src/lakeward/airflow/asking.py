@@ -11,7 +11,7 @@ import structlog
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk.exceptions import AirflowFailException
 
-from lakeward.errors import LakewardError
+from lakeward.platform.errors import LakewardError
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -9,7 +9,7 @@ from airflow.sdk import Asset, AssetAlias, AssetWatcher
 from lakeward.airflow.watcher import StreamsTrigger
 
 if TYPE_CHECKING:
-    from lakeward.control.look import Connect
+    from lakeward.supervision.observe import Connect
 
 
 def streams_to_look_at() -> Asset:
@@ -46,11 +46,11 @@ def announce(connect: Connect, outlet_events: Any) -> list[str]:
 
     Airflow stores the events when the task has succeeded. What is remembered here is written last for that reason.
     """
-    from lakeward.control import announce as announcing
-    from lakeward.control import look
+    from lakeward.supervision import announce as announcing
+    from lakeward.supervision import observe
 
     with connect() as connection:
-        facts, known = look.read(connection, whole=False), announcing.read(connection)
+        facts, known = observe.read(connection, whole=False), announcing.read(connection)
     found, after = announcing.decide(facts, known)
     for item in found:
         extra = {"stream": item.stream, **item.extra}

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from lakeward import private
 from lakeward.airflow import connections
 from lakeward.airflow.connections import Found, unnamed
 from lakeward.connectors.aws import account
+from lakeward.platform import private
+from lakeward.platform.runtime import Runtime
 from lakeward.registry import generations
-from lakeward.runtime import Runtime
 
 _NAMES = {"region_name": account.REGION}
 """What Airflow calls otherwise."""

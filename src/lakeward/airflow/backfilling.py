@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from lakeward.airflow import command
-from lakeward.errors import LakewardError, SpecError, TimedOut
+from lakeward.platform.errors import LakewardError, SpecError, TimedOut
 
 if TYPE_CHECKING:
-    from lakeward.runtime import Home, Project, Runtime
+    from lakeward.platform.runtime import Home, Project, Runtime
 
 OPERATION = "backfill"
 WITHIN_S = 35 * 60.0

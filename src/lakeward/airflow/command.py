@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from lakeward.errors import expect
+from lakeward.platform.errors import expect
 
 if TYPE_CHECKING:
-    from lakeward.runtime import Home, Project, Runtime
+    from lakeward.platform.runtime import Home, Project, Runtime
 
 log = structlog.get_logger(__name__)
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import structlog
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from lakeward.errors import LakewardError
+from lakeward.platform.errors import LakewardError
 
 if TYPE_CHECKING:
-    from lakeward.control.look import Connect
+    from lakeward.supervision.observe import Connect
 
 log = structlog.get_logger(__name__)
 
@@ -42,7 +42,7 @@ class CompletionTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Look until it is over. While the registry is away nobody can say, and nothing is concluded."""
-        from lakeward.control import scheduled
+        from lakeward.operations import scheduled
 
         connect: Connect | None = None
         since = datetime.fromisoformat(self.since)
@@ -65,6 +65,6 @@ class CompletionTrigger(BaseTrigger):
 async def _registry() -> Connect:
     # Imported here: every parse of a Dag file imports this module, and only the triggerer needs the rest.
     from lakeward.airflow.connections import runtime_async
-    from lakeward.control.reconcile import registry_of
+    from lakeward.supervision.reconcile import registry_of
 
     return registry_of(await runtime_async())

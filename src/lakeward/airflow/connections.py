@@ -24,11 +24,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
 
-from lakeward import private
-from lakeward.control.look import Connect
-from lakeward.control.reconcile import registry_of
-from lakeward.errors import DependencyDown
-from lakeward.runtime import Home, Project, Runtime
+from lakeward.platform import private
+from lakeward.platform.errors import DependencyDown
+from lakeward.platform.runtime import Home, Project, Runtime
+from lakeward.supervision.observe import Connect
+from lakeward.supervision.reconcile import registry_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection

@@ -16,7 +16,7 @@ from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 from lakeward.airflow.names import STREAM_PREFIX, stream_dag_id
 
 if TYPE_CHECKING:
-    from lakeward.control.look import Connect
+    from lakeward.supervision.observe import Connect
 
 KIND = "operation"
 WITHIN = timedelta(minutes=20)
@@ -36,8 +36,8 @@ def of_operations() -> DeadlineAlert:
 def missed(context: dict[str, Any] | None = None, **_: Any) -> None:
     """Open the incident. Called by Airflow, in a process of the executor, with the run in the context."""
     from lakeward.airflow.connections import home
-    from lakeward.control.reconcile import registry_of
-    from lakeward.runtime import Runtime
+    from lakeward.platform.runtime import Runtime
+    from lakeward.supervision.reconcile import registry_of
 
     run = (context or {}).get("dag_run") or {}
     late(registry_of(Runtime.load(home().runtime_file)), run)

@@ -16,15 +16,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import lakeward
-from lakeward.runtime import Home
+from lakeward.platform.runtime import Home
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lakeward.airflow.project import Declared
-    from lakeward.runtime import Project
-    from lakeward.spec.stream import StreamSpec
-    from lakeward.spec.trigger import Trigger
+    from lakeward.platform.runtime import Project
+    from lakeward.spec.model.stream import StreamSpec
+    from lakeward.spec.model.trigger import Trigger
 
 FILE = "streams.json"
 

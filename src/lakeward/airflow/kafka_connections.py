@@ -12,10 +12,10 @@ from pathlib import Path
 
 from lakeward.airflow import connections
 from lakeward.airflow.connections import KAFKA, Found
-from lakeward.connectors.kafka import cluster, java
+from lakeward.connectors.kafka import cluster, spark_options
 from lakeward.connectors.kafka.settings import BOOTSTRAP, PASSWORD, USERNAME
+from lakeward.platform.runtime import Runtime
 from lakeward.registry import generations
-from lakeward.runtime import Runtime
 
 
 def named(runtime: Runtime) -> set[str]:
@@ -43,7 +43,7 @@ def keep(runtime: Runtime, ids: Collection[str], get: Callable[[str], Found | No
 
 def _remove(file: Path) -> None:
     """With the login that Spark reads."""
-    for each in (file, java.file_of(file)):
+    for each in (file, spark_options.file_of(file)):
         each.unlink(missing_ok=True)
 
 

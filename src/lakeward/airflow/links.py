@@ -8,7 +8,7 @@ import structlog
 from airflow.sdk import BaseOperatorLink
 
 from lakeward.airflow.names import STREAM_PREFIX
-from lakeward.errors import LakewardError
+from lakeward.platform.errors import LakewardError
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
@@ -39,9 +39,9 @@ def spark_ui(stream: str) -> str:
         LakewardError: the registry cannot be reached, or no stack is known here.
     """
     from lakeward.airflow.connections import home
-    from lakeward.control.reconcile import registry_of
+    from lakeward.platform.runtime import Runtime
     from lakeward.registry import drivers, streams
-    from lakeward.runtime import Runtime
+    from lakeward.supervision.reconcile import registry_of
 
     with registry_of(Runtime.load(home().runtime_file))() as connection:
         row = streams.find(connection, stream)

@@ -15,7 +15,7 @@ from lakeward.airflow.common import options, quiet_libraries
 from lakeward.airflow.names import MAINTAIN
 
 if TYPE_CHECKING:
-    from lakeward.runtime import Project, Runtime
+    from lakeward.platform.runtime import Project, Runtime
 
 log = structlog.get_logger(__name__)
 
@@ -94,7 +94,7 @@ def build_maintain() -> DAG:
         @task(execution_timeout=timedelta(minutes=10), doc_md="Which tables this run is for.")
         def choose(params: dict[str, Any], triggering_asset_events: Any = None) -> list[str]:
             from lakeward.airflow.connections import runtime
-            from lakeward.runtime import Project
+            from lakeward.platform.runtime import Project
 
             found = [each.extra for events in (triggering_asset_events or {}).values() for each in events]
             return chosen(runtime(), Project.locate(), params, found)
@@ -107,7 +107,7 @@ def build_maintain() -> DAG:
         )
         def maintain(table: str, params: dict[str, Any], dag_run: Any = None) -> None:
             from lakeward.airflow.connections import runtime
-            from lakeward.runtime import Project
+            from lakeward.platform.runtime import Project
 
             author = str(getattr(dag_run, "triggering_user_name", None) or "Airflow")
             maintain_one(runtime(spark=True), Project.locate(), table, params, author=author)
@@ -127,7 +127,7 @@ def chosen(runtime: Runtime, project: Project, params: dict[str, Any], found: It
     Raises:
         AirflowFailException: no table is named, or the pattern fits none.
     """
-    from lakeward.errors import LakewardError
+    from lakeward.platform.errors import LakewardError
     from lakeward.tables.run import matching
 
     quiet_libraries()
@@ -158,7 +158,7 @@ def maintain_one(runtime: Runtime, project: Project, table: str, params: dict[st
     Raises:
         AirflowFailException: an action failed or was refused.
     """
-    from lakeward.errors import LakewardError
+    from lakeward.platform.errors import LakewardError
     from lakeward.tables.run import maintain
 
     quiet_libraries()

@@ -18,8 +18,8 @@ from lakeward.airflow.connections import Found
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from lakeward.control.look import Connect
-    from lakeward.control.notify.channel import Channel
+    from lakeward.supervision.notify.channel import Channel
+    from lakeward.supervision.observe import Connect
 
 log = structlog.get_logger(__name__)
 
@@ -39,7 +39,7 @@ class IncidentNotifier(BaseNotifier):
         Raises:
             DependencyDown: the registry cannot be reached.
         """
-        from lakeward.control.notify.deliver import deliver
+        from lakeward.supervision.notify.deliver import deliver
 
         sent = deliver(self.connect, self.channel or channel_of(_connection())).sent
         if sent:
@@ -48,7 +48,7 @@ class IncidentNotifier(BaseNotifier):
 
 def channel_of(connection: Found | None) -> Channel:
     """What a connection names; the log without one."""
-    from lakeward.control.notify.channel import Log, Slack, Webhook
+    from lakeward.supervision.notify.channel import Log, Slack, Webhook
 
     if connection is None:
         return Log()

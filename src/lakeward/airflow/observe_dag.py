@@ -16,7 +16,7 @@ from lakeward.airflow.common import options, quiet_libraries
 from lakeward.airflow.names import MAINTAIN, OBSERVE, QUALITY
 
 if TYPE_CHECKING:
-    from lakeward.runtime import Project, Runtime
+    from lakeward.platform.runtime import Project, Runtime
 
 log = structlog.get_logger(__name__)
 
@@ -58,7 +58,7 @@ def build_observe(every: timedelta | None = None) -> DAG:
         )
         def observe(ti: Any = None, outlet_events: Any = None) -> list[dict[str, str]]:
             from lakeward.airflow.connections import runtime
-            from lakeward.runtime import Project
+            from lakeward.platform.runtime import Project
 
             busy = {dag for dag in (MAINTAIN, QUALITY) if ti.get_dr_count(dag_id=dag, states=["queued", "running"])}
             there = look(runtime(), Project.locate(), busy=busy)
@@ -121,7 +121,7 @@ def look(runtime: Runtime, project: Project, *, busy: Collection[str] = ()) -> F
 
 
 def _sentence(seen: dict[str, Any]) -> str:
-    from lakeward.streams.words import count
+    from lakeward.platform.text import count
 
     tables = seen["tables"]
     small = sum(int(each["small_files"]) for each in tables)
@@ -135,9 +135,9 @@ def _unseen(runtime: Runtime, project: Project) -> list[str]:
 
     Says aloud which waivers are over.
     """
-    from lakeward.control.reconcile import registry_of
-    from lakeward.quality.waiving import run_out
+    from lakeward.quality.verdicts.waive import run_out
     from lakeward.registry import maintenance, verifications, waivers
+    from lakeward.supervision.reconcile import registry_of
 
     suites = project.suites
     with registry_of(runtime)() as connection:
@@ -167,10 +167,10 @@ def _unseen(runtime: Runtime, project: Project) -> list[str]:
 
 def _tell_late(runtime: Runtime, project: Project) -> None:
     """Say which tables wait for a proof for too long."""
-    from lakeward.control.lateness import watch
-    from lakeward.control.reconcile import registry_of
-    from lakeward.errors import SpecError
-    from lakeward.quality.standing import standing
+    from lakeward.platform.errors import SpecError
+    from lakeward.quality.results.status import standing
+    from lakeward.supervision.late_proofs import watch
+    from lakeward.supervision.reconcile import registry_of
 
     try:
         tables = standing(runtime, runtime.registry_url_file.read_text().strip(), project)

@@ -9,13 +9,13 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from lakeward.airflow import backfilling
 from lakeward.airflow.asking import Asking, author, told
-from lakeward.errors import LakewardError
+from lakeward.platform.errors import LakewardError
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from lakeward.control.operations.operator import Operator
-    from lakeward.control.operations.request import Request
+    from lakeward.operations.request import Request
+    from lakeward.operations.runner import Operator
 
 log = structlog.get_logger(__name__)
 
@@ -66,7 +66,7 @@ class Operate(Asking):
         """Do just what was approved."""
         from dataclasses import replace
 
-        from lakeward.control.operations.request import Approval
+        from lakeward.operations.request import Approval
 
         request = request_of(self.stream, dict(context["params"]))
         run(operator_of(self.stream, context), replace(request, approval=Approval(who, key)))
@@ -74,7 +74,7 @@ class Operate(Asking):
 
 def request_of(stream: str, params: dict[str, Any]) -> Request:
     """What the trigger form asks for."""
-    from lakeward.control.operations.request import Operation, Request
+    from lakeward.operations.request import Operation, Request
 
     return Request(
         Operation.of(params["op"]),
@@ -92,8 +92,8 @@ def operator_of(stream: str, context: Context) -> Operator:
     """Whoever triggered the run operates."""
     from lakeward.airflow.connections import runtime
     from lakeward.airflow.project import settings
-    from lakeward.control.operations.operator import Operator
-    from lakeward.control.reconcile import registry_of
+    from lakeward.operations.runner import Operator
+    from lakeward.supervision.reconcile import registry_of
 
     run, minutes = context["dag_run"], context["params"].get("timeout_min")
     addresses = runtime()
@@ -110,7 +110,7 @@ def operator_of(stream: str, context: Context) -> Operator:
 def backfill(stream: str, context: Context, params: dict[str, Any]) -> None:
     """Land a range again, in a process of its own."""
     from lakeward.airflow.connections import home, runtime
-    from lakeward.runtime import Project
+    from lakeward.platform.runtime import Project
 
     backfilling.run(stream, params, runtime(), home(), Project.locate(), author(context))
 
@@ -130,8 +130,8 @@ def run(operator: Operator, request: Request) -> None:
 def block(stream: str) -> tuple[str, ...]:
     """The lines about a stream as it is now."""
     from lakeward.airflow.connections import runtime
-    from lakeward.control import report as reporting
-    from lakeward.control.reconcile import registry_of
+    from lakeward.supervision import report as reporting
+    from lakeward.supervision.reconcile import registry_of
 
     addresses = runtime()
     return reporting.of_stream(registry_of(addresses), addresses, stream).lines
@@ -144,9 +144,9 @@ def report(stream: str, found: str | None) -> None:
         AirflowFailException: it is in trouble, or was when the report was due.
     """
     from lakeward.airflow.connections import runtime
-    from lakeward.control import report as reporting
-    from lakeward.control.reconcile import registry_of
-    from lakeward.streams.health import SETTLED
+    from lakeward.supervision import report as reporting
+    from lakeward.supervision.decide.health import SETTLED
+    from lakeward.supervision.reconcile import registry_of
 
     addresses = runtime()
     connect = registry_of(addresses)

@@ -15,7 +15,7 @@ from lakeward.airflow.maintain_dag import maintain_one
 from lakeward.airflow.names import ORPHANS
 
 if TYPE_CHECKING:
-    from lakeward.runtime import Project, Runtime
+    from lakeward.platform.runtime import Project, Runtime
 
 log = structlog.get_logger(__name__)
 
@@ -64,7 +64,7 @@ def build_orphans(every: timedelta | None = None) -> DAG:
         @task(execution_timeout=timedelta(minutes=10), doc_md="The tables that match.")
         def tables(params: dict[str, Any]) -> list[str]:
             from lakeward.airflow.connections import runtime
-            from lakeward.runtime import Project
+            from lakeward.platform.runtime import Project
 
             return matching(runtime(), Project.locate(), str(params.get("table") or "*").strip())
 
@@ -76,7 +76,7 @@ def build_orphans(every: timedelta | None = None) -> DAG:
         )
         def orphans(table: str, params: dict[str, Any], dag_run: Any = None) -> None:
             from lakeward.airflow.connections import runtime
-            from lakeward.runtime import Project
+            from lakeward.platform.runtime import Project
 
             author = str(getattr(dag_run, "triggering_user_name", None) or "Airflow")
             wanted = {"actions": ["orphans"], "dry_run": params.get("dry_run")}
@@ -92,8 +92,8 @@ def matching(runtime: Runtime, project: Project, glob: str) -> list[str]:
     Raises:
         AirflowFailException: none matches, or the catalog does not answer.
     """
-    from lakeward.errors import LakewardError
-    from lakeward.tables.site import Site
+    from lakeward.platform.errors import LakewardError
+    from lakeward.tables.context import Site
 
     quiet_libraries()
     try:

@@ -12,11 +12,11 @@ import json
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from lakeward import private
 from lakeward.airflow import connections
 from lakeward.airflow.connections import Found, escape, unnamed
+from lakeward.platform import private
+from lakeward.platform.runtime import Runtime, databases
 from lakeward.registry import generations
-from lakeward.runtime import Runtime, databases
 
 
 def named(runtime: Runtime) -> set[str]:

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from lakeward.airflow.glance import Glance
-    from lakeward.runtime import Project
-    from lakeward.spec.settings import Settings
-    from lakeward.spec.types import Duration
+    from lakeward.platform.runtime import Project
+    from lakeward.spec.model.settings import Settings
+    from lakeward.spec.model.types import Duration
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def declared(project: Project) -> list[Declared]:
 
 def _read(project: Project) -> list[Declared]:
     from lakeward.airflow.glance import Glance
-    from lakeward.spec.loader import load_project
+    from lakeward.spec.read.loader import load_project
 
     loaded = load_project(project)
     wrong: dict[str, list[str]] = {}
@@ -73,7 +73,7 @@ def scheduled(streams: Iterable[Declared]) -> list[Declared]:
 
 
 def _id(stem: str) -> str | None:
-    from lakeward.spec.types import StreamId
+    from lakeward.spec.model.types import StreamId
 
     try:
         return str(StreamId(stem))
@@ -83,8 +83,8 @@ def _id(stem: str) -> str | None:
 
 def settings() -> Settings:
     """The project's settings; what is wrong in the file is left at its default, `config validate` tells it."""
-    from lakeward.runtime import Project
-    from lakeward.spec.loader import load_project
+    from lakeward.platform.runtime import Project
+    from lakeward.spec.read.loader import load_project
 
     return load_project(Project.locate()).settings
 
@@ -92,7 +92,7 @@ def settings() -> Settings:
 def table_intervals(project: Project) -> tuple[timedelta | None, timedelta | None]:
     """How often tables are looked at, and how often for orphan files: what the most impatient policy of the project
     asks for; None if none does."""
-    from lakeward.spec.loader import load_project
+    from lakeward.spec.read.loader import load_project
 
     tables = load_project(project).tables
     rules = (tables.defaults, *tables.policies, *tables.unsafe)

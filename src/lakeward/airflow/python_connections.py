@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection
 
 from lakeward.airflow import connections
 from lakeward.airflow.connections import Found
-from lakeward.connectors import named as files
+from lakeward.connectors.python import connections as files
+from lakeward.platform.runtime import Runtime
 from lakeward.registry import generations
-from lakeward.runtime import Runtime
 
 _FIELDS = ("host", "port", "login", "password", "schema")
 

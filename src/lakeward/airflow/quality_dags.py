@@ -15,8 +15,8 @@ from lakeward.airflow.common import options, quiet_libraries
 from lakeward.airflow.names import QUALITY
 
 if TYPE_CHECKING:
-    from lakeward.quality.request import Scope
-    from lakeward.runtime import Project, Runtime
+    from lakeward.platform.runtime import Project, Runtime
+    from lakeward.quality.runs.request import Scope
 
 log = structlog.get_logger(__name__)
 
@@ -85,7 +85,7 @@ def build() -> DAG:
         @task(execution_timeout=timedelta(minutes=45), doc_md="Check, record, move `verified`.")
         def check(params: dict[str, Any]) -> list[dict[str, str]]:
             from lakeward.airflow.connections import runtime
-            from lakeward.runtime import Project
+            from lakeward.platform.runtime import Project
 
             return check_tables(runtime(spark=not params.get("dry_run")), Project.locate(), params)
 
@@ -96,7 +96,7 @@ def build() -> DAG:
         def verdict(of: dict[str, str]) -> None:
             from lakeward.airflow.connections import runtime
             from lakeward.airflow.notify import IncidentNotifier
-            from lakeward.control.reconcile import registry_of
+            from lakeward.supervision.reconcile import registry_of
 
             addresses = runtime()
             try:
@@ -117,9 +117,9 @@ def check_tables(runtime: Runtime, project: Project, params: dict[str, Any]) -> 
     Raises:
         AirflowFailException: nothing could be checked: a suite is wrong or missing, the registry is down.
     """
-    from lakeward.errors import LakewardError
-    from lakeward.quality.ask import check
-    from lakeward.quality.dry import due_of
+    from lakeward.platform.errors import LakewardError
+    from lakeward.quality.runs.ask import check
+    from lakeward.quality.runs.dry_run import due_of
 
     quiet_libraries()
     pattern, scope = str(params.get("table") or "").strip(), _scope(params)
@@ -171,10 +171,10 @@ def told(runtime: Runtime, table: str, run: str | None, *, newer: bool = False) 
     Args:
         newer: the table's newest run, if it is another one.
     """
-    from lakeward.control.reconcile import registry_of
-    from lakeward.quality.records import recorded
-    from lakeward.quality.tell import lines
+    from lakeward.quality.results.records import recorded
+    from lakeward.quality.results.text import lines
     from lakeward.registry import verifications
+    from lakeward.supervision.reconcile import registry_of
 
     with registry_of(runtime)() as connection:
         if newer:
@@ -192,10 +192,10 @@ def told(runtime: Runtime, table: str, run: str | None, *, newer: bool = False) 
 
 def by_policy(document: dict[str, Any]) -> bool:
     """Whether a run has failures that `on_fail: quarantine` is about."""
-    from lakeward.quality import policy
-    from lakeward.quality.verdict import Verdict
+    from lakeward.quality.verdicts import quarantine_policy
+    from lakeward.quality.verdicts.verdict import Verdict
 
-    return policy.decide(Verdict(document["verdict"]), document["checks"]) is not None
+    return quarantine_policy.decide(Verdict(document["verdict"]), document["checks"]) is not None
 
 
 def carry_out(runtime: Runtime, table: str) -> None:
@@ -206,7 +206,7 @@ def carry_out(runtime: Runtime, table: str) -> None:
     """
     from lakeward.airflow import command
     from lakeward.airflow.connections import home
-    from lakeward.runtime import Project
+    from lakeward.platform.runtime import Project
 
     words = ["quality", "quarantine", table, "--by-policy"]
     code, over = command.run(words, runtime, home(), Project.locate(), "airflow", within_s=POLICY_WITHIN_S)

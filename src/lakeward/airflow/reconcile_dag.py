@@ -15,11 +15,11 @@ from lakeward.airflow import assets
 from lakeward.airflow.common import options
 from lakeward.airflow.names import QUALITY, RECONCILE, stream_dag_id
 from lakeward.airflow.runs import Started, run_state, start_run
-from lakeward.runtime import SUPERVISION_POOL
+from lakeward.platform.runtime import SUPERVISION_POOL
 
 if TYPE_CHECKING:
-    from lakeward.control.report import Due
-    from lakeward.runtime import Runtime
+    from lakeward.platform.runtime import Runtime
+    from lakeward.supervision.report import Due
 
 log = structlog.get_logger(__name__)
 
@@ -103,7 +103,7 @@ def tell_people(runtime: Runtime) -> None:
     """Send what people have not heard of incidents yet."""
     from lakeward.airflow import deadlines
     from lakeward.airflow.notify import IncidentNotifier
-    from lakeward.control.reconcile import registry_of
+    from lakeward.supervision.reconcile import registry_of
 
     connect = registry_of(runtime)
     deadlines.close_ended(connect, run_state)
@@ -112,7 +112,7 @@ def tell_people(runtime: Runtime) -> None:
 
 def tell_dags(runtime: Runtime, outlet_events: Any) -> None:
     """Emit what happened to streams as asset events."""
-    from lakeward.control.reconcile import registry_of
+    from lakeward.supervision.reconcile import registry_of
 
     announced = assets.announce(registry_of(runtime), outlet_events)
     if announced:
@@ -122,20 +122,20 @@ def tell_dags(runtime: Runtime, outlet_events: Any) -> None:
 def ask_for_checks(runtime: Runtime, outlet_events: Any, ti: Any) -> None:
     """Start a check of what streams have landed since the last one; never while a run is waiting or at work."""
     from lakeward.airflow.project import settings
-    from lakeward.control import landed
-    from lakeward.control.reconcile import registry_of
-    from lakeward.runtime import Project
+    from lakeward.platform.runtime import Project
+    from lakeward.supervision import check_requests
+    from lakeward.supervision.reconcile import registry_of
 
     connect, suites = registry_of(runtime), Project.locate().suites
     if not suites:
         return
     with connect() as connection:
-        found = landed.unseen(connection, suites, settings().checker.every.timedelta)
+        found = check_requests.unseen(connection, suites, settings().checker.every.timedelta)
     if not found or ti.get_dr_count(dag_id=QUALITY, states=["queued", "running"]):
         return
     outlet_events[assets.of_streams()].add(assets.tables_landed(), extra={"tables": sorted(found)})
     with connect() as connection:
-        landed.remember(connection, found)
+        check_requests.remember(connection, found)
     log.info(f"Rows no check has seen: {', '.join(sorted(found))}")
 
 
@@ -168,8 +168,8 @@ def look_and_act(
         DependencyDown: the registry cannot be reached.
     """
     from lakeward.airflow.project import settings
-    from lakeward.control import report
-    from lakeward.control.reconcile import reconcile_once, registry_of
+    from lakeward.supervision import report
+    from lakeward.supervision.reconcile import reconcile_once, registry_of
 
     connect = registry_of(runtime)
 

@@ -12,12 +12,12 @@ from airflow.sdk.definitions.param import ParamsDict
 from lakeward.airflow.asking import Asking, author, told
 from lakeward.airflow.common import options, quiet_libraries
 from lakeward.airflow.names import RESTORE
-from lakeward.errors import SpecError
+from lakeward.platform.errors import SpecError
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from lakeward.control.operations.restoring.restore import Restore
+    from lakeward.operations.restore.restore import Restore
 
 log = structlog.get_logger(__name__)
 
@@ -54,7 +54,7 @@ class RestoreTable(Asking):
         return told(lambda: self._show(context))
 
     def _show(self, context: Context) -> None:
-        from lakeward.control.operations.restoring import plan as planning
+        from lakeward.operations.restore import plan as planning
 
         quiet_libraries()
         restore = _of(context)
@@ -80,7 +80,7 @@ class RestoreTable(Asking):
 
     def approved(self, context: Context, who: str, key: str) -> None:
         """Do just what was approved."""
-        from lakeward.control.operations.request import Approval
+        from lakeward.operations.request import Approval
 
         quiet_libraries()
         log.info(_of(context, Approval(who, key)).run().detail)
@@ -122,9 +122,9 @@ def _of(context: Context, approval: Any = None) -> Restore:
     """
     from lakeward.airflow.connections import runtime
     from lakeward.airflow.project import settings
-    from lakeward.control.operations.restoring.restore import Ask, Restore
-    from lakeward.control.operations.site import Site
-    from lakeward.control.reconcile import registry_of
+    from lakeward.operations.context import Site
+    from lakeward.operations.restore.restore import Ask, Restore
+    from lakeward.supervision.reconcile import registry_of
 
     params = context["params"]
     table, to = str(params.get("table") or "").strip(), str(params.get("to") or "").strip()

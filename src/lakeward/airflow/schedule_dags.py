@@ -59,9 +59,9 @@ class RunToEnd(BaseOperator):
     def _begin(self, context: Context) -> None:
         from lakeward.airflow.connections import runtime
         from lakeward.airflow.project import settings
-        from lakeward.control import scheduled
-        from lakeward.control.operations.operator import Operator
-        from lakeward.control.reconcile import registry_of
+        from lakeward.operations import scheduled
+        from lakeward.operations.runner import Operator
+        from lakeward.supervision.reconcile import registry_of
 
         addresses = runtime()
         run = context["dag_run"].run_id

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 import structlog
 
 if TYPE_CHECKING:
-    from lakeward.runtime import Home, Runtime
-    from lakeward.spec.settings import Keep
+    from lakeward.platform.runtime import Home, Runtime
+    from lakeward.spec.model.settings import Keep
 
 log = structlog.get_logger(__name__)
 
@@ -51,21 +51,21 @@ def tidy_if_due(runtime: Runtime, *, stand_in: bool = False) -> dict[str, int]:
     """
     from lakeward.airflow.connections import home
     from lakeward.airflow.project import settings
-    from lakeward.control import upkeep
-    from lakeward.control.reconcile import registry_of
+    from lakeward.supervision import retention
+    from lakeward.supervision.reconcile import registry_of
 
     keep = settings().keep
     patience = STAND_IN_AFTER if stand_in else 1.0
-    removed = upkeep.purge_if_due(runtime, keep, patience=patience)
+    removed = retention.purge_if_due(runtime, keep, patience=patience)
     connect = registry_of(runtime)
     place = home()
-    if embedded(place) and upkeep.due(connect, "airflow", EVERY_S * patience):
+    if embedded(place) and retention.due(connect, "airflow", EVERY_S * patience):
         removed["airflow_logs"] = logs(place, keep.runs.timedelta)
         # A run has a log: where none is past its time, Airflow need not be started to look for runs. And it is told
         # either way: another attempt in a minute would fail like this one, and keep supervision from its work.
         whole = not removed["airflow_logs"] or clean(place, keep, STAND_IN_S if stand_in else TIMEOUT_S)
         text = f"Removed runs older than {keep.runs} and their logs"
-        upkeep.told(connect, "airflow", text if whole else f"{text}; some are left for the next day", {})
+        retention.told(connect, "airflow", text if whole else f"{text}; some are left for the next day", {})
     return {name: number for name, number in removed.items() if number}
 
 

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import structlog
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
-from lakeward.errors import LakewardError
+from lakeward.platform.errors import LakewardError
 
 if TYPE_CHECKING:
-    from lakeward.control.alarm import Alarm
-    from lakeward.control.watchman import Watchman
+    from lakeward.supervision.alarm import Alarm
+    from lakeward.supervision.heartbeat_monitor import Watchman
 
 log = structlog.get_logger(__name__)
 
@@ -80,9 +80,9 @@ async def _eyes() -> tuple[Alarm, Watchman]:
     # Imported here: every parse of a Dag file imports this module, and only the triggerer needs the rest.
     from lakeward.airflow.connections import runtime_async
     from lakeward.airflow.notify import channel_async
-    from lakeward.control.alarm import Alarm
-    from lakeward.control.reconcile import backend_of, registry_of
-    from lakeward.control.watchman import Watchman
+    from lakeward.supervision.alarm import Alarm
+    from lakeward.supervision.heartbeat_monitor import Watchman
+    from lakeward.supervision.reconcile import backend_of, registry_of
 
     runtime = await runtime_async()
     connect = registry_of(runtime)

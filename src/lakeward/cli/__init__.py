@@ -1,0 +1,1 @@
+"""The `lakeward` command: one file a noun, no business logic."""

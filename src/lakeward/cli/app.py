@@ -11,21 +11,8 @@ from typing import Annotated
 import typer
 
 from lakeward import __version__
-from lakeward.cli import (
-    config,
-    context,
-    demo,
-    deploy,
-    doctor,
-    init,
-    quality_quarantine,
-    sql,
-    stack,
-    stream_rebuild,
-    table_erase,
-    table_restore,
-)
-from lakeward.errors import Internal, LakewardError
+from lakeward.cli import config, context, demo, deploy, doctor, init, quality, sql, stack, streams, tables
+from lakeward.platform.errors import Internal, LakewardError
 from lakeward.telemetry import logs
 
 EPILOG = (
@@ -49,10 +36,9 @@ app.command()(doctor.doctor)
 app.add_typer(config.app, name="config")
 app.command()(deploy.deploy)
 app.command()(demo.demo)
-app.add_typer(stream_rebuild.app, name="streams")
-app.add_typer(table_restore.app, name="tables")
-app.add_typer(table_erase.app, name="tables")
-app.add_typer(quality_quarantine.app, name="quality")
+app.add_typer(streams.app, name="streams")
+app.add_typer(tables.app, name="tables")
+app.add_typer(quality.app, name="quality")
 app.command()(sql.sql)
 
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lakeward.cli.context import state
-from lakeward.errors import SpecError, Unhealthy
+from lakeward.platform.errors import SpecError, Unhealthy
 
 if TYPE_CHECKING:
-    from lakeward.runtime import Runtime
-    from lakeward.spec.loader import LoadedStream
+    from lakeward.platform.runtime import Runtime
+    from lakeward.spec.read.loader import LoadedStream
 
 app = typer.Typer(help="Read the project's files: validate them, show what a stream resolves to.", no_args_is_help=True)
 
@@ -24,7 +24,7 @@ def validate(
     ] = False,
 ) -> None:
     """Report every problem of every file in one pass. Exit code 2 when there is one."""
-    from lakeward.spec.loader import load_project
+    from lakeward.spec.read.loader import load_project
 
     loaded = load_project(state().project, state().kafka, state().durations)
     problems = list(loaded.problems)
@@ -67,8 +67,8 @@ def of_project(stream: str) -> LoadedStream:
     Raises:
         SpecError: there is none of that name, or its file is wrong.
     """
-    from lakeward.spec.loader import load_project
-    from lakeward.spec.problems import nearest, raise_if_any
+    from lakeward.spec.read.loader import load_project
+    from lakeward.spec.read.problems import nearest, raise_if_any
 
     loaded = load_project(state().project)
     found = loaded.streams.get(stream)

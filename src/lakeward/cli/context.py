@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakeward.cli.output import ConsoleOutput, Form, Output, make
-from lakeward.errors import LakewardError, Unhealthy
-from lakeward.runtime import Home, Project, Runtime, registry_url
+from lakeward.platform.errors import LakewardError, Unhealthy
+from lakeward.platform.runtime import Home, Project, Runtime, registry_url
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection

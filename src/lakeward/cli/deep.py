@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from lakeward.control import analysis
-from lakeward.control.analysis import Finding
-from lakeward.runtime import Project, Runtime
-from lakeward.spec.document import read_document
-from lakeward.spec.files import dotted
-from lakeward.spec.loader import Loaded, LoadedStream
-from lakeward.spec.problems import Problem, nearest
-from lakeward.spec.stream import written_path
+from lakeward.engine import analysis
+from lakeward.engine.analysis import Finding
+from lakeward.platform.runtime import Project, Runtime
+from lakeward.spec.model.stream import written_path
+from lakeward.spec.read.document import read_document
+from lakeward.spec.read.files import dotted
+from lakeward.spec.read.loader import Loaded, LoadedStream
+from lakeward.spec.read.problems import Problem, nearest
 
 
 def deep_problems(project: Project, loaded: Loaded, runtime: Runtime | None) -> list[Problem]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakeward.cli.context import state
-from lakeward.errors import SpecError
+from lakeward.platform.errors import SpecError
 
 if TYPE_CHECKING:
     from lakeward.demo.report import Report
@@ -52,7 +52,7 @@ def _check(report: Path | None, seed: int, records: int, rate: float | None, kee
     from lakeward.demo import own_home
     from lakeward.demo.check import ALERTS, FLIGHTS, HOURLY, Check, Wanted
     from lakeward.demo.stand import Stand
-    from lakeward.runtime import Home
+    from lakeward.platform.runtime import Home
 
     home = Home(state().home.root / "check")
     output = state().output

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lakeward.cli.context import state
-from lakeward.errors import Unhealthy
+from lakeward.platform.errors import Unhealthy
 
 if TYPE_CHECKING:
-    from lakeward.spec.stream import StreamSpec
+    from lakeward.spec.model.stream import StreamSpec
 
 
 def deploy(
@@ -26,8 +26,8 @@ def deploy(
     """Make the project's streams known. What runs is not touched: a changed stream shows `upgrade pending`."""
     from lakeward.cli.masters import asked
     from lakeward.registry import deploy as registry_deploy
-    from lakeward.spec.loader import load_project
-    from lakeward.spec.problems import raise_if_any
+    from lakeward.spec.read.loader import load_project
+    from lakeward.spec.read.problems import raise_if_any
 
     loaded = load_project(state().project, state().kafka, state().durations)
     raise_if_any(loaded.problems, next="lakeward config validate, then deploy again")
@@ -65,7 +65,7 @@ def deploy(
 
 def _install(specs: Mapping[str, StreamSpec]) -> None:
     """Install what the streams' Python needs, so that what cannot be had is told now and not when a stream starts."""
-    from lakeward.connectors import packages
+    from lakeward.connectors.python import packages
 
     wanted = {name: spec.packages for name, spec in specs.items() if spec.packages}
     if not wanted:
@@ -82,8 +82,8 @@ def _readers(accepted: Mapping[str, Mapping[str, Any]], specs: Mapping[str, Stre
     """Stream -> what its change means for the streams that read its table."""
     from pydantic import ValidationError
 
-    from lakeward.spec.feeding import order
-    from lakeward.spec.stream import StreamSpec
+    from lakeward.spec.deploy.upgrade_order import order
+    from lakeward.spec.model.stream import StreamSpec
 
     before = {}
     for name, document in accepted.items():
@@ -95,15 +95,15 @@ def _readers(accepted: Mapping[str, Mapping[str, Any]], specs: Mapping[str, Stre
 def _tables(specs: Mapping[str, StreamSpec], changed: list[str]) -> dict[str, list[str] | None]:
     """Stream -> what its new generation changes in its table, None where nobody can say without a stack. Asks Spark, if
     a stream may change any."""
-    from lakeward.control import analysis
-    from lakeward.control.operations import ground
+    from lakeward.engine import analysis
+    from lakeward.operations import sink_position
 
     asked = [specs[name] for name in changed if specs[name].schema_.evolution == "additive" and specs[name].sink.table]
     try:
         runtime = state().runtime
     except Unhealthy:
         return {str(spec.id): None for spec in asked}
-    known = [(spec, has) for spec in asked if (has := ground.columns(runtime, spec)) is not None]
+    known = [(spec, has) for spec in asked if (has := sink_position.columns(runtime, spec)) is not None]
     if not known:
         return {}
     with analysis.session([spec for spec, _ in known], runtime) as spark:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from lakeward.cli.context import state
-from lakeward.errors import LakewardError, Unhealthy
+from lakeward.platform.errors import LakewardError, Unhealthy
 
 if TYPE_CHECKING:
     from lakeward.stack.doctor import Check
@@ -33,7 +33,7 @@ def doctor() -> None:
 def _masters() -> list[Check]:
     """Whether the clusters answer that the project's drivers use; wrong settings are told by `config validate`."""
     from lakeward.cli.masters import asked
-    from lakeward.spec.loader import load_settings
+    from lakeward.spec.read.loader import load_settings
     from lakeward.stack.doctor import Check
 
     try:
@@ -52,16 +52,16 @@ def _masters() -> list[Check]:
 
 def _reconciled() -> list[Check]:
     """Whether somebody looks after the streams; nothing to say where there is no registry yet, or it is away."""
-    from lakeward.control import deadman
     from lakeward.stack.doctor import Check
+    from lakeward.supervision import dead_mans_switch
 
-    wanted = f"a reconcile pass every {deadman.EVERY_S:.0f} s"
+    wanted = f"a reconcile pass every {dead_mans_switch.EVERY_S:.0f} s"
     try:
         with state().registry() as connection:
-            missed, newest = deadman.look(connection), deadman.newest(connection)
+            missed, newest = dead_mans_switch.look(connection), dead_mans_switch.newest(connection)
     except LakewardError:
         return []  # a registry that is away is a part of the stack that is not up: that line says so
     if missed:
-        return [Check("reconcile", False, missed, wanted, deadman.NEXT)]
+        return [Check("reconcile", False, missed, wanted, dead_mans_switch.NEXT)]
     found = "no pass yet" if newest is None else f"the newest pass {newest.age_s:.0f} s ago"
     return [Check("reconcile", True, found, wanted)]

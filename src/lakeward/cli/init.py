@@ -11,8 +11,8 @@ from typing import Annotated, Final
 import typer
 
 from lakeward.cli.context import state
-from lakeward.errors import Refused, SpecError
-from lakeward.runtime import resolved
+from lakeward.platform.errors import Refused, SpecError
+from lakeward.platform.runtime import resolved
 
 _PLACES: Final[dict[str, str]] = {"gitignore": ".gitignore", "ci/lakeward.yml": ".github/workflows/lakeward.yml"}
 """Templates that stand elsewhere in a project: package data under a leading dot is easily lost.
@@ -46,7 +46,7 @@ def create(target: Path) -> list[str]:
         Refused: `target` is a file or a folder with something in it; nothing was touched.
         SpecError: it cannot be written.
     """
-    from lakeward.spec import schema
+    from lakeward.spec.docs import schema
 
     contents = _templates(files("lakeward") / "templates")
     contents |= {str(_SCHEMAS / f"{name}.schema.json"): schema.text(name) for name in schema.FILES}

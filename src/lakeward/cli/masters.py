@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from lakeward.connectors import spark_master
-from lakeward.errors import DependencyDown
+from lakeward.connectors.spark import master as spark_master
+from lakeward.platform.errors import DependencyDown
 
 if TYPE_CHECKING:
-    from lakeward.spec.settings import Settings
-    from lakeward.spec.types import SparkMaster
+    from lakeward.spec.model.settings import Settings
+    from lakeward.spec.model.types import SparkMaster
 
 
 def asked(settings: Settings, drivers: Iterable[str] | None = None) -> Iterator[tuple[str, str, DependencyDown | None]]:

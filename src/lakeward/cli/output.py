@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lakeward.errors import LakewardError
+from lakeward.platform.errors import LakewardError
 
 _PIPE_WIDTH = 10_000
 _BYTES = "_bytes"

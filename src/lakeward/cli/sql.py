@@ -10,7 +10,7 @@ import typer
 
 from lakeward.cli.context import state
 from lakeward.cli.output import ConsoleOutput
-from lakeward.errors import Refused, SpecError
+from lakeward.platform.errors import Refused, SpecError
 
 # Functions that run whatever Java is on the server's classpath. Read only is a convenience, not a wall.
 _NOT_READING = {"reflect", "java_method", "try_reflect"}
@@ -24,17 +24,17 @@ def sql(
     """Run one SQL statement against the lake."""
     from pyspark.errors import PySparkException
 
-    from lakeward.connectors.delta import place
-    from lakeward.connectors.spark_connect import session
-    from lakeward.runtime import CATALOG
+    from lakeward.connectors.delta import location
+    from lakeward.connectors.spark.connect import session
+    from lakeward.platform.runtime import CATALOG
 
     checked = check(statement, write=write)
     here = state()
     try:
         with session(here.runtime) as spark:
-            if place.CATALOG in checked:  # Delta has no catalog: who asks for a name gives it first
-                for table in place.known(here.runtime.lake):
-                    place.register(spark, here.runtime.lake, table)
+            if location.CATALOG in checked:  # Delta has no catalog: who asks for a name gives it first
+                for table in location.known(here.runtime.lake):
+                    location.register(spark, here.runtime.lake, table)
             spark.catalog.setCurrentCatalog(CATALOG)
             found = spark.sql(checked)
             columns = list(found.columns)
@@ -61,7 +61,7 @@ def check(statement: str, *, write: bool) -> str:
     """
     from sqlglot import exp
 
-    from lakeward.spec.sql import SqlProblem, statements
+    from lakeward.spec.sql.statements import SqlProblem, statements
 
     if write:
         return statement  # Spark says what is wrong with it

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakeward.cli.context import state
-from lakeward.errors import Unhealthy
-from lakeward.runtime import absent
+from lakeward.platform.errors import Unhealthy
+from lakeward.platform.runtime import absent
 
 if TYPE_CHECKING:
     from lakeward.stack.stack import Stack
@@ -76,8 +76,8 @@ def deploy() -> None:
     from lakeward.cli.deploy import author
     from lakeward.registry import deploy as registry_deploy
     from lakeward.registry.engine import connect
-    from lakeward.spec.loader import load_project
-    from lakeward.spec.problems import raise_if_any
+    from lakeward.spec.read.loader import load_project
+    from lakeward.spec.read.problems import raise_if_any
 
     if absent(state().project.streams):
         state().output.note(f"nothing to deploy: {state().project.streams} does not exist")
@@ -98,8 +98,8 @@ def stop_drivers() -> None:
 
     What is wanted of the streams stays as it is: the next `stack up` has them running again.
     """
-    from lakeward.backends.base import Job, Life
-    from lakeward.backends.local import LocalBackend
+    from lakeward.supervision.backends.base import Job, Life
+    from lakeward.supervision.backends.local import LocalBackend
 
     backend = LocalBackend(state().home.drivers)
     jobs = [job for job in backend.find() if job.life in {Life.ALIVE, Life.REMNANT}]

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 from lakeward.connectors.aws import store
-from lakeward.runtime import Lake
+from lakeward.platform.runtime import Lake
 
 
 @dataclass(frozen=True)

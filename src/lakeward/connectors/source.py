@@ -1,7 +1,7 @@
 """A source of a stream, as the driver sees it: how it is reached, read and decoded, and what it says of a position.
 
-One small class a connector; `lakeward.connectors.inlets` picks it. What a connector cannot say it leaves out: then
-nobody asks (no ids, no ends), and the position alone decides.
+One small class a connector; `lakeward.connectors.source_types` picks it. What a connector cannot say it leaves out:
+then nobody asks (no ids, no ends), and the position alone decides.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from lakeward.connectors.exact.offsets import canonical_json
+from lakeward.connectors.commit_protocol.offsets import canonical_json
 from lakeward.connectors.kafka.cluster import Cluster
-from lakeward.spec.positions import IDENTITY_COLUMNS
-from lakeward.spec.sources import Source
+from lakeward.spec.model.position_columns import IDENTITY_COLUMNS
+from lakeward.spec.model.sources import Source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors.source import ERROR, RAW, REASON
-from lakeward.spec.positions import INGESTED_AT
-from lakeward.spec.sql import quote
+from lakeward.spec.model.position_columns import INGESTED_AT
+from lakeward.spec.sql.statements import quote
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

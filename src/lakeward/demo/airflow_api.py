@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 
-from lakeward.errors import DependencyDown, TimedOut
+from lakeward.platform.errors import DependencyDown, TimedOut
 
 _ANSWER_S = 30.0
 _TOKEN_S = 3600.0

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from lakeward.errors import DependencyDown, TimedOut
+from lakeward.platform.errors import DependencyDown, TimedOut
 
 ANSWER_S = 15.0
 

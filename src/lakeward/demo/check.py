@@ -18,8 +18,6 @@ from typing import Any
 
 import psutil
 
-from lakeward.control import look
-from lakeward.control.reconcile import backend_of
 from lakeward.demo import broker, flights
 from lakeward.demo.flights import Record
 from lakeward.demo.lake import DemoLake
@@ -29,10 +27,12 @@ from lakeward.demo.producing import Producing
 from lakeward.demo.prove import Proof, Prover, Topic, complete, planned, ranges
 from lakeward.demo.report import QualityReport, Report, StreamReport, TableReport
 from lakeward.demo.stand import Stand
-from lakeward.errors import LakewardError, TimedOut
+from lakeward.platform.errors import LakewardError, TimedOut
 from lakeward.registry import batches, drivers, maintenance, restarts, verifications
-from lakeward.spec.loader import load_project
-from lakeward.spec.stream import StreamSpec
+from lakeward.spec.model.stream import StreamSpec
+from lakeward.spec.read.loader import load_project
+from lakeward.supervision import observe
+from lakeward.supervision.reconcile import backend_of
 
 FLIGHTS, HOURLY, ALERTS = "flights", "departures_hourly", "delay_alerts"
 TABLE = "nyc.flights"
@@ -192,8 +192,8 @@ class Check:
 
     def _states(self) -> dict[str, str]:
         with self.stand.registry() as connection:
-            facts = look.read(connection)
-        seen = look.verdicts(facts, look.ask(backend_of(self.stand.runtime), facts))
+            facts = observe.read(connection)
+        seen = observe.verdicts(facts, observe.ask(backend_of(self.stand.runtime), facts))
         return {name: verdict.state.value for name, verdict in seen.items()}
 
     def _quality_green(self) -> None:

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from lakeward.errors import LakewardError
+from lakeward.platform.errors import LakewardError
 
 BROKEN_SHARE = 0.005  # of all records: cannot be decoded, must end in quarantine
 LATE_SHARE = 0.005  # of the flights: arrive after flights that left hours or weeks later

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from lakeward.control import look
-from lakeward.control.reconcile import backend_of
 from lakeward.demo.lake import DemoLake, Shape
 from lakeward.demo.stand import Stand
 from lakeward.registry import batches, maintenance, verifications
+from lakeward.supervision import observe
+from lakeward.supervision.reconcile import backend_of
 
 
 @dataclass(frozen=True)
@@ -45,13 +45,13 @@ class Glance:
 def glance(stand: Stand, lake: DemoLake) -> Glance:
     """Look once."""
     with stand.registry() as connection:
-        facts = look.read(connection)
+        facts = observe.read(connection)
         totals = {row.id: batches.totals(connection, row.id) for row in facts.streams}
         actions = maintenance.newest_actions(connection, limit=50)
         specs = stand.specs
         names = sorted({str(spec.sink.table) for spec in specs.values() if spec.sink.table is not None})
         checked = {name: next(iter(verifications.newest(connection, name, limit=1)), None) for name in names}
-    words = look.verdicts(facts, look.ask(backend_of(stand.runtime), facts))
+    words = observe.verdicts(facts, observe.ask(backend_of(stand.runtime), facts))
     return Glance(
         tuple(
             StreamGlance(

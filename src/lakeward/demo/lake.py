@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from lakeward.connectors.exact.position import Position as TablePosition
-from lakeward.connectors.exact.position import key, parse
+from lakeward.connectors.commit_protocol.position import Position as TablePosition
+from lakeward.connectors.commit_protocol.position import key, parse
 from lakeward.connectors.iceberg.catalog import pyiceberg_properties
 from lakeward.connectors.iceberg.quarantine import STREAM
 from lakeward.demo.broker import Position
 from lakeward.demo.oracle import WindowRow
-from lakeward.runtime import CATALOG, Runtime
-from lakeward.spec.positions import IDENTITY_COLUMNS
+from lakeward.platform.runtime import CATALOG, Runtime
+from lakeward.spec.model.position_columns import IDENTITY_COLUMNS
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog

@@ -15,8 +15,8 @@ from lakeward.demo.lake import DemoLake
 from lakeward.demo.producer import Sender
 from lakeward.demo.stand import Stand
 from lakeward.demo.view import board, line
-from lakeward.errors import LakewardError
-from lakeward.runtime import Home, Project
+from lakeward.platform.errors import LakewardError
+from lakeward.platform.runtime import Home, Project
 
 PER_SECOND = 300.0
 """A year of flights in about 19 minutes; then the next year follows."""

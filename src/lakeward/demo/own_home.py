@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 import shutil
 
-from lakeward.errors import Refused
-from lakeward.runtime import Home, absent
+from lakeward.platform.errors import Refused
+from lakeward.platform.runtime import Home, absent
 from lakeward.stack.state import LOCK, StackState, exclusive
 from lakeward.stack.supervisor import Supervisor
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from confluent_kafka import KafkaError, Producer
 
 from lakeward.demo.flights import Record
-from lakeward.errors import DependencyDown
+from lakeward.platform.errors import DependencyDown
 
 GIVE_UP_S = 60.0  # a broker that restarts is back before
 _STEP = 0.05  # seconds between two looks at the clock: smooth enough for any rate a person can see

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from lakeward.demo.flights import Record
 from lakeward.demo.producer import Sender
-from lakeward.errors import LakewardError
+from lakeward.platform.errors import LakewardError
 
 
 class Producing:

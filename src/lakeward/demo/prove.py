@@ -26,9 +26,9 @@ from lakeward.demo.oracle import (
     p99,
 )
 from lakeward.demo.windows import Event, recompute
-from lakeward.errors import expect
-from lakeward.spec.ddl import ddl_columns
-from lakeward.spec.stream import StreamSpec
+from lakeward.platform.errors import expect
+from lakeward.spec.model.stream import StreamSpec
+from lakeward.spec.sql.ddl import ddl_columns
 
 WINDOW_MS = 3_600_000
 ALERT_ABOVE_MIN = 120.0

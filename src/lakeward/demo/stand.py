@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from lakeward.backends.base import Job, Life
-from lakeward.backends.local import LocalBackend
 from lakeward.demo.airflow_api import Airflow
 from lakeward.demo.memory import tree_pss_bytes
-from lakeward.errors import DependencyDown, LakewardError, SpecError
+from lakeward.platform.errors import DependencyDown, LakewardError, SpecError
+from lakeward.platform.runtime import Home, Project, Runtime, registry_url
 from lakeward.registry import deploy, generations, streams
 from lakeward.registry.engine import connect
-from lakeward.runtime import Home, Project, Runtime, registry_url
-from lakeward.spec.loader import load_project
-from lakeward.spec.problems import raise_if_any
-from lakeward.spec.stream import StreamSpec
+from lakeward.spec.model.stream import StreamSpec
+from lakeward.spec.read.loader import load_project
+from lakeward.spec.read.problems import raise_if_any
 from lakeward.stack.kafka import create_topic
 from lakeward.stack.stack import Stack
+from lakeward.supervision.backends.base import Job, Life
+from lakeward.supervision.backends.local import LocalBackend
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from lakeward.driver.main import run
-from lakeward.runtime import Launch
+from lakeward.platform.runtime import Launch
 
 
 def main(arguments: list[str]) -> int:

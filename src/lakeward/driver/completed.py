@@ -7,8 +7,8 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
+from lakeward.platform.text import count
 from lakeward.registry import events, observations, streams
-from lakeward.streams.words import count
 
 COMPLETED = "completed"
 """`observations.query_state`, and the kind of the event."""

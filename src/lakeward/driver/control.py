@@ -13,26 +13,28 @@ from pathlib import Path
 import structlog
 from pydantic import ValidationError
 
-from lakeward.connectors import packages
-from lakeward.driver import causes, checkpoint, completed, dumps, watchdog
+from lakeward.connectors.python import packages
+from lakeward.driver import completed, thread_dumps, watchdog
 from lakeward.driver import decide as deciding
-from lakeward.driver.advising import Advising
+from lakeward.driver.advisory import Advising
+from lakeward.driver.backpressure import Slowing
 from lakeward.driver.decide import Bury, Drain, Exit, Finish, Seen, Start
 from lakeward.driver.failing import Failure, Failures, Offsets
 from lakeward.driver.jvm import Jvm
 from lakeward.driver.lag import Watched
-from lakeward.driver.link import Link
+from lakeward.driver.lag_targets import Standing
+from lakeward.driver.maintenance_pause import Resting
 from lakeward.driver.recorder import Recorder
-from lakeward.driver.resting import Resting
+from lakeward.driver.registry_link import Link
 from lakeward.driver.running import Running
-from lakeward.driver.slowing import Slowing
-from lakeward.driver.standing import Standing
 from lakeward.driver.starting import Starter
 from lakeward.driver.tasks import Task, Tasks
-from lakeward.driver.wanted import Wanted
 from lakeward.driver.watchdog import Watchdog
-from lakeward.errors import DependencyDown, SpecError, expect
-from lakeward.streams.failures import EXIT_FENCED, EXIT_STOPPED, FailureClass, judge
+from lakeward.engine import jvm_errors
+from lakeward.engine.assignment import Wanted
+from lakeward.engine.checkpoint import files
+from lakeward.platform.errors import DependencyDown, SpecError, expect
+from lakeward.platform.failures import EXIT_FENCED, EXIT_STOPPED, FailureClass, judge
 
 _log = structlog.get_logger(__name__)
 
@@ -178,7 +180,7 @@ class Control:
         if len(inside) != 1:
             return End(1, words, kind)
         [each] = inside
-        batch, begun = each.begun(checkpoint.LocalFiles())
+        batch, begun = each.begun(files.LocalFiles())
         return End(1, words, kind, each.stream, each.gate.inside if batch is None else batch, begun)
 
     def watched(self) -> Sequence[Watched]:
@@ -210,7 +212,7 @@ class Control:
                 self._interrupt(name, each, quiet)
 
         for task in self.tasks.slow("start", START_S):
-            dump = dumps.write(self.folder, f"{task.stream}-start", self.jvm)
+            dump = thread_dumps.write(self.folder, f"{task.stream}-start", self.jvm)
             text = f"its start hangs for {START_S:.0f} s; the other streams run on; its thread dump is {dump}"
             _log.error("a start hangs", stream=task.stream, dump=dump)
             self.recorder.event("stream", task.stream, "hung", text, dump=dump)
@@ -223,7 +225,7 @@ class Control:
 
         def work() -> tuple[Failure, bool]:
             name = f"{stream}-{batch if batch is not None else 'between-batches'}"
-            dump = dumps.write(self.folder, name, self.jvm)
+            dump = thread_dumps.write(self.folder, name, self.jvm)
             error = watchdog.hung(running, quiet_s, dump)
             text = f"{error.what}; its thread dump is {dump}"
             self.recorder.event("stream", stream, "hung", text, batch=batch, dump=dump, quiet_s=round(quiet_s))
@@ -243,7 +245,7 @@ class Control:
             case Task(kind="start", error=None):
                 self._started(task.subject, task.result)
             case Task(kind="start", error=Exception() as error):
-                text = causes.of_error(error)
+                text = jvm_errors.of_error(error)
                 self._failed(task.subject, Failure(_told(task.subject, error), text=text))
             case Task(error=Exception() as error):
                 self._end = End(1, f"Stream {task.stream} could not be stopped: {error}", str(FailureClass.INFRA))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lakeward.driver.wanted import Picture, Wanted
-from lakeward.streams.failures import EXIT_FENCED, EXIT_STOPPED
+from lakeward.engine.assignment import Picture, Wanted
+from lakeward.platform.failures import EXIT_FENCED, EXIT_STOPPED
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,11 @@ from typing import Any
 import structlog
 from sqlalchemy import Connection
 
-from lakeward.driver.wanted import Wanted
-from lakeward.errors import Blocked, DependencyDown, LakewardError
+from lakeward.engine.assignment import Wanted
+from lakeward.platform.errors import Blocked, DependencyDown, LakewardError
+from lakeward.platform.failures import FailureClass, Judgement, judge, signature
 from lakeward.registry import events, observations, restarts, streams
-from lakeward.streams import restart
-from lakeward.streams.failures import FailureClass, Judgement, judge, signature
+from lakeward.supervision.decide import restart
 
 _log = structlog.get_logger(__name__)
 

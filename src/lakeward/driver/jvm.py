@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakeward.driver import executors
+from lakeward.engine import executors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

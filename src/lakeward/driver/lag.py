@@ -15,7 +15,7 @@ import structlog
 from lakeward.connectors.kafka import broker, position
 from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.connectors.kafka.position import Offsets
-from lakeward.errors import LakewardError
+from lakeward.platform.errors import LakewardError
 
 _log = structlog.get_logger(__name__)
 

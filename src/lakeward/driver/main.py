@@ -17,23 +17,23 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from lakeward.driver import eventlog, session
-from lakeward.driver.advising import Advising
-from lakeward.driver.batch import Done
+from lakeward.driver.advisory import Advising
 from lakeward.driver.control import Control, End
 from lakeward.driver.failing import Failures
 from lakeward.driver.jvm import Jvm
 from lakeward.driver.lag import LagThread
-from lakeward.driver.link import Link
 from lakeward.driver.listener import listener_of
 from lakeward.driver.recorder import Recorder
+from lakeward.driver.registry_link import Link
 from lakeward.driver.starting import Starter
 from lakeward.driver.tasks import Tasks
-from lakeward.errors import DependencyDown, LakewardError
+from lakeward.engine import event_log, session
+from lakeward.engine.batch import Done
+from lakeward.platform.errors import DependencyDown, LakewardError
+from lakeward.platform.failures import EXIT_FENCED, classify, judge
+from lakeward.platform.runtime import Launch
 from lakeward.registry import drivers
 from lakeward.registry.leases import STREAM_TTL
-from lakeward.runtime import Launch
-from lakeward.streams.failures import EXIT_FENCED, classify, judge
 from lakeward.telemetry import logs, tail
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def _run(launch: Launch) -> End:
         measured,
         lambda stream, found: recorder.watch(stream, app_id=app_id, **found),
     )
-    tender = eventlog.Tender(launch.folder)
+    tender = event_log.Tender(launch.folder)
     link.state = "running"
     for each in (recorder, lag, tender):
         each.start()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lakeward.driver.batch import Done
+from lakeward.engine.batch import Done
 
 
 def of(progress: Mapping[str, Any], done: Done) -> dict[str, float]:

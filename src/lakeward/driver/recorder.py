@@ -19,8 +19,8 @@ import structlog
 from sqlalchemy import Connection, func
 
 from lakeward.driver import phases
-from lakeward.driver.batch import Done
-from lakeward.errors import DependencyDown
+from lakeward.engine.batch import Done
+from lakeward.platform.errors import DependencyDown
 from lakeward.registry import batches, events, observations
 
 _log = structlog.get_logger(__name__)

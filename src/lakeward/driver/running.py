@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from lakeward.driver import causes, checkpoint, unfit
-from lakeward.driver.batch import BatchFunction
-from lakeward.driver.checkpoint import Files
 from lakeward.driver.failing import Offsets
-from lakeward.driver.gate import Draining, Gate, wait_until
-from lakeward.driver.references import References
-from lakeward.driver.wanted import Wanted
+from lakeward.engine import jvm_errors
+from lakeward.engine.assignment import Wanted
+from lakeward.engine.batch import BatchFunction
+from lakeward.engine.checkpoint import files as checkpoint
+from lakeward.engine.checkpoint import state_errors
+from lakeward.engine.checkpoint.files import Files
+from lakeward.engine.gate import Draining, Gate, wait_until
+from lakeward.engine.references import References
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -172,8 +174,8 @@ class Running:
         if isinstance(raised, Draining):
             return None
         failed = _throwable(self.query)
-        text = causes.of_throwable(failed)
-        wrong = unfit.of(self.wanted, failed)
+        text = jvm_errors.of_throwable(failed)
+        wrong = state_errors.of(self.wanted, failed)
         if wrong is not None:
             return wrong, text
         if not text and (self.gate.closed or (raised is None and (self._ends or self._asked))):

@@ -11,38 +11,41 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from lakeward.connectors import inlets, packages
+from lakeward.connectors import source_types
 from lakeward.connectors.aws import store
-from lakeward.connectors.exact import offsets
-from lakeward.connectors.exact.position import NO_DATA, Position
+from lakeward.connectors.commit_protocol import offsets
+from lakeward.connectors.commit_protocol.position import NO_DATA, Position
 from lakeward.connectors.file_access import FileAccess
 from lakeward.connectors.iceberg import quarantine
-from lakeward.connectors.kafka.beginning import partitions
-from lakeward.connectors.kafka.inlet import KafkaInlet
+from lakeward.connectors.kafka.source import KafkaInlet
+from lakeward.connectors.kafka.starting_offsets import partitions
+from lakeward.connectors.python import packages
 from lakeward.connectors.source import Inlet
-from lakeward.driver import anew, checkpoint, executors, fit, flow, neighbours, preflight, session
-from lakeward.driver.batch import BatchFunction, Done
-from lakeward.driver.flow import Flow
-from lakeward.driver.gate import Gate
-from lakeward.driver.hop import query as hop
-from lakeward.driver.hop.accounts import Accounts
-from lakeward.driver.hop.marks import Mark, Marks
-from lakeward.driver.hop.running import RunningHop
-from lakeward.driver.landing.base import Declared, Landing, Standing
-from lakeward.driver.landing.choose import choose
-from lakeward.driver.landing.counting import Counting
-from lakeward.driver.landing.exact import ExactLanding
-from lakeward.driver.landing.growing import GrowingLanding
-from lakeward.driver.landing.lake import LakeLanding
-from lakeward.driver.landing.sent import Sent
-from lakeward.driver.layout import Checkpoint
-from lakeward.driver.rebuild import rebuild
-from lakeward.driver.references import References
+from lakeward.driver.real_time import query as hop
+from lakeward.driver.real_time.accounting import Accounts
+from lakeward.driver.real_time.progress_marker import Mark, Marks
+from lakeward.driver.real_time.running import RunningHop
 from lakeward.driver.running import Running
-from lakeward.driver.wanted import Wanted
-from lakeward.errors import expect, expect_type
-from lakeward.runtime import Runtime
-from lakeward.spec.stream import StreamSpec
+from lakeward.engine import executors, flow, session
+from lakeward.engine.assignment import Wanted
+from lakeward.engine.batch import BatchFunction, Done
+from lakeward.engine.checkpoint import compatibility, conflicts, fresh, preflight
+from lakeward.engine.checkpoint import files as checkpoint
+from lakeward.engine.checkpoint.layout import Checkpoint
+from lakeward.engine.checkpoint.rebuild import rebuild
+from lakeward.engine.flow import Flow
+from lakeward.engine.gate import Gate
+from lakeward.engine.references import References
+from lakeward.engine.sinks.base import Declared, Landing, Standing
+from lakeward.engine.sinks.choose import choose
+from lakeward.engine.sinks.counting import Counting
+from lakeward.engine.sinks.evolving import GrowingLanding
+from lakeward.engine.sinks.exact import ExactLanding
+from lakeward.engine.sinks.lake import LakeLanding
+from lakeward.engine.sinks.sent import Sent
+from lakeward.platform.errors import expect, expect_type
+from lakeward.platform.runtime import Runtime
+from lakeward.spec.model.stream import StreamSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -98,13 +101,13 @@ class Starter:
     def _start(self, wanted: Wanted) -> Running:
         began = time.monotonic()
         spec = wanted.spec
-        sources = inlets.of(spec, self.runtime)
+        sources = source_types.of(spec, self.runtime)
         # A broker that is away is said here, in one sentence, and not after Spark's minutes of retries.
         topics = _topic_ids(sources)
         store.check(self.runtime.lake, wanted.checkpoint, self.runtime.lake.warehouse)
         own = session.for_stream(self.spark, spec, wanted.checkpoint)
         if not all(inlet.resumes for inlet in sources):
-            wanted = anew.begin(own, wanted)
+            wanted = fresh.begin(own, wanted)
         packages.activate(own, wanted.stream, spec.packages, self.runtime.environments)
         forms = {inlet.name: inlet.canonical for inlet in sources}
         asked = partial(_topic_ids, sources)
@@ -197,7 +200,7 @@ class Starter:
         """The checkpoint; refused if another stream has it."""
         others = self.declared() or {}
         places = {name: self.runtime.checkpoint_of(recorded) for name, recorded in others.items()}
-        shared = neighbours.sharing(wanted.stream, wanted.checkpoint, places)
+        shared = conflicts.sharing(wanted.stream, wanted.checkpoint, places)
         if shared is not None:
             shared.check()
         files = checkpoint.files_of(own, wanted.checkpoint)
@@ -285,12 +288,12 @@ def _fits(own: SparkSession, wanted: Wanted, kept: Checkpoint, position: Positio
     """Refuse a checkpoint that is not this query's; gives what a person should know all the same."""
     by_name = {inlet.name: inlet for inlet in built.inlets}
     order = offsets.order_of(built.query, list(by_name))
-    reads = [fit.SourceNow(name, by_name[name].reads) for name in order]
-    query = fit.Query(reads, built.stateful, wanted.spec.trigger.continuous is not None)
-    found = fit.judge(wanted.stream, kept, position, query)
+    reads = [compatibility.SourceNow(name, by_name[name].reads) for name in order]
+    query = compatibility.Query(reads, built.stateful, wanted.spec.trigger.continuous is not None)
+    found = compatibility.judge(wanted.stream, kept, position, query)
     if found is not None:
         found.check()
-    notes = fit.notes(kept, query, {name: own.conf.get(name, None) for name in kept.conf})
+    notes = compatibility.notes(kept, query, {name: own.conf.get(name, None) for name in kept.conf})
     for note in notes:
         _log.warning("checkpoint noted", stream=wanted.stream, note=note)
     return notes

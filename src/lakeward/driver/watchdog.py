@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakeward.driver.running import Running
-from lakeward.errors import LakewardError
-from lakeward.spec.stream import silence_s
+from lakeward.platform.errors import LakewardError
+from lakeward.spec.model.stream import silence_s
 
 DOUBT_S = 30.0
 """A batch over its limit in which Spark finishes no task for this long hangs."""

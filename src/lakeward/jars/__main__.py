@@ -9,8 +9,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from lakeward.errors import LakewardError
 from lakeward.jars import archive, check, ivy, own
+from lakeward.platform.errors import LakewardError
 
 
 def _say(text: str) -> None:

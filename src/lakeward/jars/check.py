@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from lakeward.errors import Refused
 from lakeward.jars import fitting
+from lakeward.platform.errors import Refused
 
 LIST = Path(__file__).with_name("jars.sha256")
 

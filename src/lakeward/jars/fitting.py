@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from lakeward.errors import LakewardError, SpecError
+from lakeward.platform.errors import LakewardError, SpecError
 
 # iceberg-spark-runtime-4.1_2.13-1.12.0, delta-spark_4.1_2.13-4.4.0, hudi-spark4.1-bundle_2.13-1.2.0
 _SPARK = re.compile(r"spark(?:-[a-z]+)*[-_]?([2-9]\.\d)(?=[-_])")

@@ -12,9 +12,9 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from lakeward.errors import DependencyDown, LakewardError, Refused, expect
 from lakeward.jars import check, fitting, places
 from lakeward.jars.java import find_java
+from lakeward.platform.errors import DependencyDown, LakewardError, Refused, expect
 
 IVY_FILE = Path(__file__).with_name("ivy.xml")
 PATTERN = "[conf]/[artifact]-[revision].[ext]"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from lakeward.errors import Unhealthy
+from lakeward.platform.errors import Unhealthy
 
 OLDEST = 17  # Spark 4 runs on nothing older
 

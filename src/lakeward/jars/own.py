@@ -12,9 +12,9 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from lakeward.errors import LakewardError
 from lakeward.jars import fitting, places
 from lakeward.jars.java import find_java
+from lakeward.platform.errors import LakewardError
 
 SOURCE = Path(__file__).with_name("own") / "LinkLogStore.java"
 JAR = SOURCE.with_name("lakeward-delta.jar")

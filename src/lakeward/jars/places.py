@@ -7,9 +7,9 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from lakeward.errors import LakewardError
 from lakeward.jars import check, fitting
 from lakeward.jars.fitting import pyspark_jars
+from lakeward.platform.errors import LakewardError
 
 SETS = ("spark", "kafka")
 # 69 MB of AWS SDK: a driver that never talks to S3 should not hold it.

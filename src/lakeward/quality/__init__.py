@@ -3,6 +3,6 @@
 `check` is the door for Airflow and the command line; it never imports Great Expectations into the caller.
 """
 
-from lakeward.quality.ask import check
+from lakeward.quality.runs.ask import check
 
 __all__ = ["check"]

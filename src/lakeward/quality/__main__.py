@@ -18,18 +18,18 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import structlog
 
-from lakeward.connectors.spark_connect import interrupt, session
-from lakeward.errors import DependencyDown, LakewardError
-from lakeward.quality.engines import Engines
-from lakeward.quality.project import order
-from lakeward.quality.request import Request, error_line
-from lakeward.quality.run import run
-from lakeward.quality.tell import story
+from lakeward.connectors.spark.connect import interrupt, session
+from lakeward.platform.errors import DependencyDown, LakewardError
+from lakeward.quality.results.text import story
+from lakeward.quality.runs.engines import Engines
+from lakeward.quality.runs.request import Request, error_line
+from lakeward.quality.runs.run import run
+from lakeward.quality.suite.project import order
 
 if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession
 
-    from lakeward.runtime import Runtime
+    from lakeward.platform.runtime import Runtime
 
 log = structlog.get_logger(__name__)
 

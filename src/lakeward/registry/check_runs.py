@@ -15,7 +15,7 @@ from typing import Any, cast
 from sqlalchemy import ColumnElement, Connection, Update, and_, func, insert, literal, or_, select, text, update
 from sqlalchemy.dialects.postgresql import JSONB
 
-from lakeward.errors import Terminal
+from lakeward.platform.errors import Terminal
 from lakeward.registry.schema import check_runs as runs
 
 CHANNEL = "lakeward_check_runs"

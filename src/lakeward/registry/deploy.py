@@ -8,13 +8,13 @@ from importlib import metadata
 from sqlalchemy import Connection, func, select, text
 
 from lakeward import __version__
-from lakeward.errors import SpecError
+from lakeward.platform.errors import SpecError
 from lakeward.registry import changes, events, generations, streams
 from lakeward.registry.schema import generations as generations_table
-from lakeward.spec import packages
-from lakeward.spec.plan import Accepted, Change, digest, plan
-from lakeward.spec.python_code import digest_of
-from lakeward.spec.stream import StreamSpec
+from lakeward.spec.deploy.plan import Accepted, Change, digest, plan
+from lakeward.spec.model.stream import StreamSpec
+from lakeward.spec.python import packages
+from lakeward.spec.python.code import digest_of
 
 _RUNS = {"starting", "healthy", "lagging", "stalled", "restarting", "stopping"}
 _LOCK = 0x6C616B65  # one deploy at a time: numbers of generations are counted, not drawn

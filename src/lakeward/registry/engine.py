@@ -15,8 +15,8 @@ from typing import Any
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, OperationalError
 
-from lakeward.errors import DependencyDown, SpecError
-from lakeward.registry.storable import storable
+from lakeward.platform.errors import DependencyDown, SpecError
+from lakeward.platform.storable import storable
 
 CONNECT_TIMEOUT_S = 5
 STATEMENT_TIMEOUT_MS = 30_000

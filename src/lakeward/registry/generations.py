@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, func, insert, null, select, tuple_, update
 from sqlalchemy.dialects.postgresql import JSONB
 
-from lakeward.errors import expect
+from lakeward.platform.errors import expect
 from lakeward.registry.schema import generations, streams
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import Connection, exists, func, insert, select, update
 
-from lakeward.errors import Refused
+from lakeward.platform.errors import Refused
 from lakeward.registry import leases
 from lakeward.registry.schema import leases as leases_table
 from lakeward.registry.schema import operations

@@ -8,7 +8,7 @@ from datetime import timedelta
 from sqlalchemy import Connection, delete, func, select, update
 
 from lakeward.registry import schema
-from lakeward.spec.settings import Keep
+from lakeward.spec.model.settings import Keep
 
 _SETTING = {"verifications": "checks", "waivers": "changes", "check_runs": "requests"}
 """Table -> the setting with its keep time, where they have different names. Checks go with their run."""

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, String, case, cast, column, exists, func, null, select, update
 from sqlalchemy.dialects.postgresql import JSONB, insert
 
-from lakeward.errors import SpecError
+from lakeward.platform.errors import SpecError
 from lakeward.registry.operations import STARTS
 from lakeward.registry.schema import drivers, operations, streams
 

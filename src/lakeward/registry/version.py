@@ -14,7 +14,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, text
 
-from lakeward.errors import Refused
+from lakeward.platform.errors import Refused
 from lakeward.registry import engine
 
 APART = 1

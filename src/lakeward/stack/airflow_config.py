@@ -7,7 +7,7 @@ import io
 import json
 from typing import Any
 
-from lakeward import ports
+from lakeward.platform import ports
 from lakeward.stack import private
 from lakeward.stack.site import REGISTRY_ROLE, Site
 

@@ -11,9 +11,9 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any, ClassVar
 
-from lakeward import ports
-from lakeward.errors import LakewardError
-from lakeward.runtime import SUPERVISION_POOL
+from lakeward.platform import ports
+from lakeward.platform.errors import LakewardError
+from lakeward.platform.runtime import SUPERVISION_POOL
 from lakeward.stack import airflow_pool
 from lakeward.stack.part import Part
 from lakeward.stack.program import Program

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from lakeward.errors import DependencyDown
+from lakeward.platform.errors import DependencyDown
 from lakeward.stack.airflow_config import ADMIN, PARALLELISM, passwords_file_of
 from lakeward.stack.site import Site
 

@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from lakeward.errors import LakewardError
 from lakeward.jars import places
+from lakeward.platform.errors import LakewardError
 from lakeward.stack import private
 
 LAST_S = 600.0

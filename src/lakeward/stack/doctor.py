@@ -11,9 +11,10 @@ import httpx
 import humanize
 import psutil
 
-from lakeward import jars, ports
-from lakeward.errors import LakewardError
-from lakeward.runtime import Home, Project
+from lakeward import jars
+from lakeward.platform import ports
+from lakeward.platform.errors import LakewardError
+from lakeward.platform.runtime import Home, Project
 from lakeward.stack import airflow_config, requirements
 from lakeward.stack.site import Site
 from lakeward.stack.stack import Stack

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from lakeward.errors import LakewardError, Unhealthy
-from lakeward.runtime import Home
+from lakeward.platform.errors import LakewardError, Unhealthy
+from lakeward.platform.runtime import Home
 from lakeward.stack import session
 from lakeward.stack.state import Process, StackState
 from lakeward.stack.supervisor import Observed, Supervisor

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from lakeward.errors import SpecError
+from lakeward.platform.errors import SpecError
 from lakeward.stack.airflow_parts import ApiServer, DagProcessor, Scheduler, Triggerer
 from lakeward.stack.part import Part
 from lakeward.stack.services import CheckerPart, ConnectPart, KafkaPart, PostgresPart

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lakeward import jars, ports
-from lakeward.errors import DependencyDown, LakewardError, TimedOut
+from lakeward import jars
+from lakeward.platform import ports
+from lakeward.platform.errors import DependencyDown, LakewardError, TimedOut
 
 LOGGING = Path(__file__).with_name("kafka-log4j2.properties")
 HEAP = "384m"

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakeward import ports
-from lakeward.errors import LakewardError, TimedOut
+from lakeward.platform import ports
+from lakeward.platform.errors import LakewardError, TimedOut
 from lakeward.stack import private, service_user
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from pathlib import Path
 
-from lakeward.private import folder, write
+from lakeward.platform.private import folder, write
 
 __all__ = ["folder", "keep", "write"]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import humanize
 import psutil
 
-from lakeward.errors import Unhealthy
-from lakeward.runtime import Home
+from lakeward.platform.errors import Unhealthy
+from lakeward.platform.runtime import Home
 
 DISK_BYTES = 2 * 1024**3
 MEMORY_BYTES = 3 * 1024**3

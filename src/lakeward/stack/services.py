@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from datetime import datetime
 
-from lakeward import ports
-from lakeward.connectors import connect_server
 from lakeward.connectors.aws import store
 from lakeward.connectors.iceberg.catalog import create_schema, spark_conf
-from lakeward.errors import LakewardError
+from lakeward.connectors.spark import connect_server
 from lakeward.jars import pyspark_jars
-from lakeward.quality.request import place
+from lakeward.platform import ports
+from lakeward.platform.errors import LakewardError
+from lakeward.quality.runs.request import place
 from lakeward.registry import checkers, engine
 from lakeward.stack import kafka, postgres, private
 from lakeward.stack.part import Part

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from lakeward import ports
-from lakeward.backends.local import WRAPPER
 from lakeward.jars import Java, spark_folder
-from lakeward.runtime import Database, Home, Lake, ObjectStore, Project, Runtime
-from lakeward.spec.loader import load_settings
-from lakeward.spec.settings import Settings
+from lakeward.platform import ports
+from lakeward.platform.runtime import Database, Home, Lake, ObjectStore, Project, Runtime
+from lakeward.spec.model.settings import Settings
+from lakeward.spec.read.loader import load_settings
 from lakeward.stack import private
 from lakeward.stack.postgres import pgpass
+from lakeward.supervision.backends.local import WRAPPER
 
 REGISTRY_ROLE = "lakeward"
 CATALOG_ROLE = "catalog"

@@ -6,9 +6,10 @@ from collections.abc import Callable, Collection, Iterable
 from contextlib import nullcontext
 from typing import Any
 
-from lakeward import jars, ports
-from lakeward.errors import Refused, Unhealthy
-from lakeward.runtime import Home, Project, absent
+from lakeward import jars
+from lakeward.platform import ports
+from lakeward.platform.errors import Refused, Unhealthy
+from lakeward.platform.runtime import Home, Project, absent
 from lakeward.stack import airflow_config, claims, down, groups, requirements, status, up
 from lakeward.stack.site import DATABASES, REGISTRY_ROLE, Site
 from lakeward.stack.state import LOCK, WANTED_PORTS, StackState, exclusive

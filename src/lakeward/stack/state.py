@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 from pydantic import BaseModel, ConfigDict
 
-from lakeward.errors import LakewardError, Refused, SpecError
-from lakeward.runtime import Home
+from lakeward.platform.errors import LakewardError, Refused, SpecError
+from lakeward.platform.runtime import Home
 from lakeward.stack import private
 
 WANTED_PORTS = {"postgres": 15432, "kafka": 19092, "kafka-controller": 19093, "airflow": 8080, "connect": 15002}

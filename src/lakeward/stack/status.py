@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from lakeward.errors import LakewardError, expect
+from lakeward.platform.errors import LakewardError, expect
 from lakeward.stack import groups, session
 from lakeward.stack.part import Part
 from lakeward.stack.site import Site

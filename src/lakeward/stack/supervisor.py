@@ -23,8 +23,8 @@ from typing import Any, cast
 
 import psutil
 
-from lakeward.errors import LakewardError
-from lakeward.runtime import Home, absent
+from lakeward.platform.errors import LakewardError
+from lakeward.platform.runtime import Home, absent
 from lakeward.stack import private, run
 from lakeward.stack.part import Part
 from lakeward.stack.program import Program

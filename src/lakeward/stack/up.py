@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 
-from lakeward.errors import LakewardError, expect
+from lakeward.platform.errors import LakewardError, expect
 from lakeward.registry import engine
 from lakeward.stack import airflow_config, airflow_parts, airflow_pool, groups, session, waiting
 from lakeward.stack.part import Part

@@ -6,8 +6,8 @@ import threading
 import time
 from datetime import datetime
 
-from lakeward import ports
-from lakeward.errors import LakewardError, Unhealthy
+from lakeward.platform import ports
+from lakeward.platform.errors import LakewardError, Unhealthy
 from lakeward.stack import session
 from lakeward.stack.part import Part
 from lakeward.stack.state import Process

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from lakeward.connectors.exact.ancestry import Link, walk
+from lakeward.connectors.commit_protocol.ancestry import Link, walk
 
 MAIN = "main"
 VERIFIED = "verified"  # the branch the checks move

@@ -8,8 +8,8 @@ from typing import Any, Final
 from sqlalchemy import Connection
 
 from lakeward.registry import maintenance
-from lakeward.tables.holding import registered
-from lakeward.tables.plan.words import many, size, span
+from lakeward.tables.hold import registered
+from lakeward.tables.plan.text import many, size, span
 
 ROWS: Final = 1000  # of the ledger that savings are counted over
 MILLION_REQUESTS: Final = 0.40  # US dollars for a million reads of an object: the list price of the large stores

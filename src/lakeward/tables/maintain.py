@@ -9,17 +9,17 @@ from uuid import uuid4
 
 import structlog
 
-from lakeward.connectors.spark_connect import interrupt
-from lakeward.errors import Refused
+from lakeward.connectors.spark.connect import interrupt
+from lakeward.platform.errors import Refused
+from lakeward.platform.runtime import Runtime
 from lakeward.registry import events, maintenance
-from lakeward.runtime import Runtime
-from lakeward.spec import policy
+from lakeward.spec.model import policy
 from lakeward.tables.act.server import Statements
 from lakeward.tables.act.spark import on_spark
+from lakeward.tables.context import Site
 from lakeward.tables.guard.actor import TTL, Transaction, actor
-from lakeward.tables.look import look, register, see, shown
 from lakeward.tables.needs import surroundings
-from lakeward.tables.site import Site
+from lakeward.tables.observation import look, register, see, shown
 from lakeward.tables.work import Engine, Work
 
 log = structlog.get_logger(__name__)

@@ -12,11 +12,11 @@ from sqlalchemy import Connection
 
 from lakeward.connectors.delta import log
 from lakeward.registry import batches, generations, maintenance, streams, verifications
-from lakeward.spec import pointer
-from lakeward.spec.stream import Limits
-from lakeward.spec.types import Duration
+from lakeward.spec.model import pointer
+from lakeward.spec.model.stream import Limits
+from lakeward.spec.model.types import Duration
 from lakeward.tables.facts import TableFacts
-from lakeward.tables.guard import clamps, locations, readers
+from lakeward.tables.guard import locations, pins, readers
 from lakeward.tables.guard.positions import OffMain, off_main
 from lakeward.tables.plan.advice import Feed
 from lakeward.tables.plan.cost import PRIORS, learn
@@ -110,11 +110,11 @@ def needs_of(
     known = around.tables.get(facts.table)
     begun = [row for row in maintenance.unfinished_actions(connection, facts.table) if row["id"] not in set(mine)]
     held: list[Clamp] = [
-        clamps.batches(longest_batch(connection, facts), now),
-        *clamps.staged(facts, now),
-        *clamps.publications(facts, around.running, now),
+        pins.batches(longest_batch(connection, facts), now),
+        *pins.staged(facts, now),
+        *pins.publications(facts, around.running, now),
         *readers.clamps(facts, around.readers.get(facts.table, ())),
-        *clamps.running_rewrites(facts, [row for row in begun if row["action"] == "compact"]),
+        *pins.running_rewrites(facts, [row for row in begun if row["action"] == "compact"]),
     ]
     unverified = _unverified(connection, facts, now, has_suite=has_suite)
     if unverified is not None:
@@ -143,9 +143,9 @@ def _unverified(connection: Connection, facts: TableFacts, now: datetime, *, has
     """What no check has seen, and what readers of the proven rows open."""
     seen = has_suite or bool(verifications.newest(connection, facts.table, limit=1))
     if facts.format == "delta":
-        return clamps.unproven(facts, _proven(connection, facts), now) if seen else None
+        return pins.unproven(facts, _proven(connection, facts), now) if seen else None
     proof = verifications.last_verified(connection, facts.table)
-    return clamps.unverified(facts, proof["verified_snapshot"] if proof else None, checked=seen)
+    return pins.unverified(facts, proof["verified_snapshot"] if proof else None, checked=seen)
 
 
 def _proven(connection: Connection, facts: TableFacts) -> int | None:

@@ -22,21 +22,21 @@ from sqlalchemy import func, select
 
 from lakeward.connectors.aws import store
 from lakeward.connectors.file_access import FileAccess
-from lakeward.errors import LakewardError, Refused
+from lakeward.platform.errors import LakewardError, Refused
 from lakeward.registry import events, maintenance
-from lakeward.spec.policy import Orphans
+from lakeward.spec.model.policy import Orphans
+from lakeward.tables.context import Site
 from lakeward.tables.guard.actor import TTL, Actor, actor
-from lakeward.tables.guard.intruders import intruder_in
+from lakeward.tables.guard.location_overlap import intruder_in
 from lakeward.tables.guard.locations import canonical
-from lakeward.tables.look import register, see, told
 from lakeward.tables.maintain import take_over
 from lakeward.tables.needs import longest_batch, needs_of, surroundings
+from lakeward.tables.observation import register, see, told
 from lakeward.tables.observe.listing import ASIDE, Listing
 from lakeward.tables.observe.references import references
 from lakeward.tables.plan.model import Action, NotPlanned, Plan
 from lakeward.tables.plan.orphans import ACTION, Survey, judge, oldest_kept, rules, shown, stopped
-from lakeward.tables.plan.words import many, size, span
-from lakeward.tables.site import Site
+from lakeward.tables.plan.text import many, size, span
 from lakeward.telemetry import failpoints
 
 if TYPE_CHECKING:

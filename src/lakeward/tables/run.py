@@ -14,24 +14,24 @@ from uuid import uuid4
 
 import structlog
 
-from lakeward.errors import LakewardError, SpecError
-from lakeward.registry import maintenance, pressures
-from lakeward.registry.pressures import Level
-from lakeward.runtime import Project, Runtime
-from lakeward.spec.policy import Engine
+from lakeward.platform.errors import LakewardError, SpecError
+from lakeward.platform.runtime import Project, Runtime
+from lakeward.registry import backpressure, maintenance
+from lakeward.registry.backpressure import Level
+from lakeward.spec.model.policy import Engine
+from lakeward.tables.context import Site
 from lakeward.tables.guard import readers
 from lakeward.tables.guard.positions import block_streams
 from lakeward.tables.ledger import entry
-from lakeward.tables.look import Look, known_profiles, look, register, see, shown
 from lakeward.tables.maintain import Tell, maintain_table
 from lakeward.tables.needs import surroundings
+from lakeward.tables.observation import Look, known_profiles, look, register, see, shown
 from lakeward.tables.orphans import sweep
 from lakeward.tables.plan import ORDER
 from lakeward.tables.plan.metadata import DELETE
 from lakeward.tables.plan.orphans import ACTION as ORPHANS
 from lakeward.tables.plan.pressure import Pressure, pressure
 from lakeward.tables.plan.rank import Candidate, rank
-from lakeward.tables.site import Site
 
 log = structlog.get_logger(__name__)
 
@@ -65,7 +65,7 @@ def observe(runtime: Runtime, project: Project, tables: Sequence[str] | None = N
                 there = look(connection, site, seen, around)
                 block_streams(connection, there.problems)
                 behind = _pressure(there)
-                pressures.say(connection, name, behind.level, behind.why)
+                backpressure.say(connection, name, behind.level, behind.why)
                 if there.plan.actions:
                     maintenance.record_plan(connection, uuid4().hex, name, there.plan.stored())
             found.append(_health(there) | {"plan": there.plan.document()})
@@ -175,7 +175,7 @@ def maintain(
         done = maintain_table(site, table, first, holder, only=partitions, on=engine, tell=tell)
         if any(each["action"] == "compact" and each["result"] == "done" for each in done["actions"]):
             with site.registry() as connection:  # what its streams waited for; the next look may say it again
-                pressures.say(connection, table, Level.OK, "")
+                backpressure.say(connection, table, Level.OK, "")
     if ORPHANS in wanted:
         last = sweep(site, table, holder, dry_run=dry_run) | {"advice": []}
         tell(last)

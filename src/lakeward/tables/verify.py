@@ -14,7 +14,7 @@ from typing import Any
 from lakeward.tables.facts import Snapshot, TableFacts
 from lakeward.tables.guard.positions import off_main
 from lakeward.tables.plan.model import Action
-from lakeward.tables.plan.words import many, span
+from lakeward.tables.plan.text import many, span
 
 TOLERANCE = 0.2
 

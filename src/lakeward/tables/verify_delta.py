@@ -12,7 +12,7 @@ from lakeward.connectors.delta import log
 from lakeward.connectors.delta.state import Live, State
 from lakeward.tables.observe.delta import partition_name
 from lakeward.tables.plan.model import Action
-from lakeward.tables.plan.words import many
+from lakeward.tables.plan.text import many
 from lakeward.tables.verify import TOLERANCE, Moved, Verdict
 
 

@@ -12,7 +12,7 @@ import structlog
 from sqlalchemy import Connection
 
 from lakeward.connectors.delta.state import State
-from lakeward.errors import LakewardError, expect_type
+from lakeward.platform.errors import LakewardError, expect_type
 from lakeward.registry import events, maintenance
 from lakeward.tables.act import delta as act_delta
 from lakeward.tables.act import live_rows
@@ -20,17 +20,17 @@ from lakeward.tables.act.rollback import may_roll_back, roll_back
 from lakeward.tables.act.server import Run, Statements, cpu_of_server
 from lakeward.tables.act.spark import OnSpark, Spark
 from lakeward.tables.act.statements import statements
-from lakeward.tables.act.window import window
+from lakeward.tables.act.writer_pause import window
+from lakeward.tables.context import CHANGES_ROWS, Site
 from lakeward.tables.facts import TableFacts
 from lakeward.tables.guard.actor import Actor
 from lakeward.tables.guard.positions import OffMain, block_streams, on_main
 from lakeward.tables.ledger import change
-from lakeward.tables.look import Look, Seen, look, see
 from lakeward.tables.needs import Surroundings
+from lakeward.tables.observation import Look, Seen, look, see
 from lakeward.tables.observe.commits import moved_by
 from lakeward.tables.plan import Action
 from lakeward.tables.plan.expire import expirable
-from lakeward.tables.site import CHANGES_ROWS, Site
 from lakeward.tables.verify import (
     Verdict,
     between,

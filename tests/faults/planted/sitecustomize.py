@@ -14,9 +14,9 @@ _PLANT = os.environ.get("LAKEWARD_PLANT")
 
 
 def _plant(kind: str) -> None:
-    from lakeward.connectors.exact import follow as product
-    from lakeward.connectors.exact import writer
-    from lakeward.driver.landing import files
+    from lakeward.connectors.commit_protocol import follow as product
+    from lakeward.connectors.commit_protocol import writer
+    from lakeward.engine.sinks import files
 
     right, begun = product.follow, set[str]()
 

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from lakeward import jars
-from lakeward.connectors.delta import place
-from lakeward.runtime import Home, Lake, Runtime
+from lakeward.connectors.delta import location
+from lakeward.platform.runtime import Home, Lake, Runtime
 
 ROOT = Path(__file__).parents[3]
 HEAD = "owner: x\nsource: {kafka: {topics: [t], max_offsets_per_trigger: 10}}\n"
@@ -96,7 +96,7 @@ def test_the_columns_of_a_reference_table_are_asked_where_a_stack_knows_them(
     namespace, folder, home = f"deep_{tmp_path.name[-20:].replace('-', '_')}", tmp_path / "conf/streams", tmp_path / "h"
     catalog.create_namespace(namespace)
     catalog.create_table(f"{namespace}.names", pa.schema({"n": pa.int32(), "label": pa.string()}))
-    _delta_table(place.folder_of(lake, f"{namespace}.places"))
+    _delta_table(location.folder_of(lake, f"{namespace}.places"))
     folder.mkdir(parents=True)
     for stream, reference, column in (
         ("fits", f"{{iceberg: {namespace}.names}}", "label"),

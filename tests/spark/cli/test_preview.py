@@ -12,7 +12,7 @@ import pyarrow as pa
 from confluent_kafka import Producer
 
 from lakeward import jars
-from lakeward.runtime import Home, Lake, Runtime
+from lakeward.platform.runtime import Home, Lake, Runtime
 
 STREAM = """
 owner: x

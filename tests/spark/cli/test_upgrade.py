@@ -14,10 +14,10 @@ import pytest
 from pyiceberg.catalog import load_catalog
 
 from lakeward.connectors.iceberg.catalog import create_schema, pyiceberg_properties
+from lakeward.platform.runtime import Lake, Runtime
 from lakeward.registry import generations, streams
 from lakeward.registry.engine import connect, migrate
-from lakeward.runtime import Lake, Runtime
-from lakeward.spec.stream import StreamSpec
+from lakeward.spec.model.stream import StreamSpec
 
 SPEC = {
     "id": "flights",

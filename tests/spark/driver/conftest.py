@@ -15,13 +15,13 @@ import pytest
 from moved_rig import Registry
 
 from lakeward import jars
-from lakeward.backends.local import LocalBackend
-from lakeward.control.operations.operator import Operator
-from lakeward.driver.batch import Done
 from lakeward.driver.starting import Starter
-from lakeward.driver.wanted import Wanted
+from lakeward.engine.assignment import Wanted
+from lakeward.engine.batch import Done
+from lakeward.operations.runner import Operator
+from lakeward.platform.runtime import Lake, Runtime
 from lakeward.registry.engine import connect, migrate
-from lakeward.runtime import Lake, Runtime
+from lakeward.supervision.backends.local import LocalBackend
 
 PATIENCE_S = 900.0
 

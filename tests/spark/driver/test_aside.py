@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 from replay_rig import Died, at, deployed, die
 
-from lakeward.cli.stream_audit import audit
-from lakeward.driver.aside import Failing, Report, put_aside
-from lakeward.driver.replay import replay
-from lakeward.driver.wanted import Wanted
-from lakeward.errors import Refused
-from lakeward.quality.failing import condition
+from lakeward.cli.streams.audit import audit
+from lakeward.engine.assignment import Wanted
+from lakeward.operations.quarantine.remove import Failing, Report, put_aside
+from lakeward.operations.replay.replay import replay
+from lakeward.platform.errors import Refused
+from lakeward.quality.engine.failing_rows import condition
 from lakeward.registry import changes
 from lakeward.registry.engine import connect
-from lakeward.spec.stream import StreamSpec
-from lakeward.spec.suite import Expectation
+from lakeward.spec.model.stream import StreamSpec
+from lakeward.spec.model.suite import Expectation
 from lakeward.telemetry import failpoints
 
 pytestmark = [

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from lakeward.connectors.exact.position import of_properties
+from lakeward.connectors.commit_protocol.position import of_properties
 from lakeward.connectors.iceberg.audit import audit
 from lakeward.connectors.kafka import position
-from lakeward.driver.backfill import Report, backfill
-from lakeward.driver.wanted import Wanted
-from lakeward.errors import Refused
+from lakeward.engine.assignment import Wanted
+from lakeward.operations.backfill.backfill import Report, backfill
+from lakeward.platform.errors import Refused
 from lakeward.telemetry import failpoints
 
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from lakeward.connectors.exact.position import of_properties
+from lakeward.connectors.commit_protocol.position import of_properties
 from lakeward.connectors.files import listing
-from lakeward.driver import backfill_span
-from lakeward.driver.backfill import Report, backfill_files
-from lakeward.driver.wanted import Wanted
-from lakeward.errors import Refused, SpecError
+from lakeward.engine.assignment import Wanted
+from lakeward.operations.backfill import range
+from lakeward.operations.backfill.backfill import Report, backfill_files
+from lakeward.platform.errors import Refused, SpecError
 from lakeward.telemetry import failpoints
 
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
@@ -30,7 +30,7 @@ def _die() -> None:
 
 def _run(lab: Any, document: dict[str, Any], pattern: str, into: str | None, **more: Any) -> Report:
     wanted = Wanted(document["id"], 1, document, "")
-    span = backfill_span.of_files(wanted.spec, lab.runtime, listing.look(pattern), **more)
+    span = range.of_files(wanted.spec, lab.runtime, listing.look(pattern), **more)
     return backfill_files(lab.spark, wanted, lab.runtime, span, into=into)
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from lakeward.driver.landing.counting import Counting
-from lakeward.quality.early.counted import counters
-from lakeward.spec.suite import Suite
+from lakeward.engine.sinks.counting import Counting
+from lakeward.quality.advisory.counted import counters
+from lakeward.spec.model.suite import Suite
 from lakeward.telemetry import failpoints
 
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.errors import Blocked
+from lakeward.platform.errors import Blocked
 from lakeward.telemetry import failpoints
 
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from pyiceberg.catalog import load_catalog
 
-from lakeward.connectors.iceberg import pytable
+from lakeward.connectors.iceberg import pyiceberg_table
 from lakeward.connectors.iceberg.audit import audit
 from lakeward.connectors.iceberg.catalog import pyiceberg_properties
-from lakeward.errors import SpecError
+from lakeward.platform.errors import SpecError
 from lakeward.telemetry import failpoints
 
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
@@ -59,7 +59,7 @@ def test_duplicates_are_dropped_and_counted_as_filtered(lab: Any) -> None:
 
     lake = load_catalog("lake", **pyiceberg_properties(lab.runtime.lake, lab.runtime.pgpass))
     table, aside = (lake.load_table(f"{lab.namespace}.{name}") for name in "tq")
-    found = audit(table, document["id"], pytable.positions(table)[document["id"]], aside)
+    found = audit(table, document["id"], pyiceberg_table.positions(table)[document["id"]], aside)
     assert (found.consumed, found.landed, found.quarantined, found.filtered) == (9, 5, 1, 3)
     assert (found.missing, found.duplicates, found.beyond) == (0, 0, 0)
 

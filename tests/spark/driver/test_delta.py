@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from lakeward.cli.stream_audit import audit
-from lakeward.connectors.delta import log, place
-from lakeward.control.report import sources
-from lakeward.errors import Blocked, SpecError
-from lakeward.spec.stream import StreamSpec
+from lakeward.cli.streams.audit import audit
+from lakeward.connectors.delta import location, log
+from lakeward.platform.errors import Blocked, SpecError
+from lakeward.spec.model.stream import StreamSpec
+from lakeward.supervision.report import sources
 from lakeward.telemetry import failpoints
 
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
@@ -55,7 +55,7 @@ def test_a_stream_lands_in_delta_once_and_its_bad_rows_in_quarantine(lab: Any) -
     assert {name: found[name] for name in ("consumed", "landed", "quarantined", "missing", "duplicates")} == {
         "consumed": 4, "landed": 3, "quarantined": 1, "missing": 0, "duplicates": 0,
     }  # fmt: skip
-    folder = place.folder_of(lab.runtime.lake, f"{lab.namespace}.t")
+    folder = location.folder_of(lab.runtime.lake, f"{lab.namespace}.t")
     lab.spark.sql(f"ALTER TABLE delta.`{folder}` SET TBLPROPERTIES ('a' = 'b')")
     asked = sources.ask(lab.runtime, spec, {}, datetime(2026, 1, 1, tzinfo=UTC))
     assert asked.position is not None
@@ -75,7 +75,7 @@ def test_what_is_wrong_is_said_before_the_query_starts(lab: Any) -> None:
     with pytest.raises(Blocked, match="landed by stream") as raised:
         lab.start(renamed)
     assert "land into a table of its own" in raised.value.next
-    folder = place.folder_of(lab.runtime.lake, f"{lab.namespace}.t")
+    folder = location.folder_of(lab.runtime.lake, f"{lab.namespace}.t")
     restored = {"commitInfo": {"timestamp": 1, "operation": "RESTORE", "operationParameters": {"version": 0}}}
     (folder / log.LOG / f"{2:020d}.json").write_text(json.dumps(restored, separators=(",", ":")))
     with pytest.raises(Blocked, match="restored to an older version"):

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from moved_rig import Registry, accepted, deployed
 
-from lakeward.connectors.delta import place
-from lakeward.control.operations.operator import Operator
-from lakeward.control.operations.request import Operation, Request
-from lakeward.control.report.sources import measure
-from lakeward.driver import preview
-from lakeward.errors import Blocked, DependencyDown
-from lakeward.spec.stream import StreamSpec
+from lakeward.connectors.delta import location
+from lakeward.operations import preview
+from lakeward.operations.request import Operation, Request
+from lakeward.operations.runner import Operator
+from lakeward.platform.errors import Blocked, DependencyDown
+from lakeward.spec.model.stream import StreamSpec
+from lakeward.supervision.report.sources import measure
 from lakeward.telemetry import failpoints
 
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
@@ -25,7 +25,7 @@ NOW = {"available_now": True, "schedule": "0 * * * *"}
 
 
 def folder(lab: Any) -> Path:
-    return place.folder_of(lab.runtime.lake, f"{lab.namespace}.up")
+    return location.folder_of(lab.runtime.lake, f"{lab.namespace}.up")
 
 
 def add(lab: Any, *numbers: int) -> None:
@@ -72,7 +72,7 @@ def test_a_table_lands_as_it_stands_and_then_its_appends_once(lab: Any) -> None:
         lab.started.clear()
     run(lab, document)
     assert landed(lab) == [0, 1, 2]
-    lab.spark.sql(f"OPTIMIZE {place.by_path(folder(lab))}")
+    lab.spark.sql(f"OPTIMIZE {location.by_path(folder(lab))}")
     add(lab, 3)
     run(lab, document)
     run(lab, document)
@@ -137,7 +137,7 @@ def test_what_a_stream_of_a_delta_table_cannot_see_blocks_it_by_name(lab: Any) -
     add(lab, 1)
     run(lab, document)
     add(lab, 2)
-    lab.spark.sql(f"DELETE FROM {place.by_path(folder(lab))} WHERE n = 2")
+    lab.spark.sql(f"DELETE FROM {location.by_path(folder(lab))} WHERE n = 2")
     error = refused(lab, document)
     assert error.reason == "source-rewritten"
     assert "version 2 of" in error.why

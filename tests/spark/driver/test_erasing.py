@@ -11,15 +11,15 @@ import pyarrow.parquet as pq
 import pytest
 from moved_rig import Registry, accepted, deployed
 
-from lakeward.cli.stream_audit import audit
-from lakeward.connectors.iceberg.pytable import state_of
-from lakeward.control.operations.erasing import plan as planning
-from lakeward.control.operations.erasing.erase import Ask, Erase
-from lakeward.control.operations.erasing.plan import Scope
-from lakeward.control.operations.operator import Operator
-from lakeward.control.operations.request import Approval
+from lakeward.cli.streams.audit import audit
+from lakeward.connectors.iceberg.pyiceberg_table import state_of
+from lakeward.operations.erase import plan as planning
+from lakeward.operations.erase.erase import Ask, Erase
+from lakeward.operations.erase.plan import Scope
+from lakeward.operations.request import Approval
+from lakeward.operations.runner import Operator
 from lakeward.registry import streams
-from lakeward.spec.stream import StreamSpec
+from lakeward.spec.model.stream import StreamSpec
 from lakeward.telemetry import failpoints
 
 pytestmark = pytest.mark.timeout(1800)  # a bound for a hang; a busy machine may need minutes

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from lakeward.connectors.delta import place
-from lakeward.connectors.exact.batch import RunningBatch
-from lakeward.driver.landing.choose import choose
-from lakeward.errors import Fenced, SpecError
+from lakeward.connectors.commit_protocol.batch import RunningBatch
+from lakeward.connectors.delta import location
+from lakeward.engine.sinks.choose import choose
+from lakeward.platform.errors import Fenced, SpecError
 from lakeward.telemetry import failpoints
 
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
@@ -33,8 +33,8 @@ class Stream:
 
     def __init__(self, lab: Any, kind: str) -> None:
         self.lab, self.kind, self.topic, self.table = lab, kind, lab.topic(), f"{lab.namespace}.t"
-        folder = place.folder_of(lab.runtime.lake, self.table)
-        self.sql = f"lake.{self.table}" if kind == "iceberg" else place.by_path(folder)
+        folder = location.folder_of(lab.runtime.lake, self.table)
+        self.sql = f"lake.{self.table}" if kind == "iceberg" else location.by_path(folder)
 
     def document(self, columns: str, evolution: str = "additive", **more: Any) -> dict[str, Any]:
         sink = {self.kind: {"table": self.table}}

@@ -19,8 +19,8 @@ import pytest
 import redis
 from examples import load, produced
 
-from lakeward import private
-from lakeward.errors import Poison, SpecError
+from lakeward.platform import private
+from lakeward.platform.errors import Poison, SpecError
 from lakeward.telemetry import failpoints
 
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes

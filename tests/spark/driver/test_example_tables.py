@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from examples import counted, load, produced
 
-from lakeward.connectors.delta import place
-from lakeward.connectors.postgres import link, table
-from lakeward.runtime import Database
+from lakeward.connectors.delta import location
+from lakeward.connectors.postgres import connection, table
+from lakeward.platform.runtime import Database
 
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
 
@@ -48,7 +48,7 @@ def test_a_delta_table_holds_what_a_recomputation_gives(
     document["sources"]["source"]["kafka"]["max_offsets_per_trigger"] = 150
     lab.produce(topic, departures)
     lab.run(document, len(departures))
-    folder = place.folder_of(lab.runtime.lake, f"{lab.namespace}.{name}")
+    folder = location.folder_of(lab.runtime.lake, f"{lab.namespace}.{name}")
     assert counted(lab.spark.read.format("delta").load(str(folder))) == wanted(lab, document, departures)
 
 
@@ -66,7 +66,7 @@ def test_a_table_of_postgresql_holds_what_a_recomputation_gives(
     source(lab, departures)
     expected = lab.spark.sql(document["transform"]["sql"])
     rows = [tuple(row) for row in expected.withColumns(_as_text(expected)).collect()]
-    with closing(link.connect(where, postgres.pgpass, "test")) as held:
+    with closing(connection.connect(where, postgres.pgpass, "test")) as held:
         texts = ", ".join(f"{each}::text" if kind == "timestamp" else each for each, kind in expected.dtypes)
         found = Counter(map(str, table.query(held, f"SELECT {texts} FROM {name}")))
     assert found == Counter(map(str, rows))

@@ -11,8 +11,8 @@ import pytest
 
 from lakeward.cli.init import create
 from lakeward.demo.flights import data_folder
-from lakeward.runtime import Project
-from lakeward.spec.loader import load_project
+from lakeward.platform.runtime import Project
+from lakeward.spec.read.loader import load_project
 
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from lakeward.control import analysis
-from lakeward.control.report.sources import measure
-from lakeward.errors import Blocked, DependencyDown, SpecError
-from lakeward.spec.stream import StreamSpec
+from lakeward.engine import analysis
+from lakeward.platform.errors import Blocked, DependencyDown, SpecError
+from lakeward.spec.model.stream import StreamSpec
+from lakeward.supervision.report.sources import measure
 from lakeward.telemetry import failpoints
 
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes

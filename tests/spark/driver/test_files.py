@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from lakeward.connectors import by_name
 from lakeward.connectors.files import headers
-from lakeward.errors import Blocked
+from lakeward.connectors.plain import data_source
+from lakeward.platform.errors import Blocked
 from lakeward.telemetry import failpoints
 
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
@@ -238,7 +238,7 @@ def test_avro_lands_and_what_does_not_fit_is_refused_by_name(lab: Any, folder: F
     document = spec(lab, folder, "avro", files={"columns": "n BIGINT, s STRING NOT NULL, at TIMESTAMP"})
     narrow = records_of(n="int", s=["null", "string"], at=at, more="int")
     folder.put("a.avro", avro(narrow, {"n": 1, "s": "x", "at": 0, "more": 1}, {"n": 2, "s": None, "at": 0, "more": 2}))
-    by_name.write(
+    data_source.write(
         lab.spark.sql("SELECT 3L AS n, 'y' AS s, TIMESTAMP '1970-01-01 00:00:01 UTC' AS at").coalesce(1), "avro",
         {"path": str(tmp_path / "out")},
     )  # fmt: skip

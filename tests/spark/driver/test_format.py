@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.errors import SpecError
+from lakeward.platform.errors import SpecError
 from lakeward.telemetry import failpoints
 
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from lakeward.connectors.delta import place
-from lakeward.errors import Blocked
+from lakeward.connectors.delta import location
+from lakeward.platform.errors import Blocked
 from lakeward.telemetry import failpoints
 
 
@@ -78,7 +78,7 @@ def test_a_dropped_or_renamed_table_is_never_made_anew(lab: Any) -> None:
 def test_a_delta_table_whose_folder_is_moved_away_is_never_made_anew(lab: Any) -> None:
     topic, table = lab.topic(), f"{lab.namespace}.d"
     document = lab.spec(topic, sink={"delta": {"table": table}})
-    folder = place.folder_of(lab.runtime.lake, table)
+    folder = location.folder_of(lab.runtime.lake, table)
     lab.produce(topic, [{"n": 1}])
     running = lab.start(document)
     lab.until("the first row", lambda: lab.done)
@@ -87,7 +87,7 @@ def test_a_delta_table_whose_folder_is_moved_away_is_never_made_anew(lab: Any) -
     assert failure(lab, running).reason == "table-missing"
     again = refused(lab, document)
     assert (again.reason, again.what) == ("table-missing", f"Table {table} of stream {document['id']} is gone")
-    assert not place.exists(folder)
+    assert not location.exists(folder)
     shutil.rmtree(folder, ignore_errors=True)
     folder.with_name("away").rename(folder)
     lab.run(document, 1)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from lakeward.driver.gate import wait_until
-from lakeward.errors import Blocked, SpecError
+from lakeward.engine.gate import wait_until
+from lakeward.platform.errors import Blocked, SpecError
 from lakeward.telemetry import failpoints
 
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes

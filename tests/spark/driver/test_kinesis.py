@@ -11,14 +11,14 @@ import kinesis_rig
 import pytest
 from kinesis_rig import CONNECTION, REGION, Rig
 
-from lakeward.connectors.kinesis import marks, sample
+from lakeward.connectors.kinesis import sample, shard_offsets
 from lakeward.connectors.kinesis.stream import Stream
-from lakeward.control import probes
-from lakeward.driver import preview
-from lakeward.errors import Blocked, DependencyDown, SpecError
-from lakeward.spec.sql import quote_text
-from lakeward.spec.stream import StreamSpec
-from lakeward.streams.dependencies import Dependency, Kind, needs
+from lakeward.operations import preview
+from lakeward.platform.errors import Blocked, DependencyDown, SpecError
+from lakeward.spec.model.stream import StreamSpec
+from lakeward.spec.sql.statements import quote_text
+from lakeward.supervision import probes
+from lakeward.supervision.decide.dependencies import Dependency, Kind, needs
 from lakeward.telemetry import failpoints
 
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
@@ -68,7 +68,7 @@ def test_records_land_once_over_kills_and_a_split_and_bad_ones_are_kept(shore: A
     assert max(done.consumed for done in shore.done) <= 15, "a batch is bounded"
     position = _position(shore, document)
     assert position["totals"] == {"consumed": 81, "landed": 80, "quarantined": 1, "filtered": 0, "skipped": 0}
-    end = marks.parse(position["end"]["source"])
+    end = shard_offsets.parse(position["end"]["source"])
     assert end["shardId-000000000000"] == "END" and set(end) >= {f"shardId-00000000000{n}" for n in (1, 2, 3)}
 
     # Its checkpoint is gone, and recover left the position to go on from.

@@ -10,22 +10,22 @@ from typing import Any
 import pytest
 from moved_rig import Registry, accepted, approved, deployed
 
-from lakeward.backends.local import LocalBackend
-from lakeward.cli.stream_audit import audit
-from lakeward.connectors.exact import position
+from lakeward.cli.streams.audit import audit
+from lakeward.connectors.commit_protocol import position
 from lakeward.connectors.iceberg import audit as auditing
 from lakeward.connectors.iceberg import catalog
-from lakeward.control.operations import ground
-from lakeward.control.operations.act import Act
-from lakeward.control.operations.adopting import Import
-from lakeward.control.operations.operator import Operator
-from lakeward.control.operations.recover import Recover
-from lakeward.control.operations.request import Operation, Plan, Request
-from lakeward.control.operations.waiting import Waiting
-from lakeward.errors import Blocked, Fenced, Refused
+from lakeward.operations import sink_position
+from lakeward.operations.import_checkpoint import Import
+from lakeward.operations.operation import Act
+from lakeward.operations.recover import Recover
+from lakeward.operations.request import Operation, Plan, Request
+from lakeward.operations.runner import Operator
+from lakeward.operations.waiting import Waiting
+from lakeward.platform.errors import Blocked, Fenced, Refused
+from lakeward.platform.runtime import Database
 from lakeward.registry import operations, streams
-from lakeward.runtime import Database
-from lakeward.spec.stream import StreamSpec
+from lakeward.spec.model.stream import StreamSpec
+from lakeward.supervision.backends.local import LocalBackend
 from lakeward.telemetry import failpoints
 
 
@@ -51,7 +51,7 @@ def late(operator: Operator, act: Act[Any], plan: Plan) -> str:
 
 def landed_by_somebody(operator: Operator, document: dict[str, Any]) -> None:
     """A driver nobody knew of lands one more batch."""
-    found = ground.of(operator, StreamSpec.model_validate(document), "looked at")
+    found = sink_position.of(operator, StreamSpec.model_validate(document), "looked at")
     assert found.position is not None
     found.write(found.position.model_copy(update={"seq": found.position.seq + 1, "attempt": "q/9/x"}))
 
@@ -118,7 +118,7 @@ def test_a_position_in_postgresql_is_moved_by_the_same_operations(
     operator.run(approved(operator, replace(request, duplicates=5))[1])
     act = Recover(operator, Request(Operation.RECOVER, document["id"], wait=False))
     plan = act.plan()
-    stale = ground.of(operator, StreamSpec.model_validate(document), "looked at")
+    stale = sink_position.of(operator, StreamSpec.model_validate(document), "looked at")
     landed_by_somebody(operator, document)
     with pytest.raises(Refused, match="its position moved meanwhile"):
         late(operator, act, plan)
@@ -143,10 +143,10 @@ def test_a_recovery_whose_position_moved_since_it_was_planned_changes_nothing(
     act = Recover(operator, Request(Operation.RECOVER, document["id"], wait=False))
     plan = act.plan()
     landed_by_somebody(operator, document)
-    before = ground.of(operator, StreamSpec.model_validate(document), "looked at").raw
+    before = sink_position.of(operator, StreamSpec.model_validate(document), "looked at").raw
     with pytest.raises(Refused, match="its position moved meanwhile"):
         late(operator, act, plan)
-    assert ground.of(operator, StreamSpec.model_validate(document), "looked at").raw == before
+    assert sink_position.of(operator, StreamSpec.model_validate(document), "looked at").raw == before
 
 
 def test_a_lost_checkpoint_of_files_is_made_anew_from_the_copy_of_their_log(
@@ -184,7 +184,9 @@ def test_a_lost_checkpoint_of_files_is_made_anew_from_the_copy_of_their_log(
     deployed(registry, document, wanted.checkpoint)
     request = Request(Operation.RECOVER, document["id"], wait=False)
 
-    location = ground.in_lake(operator, StreamSpec.model_validate(document), ground.RECOVERED).table.location()
+    location = sink_position.in_lake(
+        operator, StreamSpec.model_validate(document), sink_position.RECOVERED
+    ).table.location()
     copy = Path(f"{location.removeprefix('file:')}.sources") / document["id"] / "source"
     away = copy.with_name("away")
     copy.rename(away)

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from lakeward.connectors.exact.position import Position, of_properties
+from lakeward.connectors.commit_protocol.position import Position, of_properties
 from lakeward.connectors.iceberg.audit import audit
 from lakeward.connectors.kafka import position
-from lakeward.driver.backfill import Report, overwrite
-from lakeward.driver.wanted import Wanted
-from lakeward.errors import Refused
-from lakeward.spec.sql import quote_text
+from lakeward.engine.assignment import Wanted
+from lakeward.operations.backfill.backfill import Report, overwrite
+from lakeward.platform.errors import Refused
+from lakeward.spec.sql.statements import quote_text
 from lakeward.telemetry import failpoints
 
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from wheels import index, wheel
 
-from lakeward.connectors import packages
-from lakeward.errors import SpecError
+from lakeward.connectors.python import packages
+from lakeward.platform.errors import SpecError
 
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
 

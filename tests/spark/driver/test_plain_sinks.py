@@ -11,7 +11,7 @@ import pytest
 import structlog
 
 from lakeward.connectors.folder import store
-from lakeward.errors import Blocked, Fenced, SpecError
+from lakeward.platform.errors import Blocked, Fenced, SpecError
 from lakeward.telemetry import failpoints
 
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes

@@ -11,16 +11,17 @@ from typing import Any
 import pytest
 from replay_rig import Died, at, deployed, die
 
-from lakeward.cli.stream_audit import audit
-from lakeward.driver import aside
-from lakeward.driver.policy import Policy
-from lakeward.quality import check, metadata
+from lakeward.cli.streams.audit import audit
+from lakeward.operations.quarantine import remove
+from lakeward.operations.quarantine.policy import Policy
+from lakeward.platform.runtime import Home, Project, Runtime
+from lakeward.quality import check
+from lakeward.quality.ranges import metadata
 from lakeward.quality.resident.serve import Resident
 from lakeward.registry import changes, events, incidents, verifications
 from lakeward.registry.engine import connect
-from lakeward.runtime import Home, Project, Runtime
-from lakeward.spec.loader import load_project
-from lakeward.spec.stream import StreamSpec
+from lakeward.spec.model.stream import StreamSpec
+from lakeward.spec.read.loader import load_project
 from lakeward.telemetry import failpoints
 
 pytestmark = [
@@ -156,14 +157,14 @@ def test_few_bad_rows_go_aside_the_rest_is_proven_and_people_hear_of_it_once(
         if later:
             later.pop(0)()
 
-    made = aside.quarantine.create
+    made = remove.quarantine.create
 
     def make(*given: Any) -> None:
         made(*given)
         meanwhile()
 
     with monkeypatch.context() as patched, failpoints.on("removal-settled", at(2, meanwhile)):
-        patched.setattr(aside.quarantine, "create", lambda *given: (patched.undo(), make(*given)))
+        patched.setattr(remove.quarantine, "create", lambda *given: (patched.undo(), make(*given)))
         done = quality.carried_out("removal-copied", 1, meanwhile)
     assert not later
     assert done["verdict"] == "pass", quality.told

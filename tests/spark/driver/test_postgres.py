@@ -11,18 +11,19 @@ from typing import Any
 
 import pytest
 
-from lakeward.cli.stream_audit import audit
-from lakeward.connectors.exact.writer import Redo
-from lakeward.connectors.postgres import evolve, link, table
+from lakeward.cli.streams.audit import audit
+from lakeward.connectors.commit_protocol.writer import Redo
+from lakeward.connectors.postgres import connection, evolve, table
 from lakeward.connectors.postgres.name import Name
-from lakeward.control import analysis, probes
-from lakeward.control.report import sources
-from lakeward.driver.landing.choose import choose
-from lakeward.driver.wanted import Wanted
-from lakeward.errors import Blocked, Fenced, SpecError
-from lakeward.runtime import Database
-from lakeward.spec.stream import StreamSpec
-from lakeward.streams.dependencies import Dependency, Kind, needs
+from lakeward.engine import analysis
+from lakeward.engine.assignment import Wanted
+from lakeward.engine.sinks.choose import choose
+from lakeward.platform.errors import Blocked, Fenced, SpecError
+from lakeward.platform.runtime import Database
+from lakeward.spec.model.stream import StreamSpec
+from lakeward.supervision import probes
+from lakeward.supervision.decide.dependencies import Dependency, Kind, needs
+from lakeward.supervision.report import sources
 from lakeward.telemetry import failpoints
 
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
@@ -35,7 +36,7 @@ def served(lab: Any, postgres: Any, database: str) -> Any:
     lab.runtime = lab.runtime.model_copy(update={"postgres": {"there": where}, "pgpass": postgres.pgpass})
 
     def sql(statement: str) -> list[tuple[Any, ...]]:
-        with closing(link.connect(where, postgres.pgpass, "test")) as held, held.cursor() as cursor:
+        with closing(connection.connect(where, postgres.pgpass, "test")) as held, held.cursor() as cursor:
             cursor.execute(statement)
             return list(cursor.fetchall()) if cursor.description else []
 
@@ -244,7 +245,7 @@ def test_a_table_of_several_streams_or_of_another_owner_is_not_changed(
     more = {"schema": {"evolution": "additive"}, "transform": {"sql": "SELECT *, n + 1 AS extra FROM source"}}
     place = Name("public", "t")
     there = served.runtime.postgres["there"]
-    with closing(link.connect(there, served.runtime.pgpass, "test")) as held:
+    with closing(connection.connect(there, served.runtime.pgpass, "test")) as held:
         state = table.read(held, first["id"], place)
         with pytest.raises(Redo, match="the position moved"):
             evolve.evolve(held, replace(state, raw="another"), {"extra": "text"}, state.position)

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from lakeward.driver import preview
-from lakeward.errors import SpecError
-from lakeward.spec.stream import StreamSpec
+from lakeward.operations import preview
+from lakeward.platform.errors import SpecError
+from lakeward.spec.model.stream import StreamSpec
 
 
 def spec(lab: Any, sql: str, **more: Any) -> StreamSpec:

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from lakeward.connectors.user_code import told
-from lakeward.control import analysis
-from lakeward.driver import preview
-from lakeward.errors import Poison, SpecError
-from lakeward.spec.stream import StreamSpec
-from lakeward.streams.failures import FailureClass, judge
+from lakeward.connectors.python.code import told
+from lakeward.engine import analysis
+from lakeward.operations import preview
+from lakeward.platform.errors import Poison, SpecError
+from lakeward.platform.failures import FailureClass, judge
+from lakeward.spec.model.stream import StreamSpec
 
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
 

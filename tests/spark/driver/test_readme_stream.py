@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from lakeward.cli.init import create
-from lakeward.runtime import Project
-from lakeward.spec.loader import load_project
+from lakeward.platform.runtime import Project
+from lakeward.spec.read.loader import load_project
 
 README = Path(__file__).parents[3] / "README.md"
 

@@ -12,20 +12,20 @@ import pytest
 import sqlalchemy as sa
 from moved_rig import Registry, accepted, deployed
 
-from lakeward.cli.stream_audit import audit
-from lakeward.connectors.exact import position
+from lakeward.cli.streams.audit import audit
+from lakeward.connectors.commit_protocol import position
 from lakeward.connectors.kafka.position import render
-from lakeward.control.operations import abandoned
-from lakeward.control.operations.operator import Operator
-from lakeward.control.operations.rebuilding import names, plan
-from lakeward.control.operations.rebuilding.plan import Ask, RebuildPlan
-from lakeward.control.operations.rebuilding.rebuild import Rebuild, Rebuilt
-from lakeward.driver.backfill import backfill
-from lakeward.driver.rebuilding import Rebuilding
-from lakeward.driver.wanted import Wanted
-from lakeward.errors import Blocked, Refused, Unhealthy
+from lakeward.engine.assignment import Wanted
+from lakeward.operations.backfill.backfill import backfill
+from lakeward.operations.rebuild import names, plan
+from lakeward.operations.rebuild.fill import Rebuilding
+from lakeward.operations.rebuild.plan import Ask, RebuildPlan
+from lakeward.operations.rebuild.rebuild import Rebuild, Rebuilt
+from lakeward.operations.runner import Operator
+from lakeward.platform.errors import Blocked, Refused, Unhealthy
 from lakeward.registry import changes, generations, operations, streams
-from lakeward.spec.stream import StreamSpec
+from lakeward.spec.model.stream import StreamSpec
+from lakeward.supervision import abandoned_operations
 from lakeward.telemetry import failpoints
 
 pytestmark = pytest.mark.timeout(1800)  # a bound for a hang; a busy machine may need minutes
@@ -121,7 +121,7 @@ class Rig:
         with self.registry() as connection:
             connection.execute(sa.text("UPDATE leases SET until = now() - interval '1 s'"))
             connection.execute(sa.text("UPDATE operations SET requested_at = requested_at - interval '1 h'"))
-            abandoned.finish(connection)
+            abandoned_operations.finish(connection)
             assert streams.get(connection, self.stream).desired == "running"
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from lakeward.connectors.delta import place
+from lakeward.connectors.delta import location
 from lakeward.connectors.delta import table as delta_table
-from lakeward.errors import SpecError
+from lakeward.platform.errors import SpecError
 
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
 
@@ -23,8 +23,8 @@ LEFT JOIN names ON names.n = source.n LEFT JOIN places ON places.n = source.n LE
 @pytest.fixture
 def tables(lab: Any) -> Iterator[Any]:
     """Runs SQL in which `{names}` is an Iceberg table, `{places}` a Delta table."""
-    folder = place.folder_of(lab.runtime.lake, f"{lab.namespace}.places")
-    names = {"names": f"lake.{lab.namespace}.names", "places": place.by_path(folder)}
+    folder = location.folder_of(lab.runtime.lake, f"{lab.namespace}.places")
+    names = {"names": f"lake.{lab.namespace}.names", "places": location.by_path(folder)}
 
     def run(*statements: str) -> None:
         for each in statements:
@@ -77,7 +77,7 @@ def test_each_batch_joins_the_newest_version_and_needs_it_no_more_once_read(lab:
 
     # All of them gone: what was read stays.
     tables("DROP TABLE {names} PURGE")
-    folder = place.folder_of(lab.runtime.lake, f"{lab.namespace}.places")
+    folder = location.folder_of(lab.runtime.lake, f"{lab.namespace}.places")
     folder.rename(folder.with_name("elsewhere"))
     file.unlink()
     assert _joined(lab, topic, 1) == ("ONE", "THERE", "ONE!")

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from lakeward.errors import Blocked, DependencyDown, SpecError
-from lakeward.streams.failures import FailureClass, classify
+from lakeward.platform.errors import Blocked, DependencyDown, SpecError
+from lakeward.platform.failures import FailureClass, classify
 
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
 

@@ -9,10 +9,10 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from lakeward.connectors.exact.position import of_properties
-from lakeward.driver.backfill import Report, repair_windows
-from lakeward.driver.wanted import Wanted
-from lakeward.errors import Refused
+from lakeward.connectors.commit_protocol.position import of_properties
+from lakeward.engine.assignment import Wanted
+from lakeward.operations.backfill.backfill import Report, repair_windows
+from lakeward.platform.errors import Refused
 from lakeward.telemetry import failpoints
 
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from replay_rig import Died, at, deployed, die
 
-from lakeward.cli.stream_audit import audit
-from lakeward.connectors.exact.replay import key
-from lakeward.driver.replay import Report, replay
-from lakeward.driver.wanted import Wanted
-from lakeward.errors import Refused
+from lakeward.cli.streams.audit import audit
+from lakeward.connectors.commit_protocol.replay import key
+from lakeward.engine.assignment import Wanted
+from lakeward.operations.replay.replay import Report, replay
+from lakeward.platform.errors import Refused
 from lakeward.registry import changes
 from lakeward.registry.engine import connect
-from lakeward.spec.stream import StreamSpec
+from lakeward.spec.model.stream import StreamSpec
 from lakeward.telemetry import failpoints
 
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes

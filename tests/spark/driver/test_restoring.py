@@ -11,18 +11,18 @@ import pytest
 import sqlalchemy as sa
 from moved_rig import Registry, accepted, deployed
 
-from lakeward.cli.stream_audit import audit
-from lakeward.connectors.exact import position
-from lakeward.control.operations import abandoned
-from lakeward.control.operations.operator import Operator
-from lakeward.control.operations.rebuilding.plan import places
-from lakeward.control.operations.request import Approval
-from lakeward.control.operations.restoring import plan as planning
-from lakeward.control.operations.restoring.restore import MARKER, Ask, Restore, Restored
+from lakeward.cli.streams.audit import audit
+from lakeward.connectors.commit_protocol import position
 from lakeward.driver.recorder import Recorder
-from lakeward.errors import Fenced, Refused
+from lakeward.operations.rebuild.plan import places
+from lakeward.operations.request import Approval
+from lakeward.operations.restore import plan as planning
+from lakeward.operations.restore.restore import MARKER, Ask, Restore, Restored
+from lakeward.operations.runner import Operator
+from lakeward.platform.errors import Fenced, Refused
 from lakeward.registry import changes, generations, maintenance, operations, streams
-from lakeward.spec.stream import StreamSpec
+from lakeward.spec.model.stream import StreamSpec
+from lakeward.supervision import abandoned_operations
 from lakeward.telemetry import failpoints
 
 pytestmark = pytest.mark.timeout(1800)  # a bound for a hang; a busy machine may need minutes
@@ -104,7 +104,7 @@ class Rig:
         with self.registry() as connection:
             connection.execute(sa.text("UPDATE leases SET until = now() - interval '1 s'"))
             connection.execute(sa.text("UPDATE operations SET requested_at = requested_at - interval '1 h'"))
-            abandoned.finish(connection)
+            abandoned_operations.finish(connection)
             assert streams.get(connection, self.stream).desired == "running"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from lakeward.driver.session import BATCH_CONF, LOCAL_CHECKPOINT_FILES
+from lakeward.engine.session import BATCH_CONF, LOCAL_CHECKPOINT_FILES
 
 
 def test_spark_knows_every_setting(spark: Any) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import structlog
 
-from lakeward.streams.failures import FailureClass, classify
+from lakeward.platform.failures import FailureClass, classify
 from lakeward.telemetry import failpoints
 
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from lakeward.control import state_store
-from lakeward.driver import checkpoint, unfit
-from lakeward.errors import Blocked
-from lakeward.spec.plan import checkpoint_obstacles
-from lakeward.spec.stream import StreamSpec
+from lakeward.engine.checkpoint import files, state_errors, state_store
+from lakeward.platform.errors import Blocked
+from lakeward.spec.deploy.plan import checkpoint_obstacles
+from lakeward.spec.model.stream import StreamSpec
 
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
 
@@ -48,7 +47,10 @@ def test_state_goes_on_where_deploy_says_it_fits_and_blocks_with_words_where_it_
     lab.produce(topic, [{"n": 5, "s": "b"}])
     error = lab.fail(other)
     assert isinstance(error, Blocked)
-    assert (error.reason, error.what) == (unfit.REASON, f"The state of stream {first['id']} does not fit generation 1")
+    assert (error.reason, error.what) == (
+        state_errors.REASON,
+        f"The state of stream {first['id']} does not fit generation 1",
+    )
     assert "its values are (count LONG), this generation's would be (count LONG, sum LONG)" in error.why
     assert f"lakeward streams rollback {first['id']}" in error.next
     lab.started.clear()
@@ -56,7 +58,7 @@ def test_state_goes_on_where_deploy_says_it_fits_and_blocks_with_words_where_it_
     assert counted() == {"a": 30, "b": 2}, "the generation before goes on, and the batch that failed is landed by it"
 
     folder = lab.wanted(first).checkpoint
-    frozen = state_store.frozen(checkpoint.read(checkpoint.files_of(lab.spark, folder), folder).conf)
+    frozen = state_store.frozen(files.read(files.files_of(lab.spark, folder), folder).conf)
     assert frozen["spark.sql.shuffle.partitions"] == "1"
     assert frozen["spark.sql.streaming.stateStore.providerClass"].endswith("RocksDBStateStoreProvider")
     assert "spark.sql.streaming.multipleWatermarkPolicy" in frozen

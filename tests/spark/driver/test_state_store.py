@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from lakeward.control import state_store
-from lakeward.driver import checkpoint
-from lakeward.streams.failures import FailureClass, judge
+from lakeward.engine.checkpoint import files as checkpoint
+from lakeward.engine.checkpoint import state_store
+from lakeward.platform.failures import FailureClass, judge
 
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from moved_rig import Registry, accepted, approved, deployed
 
-from lakeward.connectors.exact import position
+from lakeward.connectors.commit_protocol import position
 from lakeward.connectors.iceberg import audit as auditing
-from lakeward.control.operations import ground
-from lakeward.control.operations.operator import Operator
-from lakeward.control.operations.request import Operation, Request
-from lakeward.errors import Blocked
+from lakeward.operations import sink_position
+from lakeward.operations.request import Operation, Request
+from lakeward.operations.runner import Operator
+from lakeward.platform.errors import Blocked
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def test_retention_that_passes_a_running_stream_blocks_it_with_the_range_and_wha
     lab.until("what is left", lambda: len(lab.rows()) >= had + 10)
     assert running.stop(60)
     assert landed(lab) == [(0, n) for n in [*range(had), *range(30, 40)]]
-    table = ground.lake_of(lab.runtime).load_table(f"{lab.namespace}.t")
+    table = sink_position.lake_of(lab.runtime).load_table(f"{lab.namespace}.t")
     at = position.parse(table.properties[position.key(document["id"])], document["id"], "t")
     found = auditing.audit(table, document["id"], at)
     assert (found.skipped, found.missing, found.duplicates) == (30 - had, 0, 0)

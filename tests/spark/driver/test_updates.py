@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.errors import SpecError
+from lakeward.platform.errors import SpecError
 
 SQL = "SELECT window(t, '1 hour').start AS hour, origin, count(*) AS n FROM source GROUP BY window(t, '1 hour'), origin"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.errors import Blocked, SpecError
+from lakeward.platform.errors import Blocked, SpecError
 
 EVENTS = "id INT, v STRING, at INT, op STRING"
 

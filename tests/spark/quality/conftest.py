@@ -13,16 +13,16 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import Connection
 
-from lakeward.connectors.delta import place
-from lakeward.connectors.spark_connect import session
-from lakeward.quality import metadata
+from lakeward.connectors.delta import location
+from lakeward.connectors.spark.connect import session
+from lakeward.platform.runtime import Home, Runtime
 from lakeward.quality.delta.table import DeltaTable
-from lakeward.quality.lineage import History
-from lakeward.quality.process import CheckingProcess
-from lakeward.quality.range import Read
-from lakeward.quality.request import Request
+from lakeward.quality.ranges import metadata
+from lakeward.quality.ranges.range import Read
+from lakeward.quality.ranges.snapshot_chain import History
+from lakeward.quality.runs.process import CheckingProcess
+from lakeward.quality.runs.request import Request
 from lakeward.registry import engine, verifications
-from lakeward.runtime import Home, Runtime
 
 if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession
@@ -128,7 +128,7 @@ class Versions(Checked):
 
     @property
     def folder(self) -> Path:
-        return place.folder_of(self.runtime.lake, self.name)
+        return location.folder_of(self.runtime.lake, self.name)
 
     @property
     def proofs(self) -> list[dict[str, Any]]:

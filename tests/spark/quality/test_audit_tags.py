@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import update
 
-from lakeward.quality.publish import Tag, _by_spark
+from lakeward.quality.publishing.verified import Tag, _by_spark
 from lakeward.registry.schema import verifications
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from proxy import Proxy
 
-from lakeward.quality.request import Request
+from lakeward.quality.runs.request import Request
 from lakeward.registry import incidents, verifications
 
 

@@ -10,14 +10,14 @@ import pytest
 
 from lakeward.cli.app import main
 from lakeward.connectors.delta import log
-from lakeward.connectors.spark_connect import session
+from lakeward.connectors.spark.connect import session
+from lakeward.platform.runtime import Project
 from lakeward.quality.delta.table import DeltaTable, standing
-from lakeward.quality.dry import due_of
-from lakeward.quality.range import Read
-from lakeward.quality.release import release
-from lakeward.quality.standing import standing as status_of
+from lakeward.quality.publishing.release import release
+from lakeward.quality.ranges.range import Read
+from lakeward.quality.results.status import standing as status_of
+from lakeward.quality.runs.dry_run import due_of
 from lakeward.registry import incidents, verifications
-from lakeward.runtime import Project
 
 
 @pytest.fixture

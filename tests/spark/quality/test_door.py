@@ -145,7 +145,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from lakeward.quality import check
-from lakeward.runtime import Runtime
+from lakeward.platform.runtime import Runtime
 runtime = Runtime.model_validate_json(Path(sys.argv[1]).read_text())
 check(runtime, runtime.registry_url_file.read_text(), Path(sys.argv[2]), [sys.argv[3]],
       tell=lambda level, text, fields: print(text, flush=True))

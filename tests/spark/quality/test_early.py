@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from lakeward.cli.quality_text import run_text
-from lakeward.control import early
+from lakeward.cli.quality.text import run_text
 from lakeward.registry import batches
+from lakeward.supervision import advisory
 
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
 
@@ -19,12 +19,12 @@ def test_a_warning_says_what_the_next_check_finds_and_is_over_with_it(table: Any
 
     def warned() -> list[dict[str, Any]]:
         with table.registry() as connection:
-            return early.read(connection, table.name, datetime.now(UTC), [stream])
+            return advisory.read(connection, table.name, datetime.now(UTC), [stream])
 
     table.append(20)
     table.check()
     with table.registry() as connection:
-        known = early.counted_by(connection, table.name)
+        known = advisory.counted_by(connection, table.name)
     assert [each.name for each in known.counted] == [
         "column_values_to_not_be_null(carrier)",
         "column_values_to_be_between(delay)",
@@ -49,7 +49,7 @@ def test_a_warning_says_what_the_next_check_finds_and_is_over_with_it(table: Any
     table.append(1)
     table.check()
     with table.registry() as connection:
-        assert not early.counted_by(connection, table.name).counted
+        assert not advisory.counted_by(connection, table.name).counted
     shown = run_text(
         {**found, "advisory": [{"text": "w", "stream": "s"}], "in_stream": {"counted": 1, "left": {"x": ""}}}
     )

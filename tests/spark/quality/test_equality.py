@@ -12,9 +12,9 @@ from typing import Any
 import gx_matrix
 import pytest
 
-from lakeward.quality.early.counted import TAKES
-from lakeward.quality.process import environment
-from lakeward.runtime import Runtime
+from lakeward.platform.runtime import Runtime
+from lakeward.quality.advisory.counted import TAKES
+from lakeward.quality.runs.process import environment
 
 pytestmark = pytest.mark.timeout(3600)  # stock Great Expectations asks some 400 queries for the whole matrix
 

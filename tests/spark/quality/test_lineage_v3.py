@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from lakeward.connectors.spark_connect import session
-from lakeward.quality.frames import WRITTEN, rows
-from lakeward.quality.range import Read
+from lakeward.connectors.spark.connect import session
+from lakeward.quality.ranges.frames import WRITTEN, rows
+from lakeward.quality.ranges.range import Read
 
 WAYS = ("copy-on-write", "merge-on-read")
 MERGE = (
@@ -151,9 +151,9 @@ def test_a_row_that_does_not_tell_when_it_was_written_may_be_new(table) -> None:
 
 def halving(table, result) -> int | None:
     """What the search without lineage says of the same range."""
-    from lakeward.quality.first_bad import Failed, search
-    from lakeward.quality.lineage import Mark
-    from lakeward.quality.range import decide
+    from lakeward.quality.ranges.first_bad import Failed, search
+    from lakeward.quality.ranges.range import decide
+    from lakeward.quality.ranges.snapshot_chain import Mark
 
     history = table.history
     found = decide(history, [Mark(result["from_snapshot"], history.snapshots[result["from_snapshot"]].sequence)])

@@ -6,7 +6,7 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from lakeward.quality.results_table import TABLE
+from lakeward.quality.results.results_table import TABLE
 from lakeward.registry import batches, generations, streams, verifications
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import publications
 import pytest
 
-from lakeward.quality.process import environment
-from lakeward.runtime import Runtime
+from lakeward.platform.runtime import Runtime
+from lakeward.quality.runs.process import environment
 
 FAULT = "main instead of what was checked"
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from lakeward.connectors.spark_connect import session
-from lakeward.quality.frames import rows
-from lakeward.quality.publish import BRANCH
-from lakeward.quality.range import Read
+from lakeward.connectors.spark.connect import session
+from lakeward.quality.publishing.verified import BRANCH
+from lakeward.quality.ranges.frames import rows
+from lakeward.quality.ranges.range import Read
 from lakeward.registry import events, verifications
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from lakeward.quality import metadata
+from lakeward.quality.ranges import metadata
 
 
 def test_every_reader_sees_the_proven_rows_and_expiry_takes_none_of_them_away(table) -> None:

@@ -19,22 +19,23 @@ import psutil
 import pytest
 from sqlalchemy import select
 
-from lakeward.connectors.spark_connect import session
-from lakeward.errors import TimedOut
-from lakeward.quality import check, keeping
-from lakeward.quality.engines import Engines
-from lakeward.quality.formats import IcebergTable
-from lakeward.quality.order import Order
-from lakeward.quality.publish import Move
-from lakeward.quality.range import decide
-from lakeward.quality.records import Result
-from lakeward.quality.request import place
-from lakeward.quality.verdict import Verdict
+from lakeward.connectors.spark.connect import session
+from lakeward.platform.errors import TimedOut
+from lakeward.platform.runtime import Home, Project
+from lakeward.quality import check
+from lakeward.quality.publishing import record
+from lakeward.quality.publishing.verified import Move
+from lakeward.quality.ranges.range import decide
+from lakeward.quality.results.records import Result
+from lakeward.quality.runs.engines import Engines
+from lakeward.quality.runs.formats import IcebergTable
+from lakeward.quality.runs.order import Order
+from lakeward.quality.runs.request import place
+from lakeward.quality.verdicts.verdict import Verdict
 from lakeward.registry import check_runs, checkers, verifications
 from lakeward.registry.check_runs import Fenced
 from lakeward.registry.schema import check_runs as rows
-from lakeward.runtime import Home, Project
-from lakeward.spec.loader import load_project
+from lakeward.spec.read.loader import load_project
 
 TTL = timedelta(seconds=4)
 QUICK = "{type: expect_volume_as_usual}"
@@ -49,7 +50,7 @@ import signal
 from datetime import timedelta
 from lakeward.quality.resident import serve
 from lakeward.quality.resident.serve import Resident
-from lakeward.runtime import Home, Project
+from lakeward.platform.runtime import Home, Project
 serve.WARM_AFTER_S = 1e9  # on a busy machine that takes longer than an asker waits
 resident = Resident(Home.locate(), Project.locate(), ttl=timedelta(seconds={TTL.total_seconds()}), grace_s=1)
 signal.signal(signal.SIGTERM, resident.stop)
@@ -255,12 +256,12 @@ def test_a_fenced_process_neither_keeps_a_result_nor_moves_the_branch(table: Any
         two = check_runs.claim(connection, "awake", timedelta(minutes=5), place="here")
     assert two is not None
     with pytest.raises(Fenced):
-        keeping.published(result, of, order, engines)
+        record.published(result, of, order, engines)
     with table.registry() as connection:
         assert verifications.newest(connection, table.name) == []
     with pytest.raises(Fenced):  # it had kept its result before it was paused
-        keeping._moved(of, engines, lambda now: Move(table.head, "late"))
+        record._moved(of, engines, lambda now: Move(table.head, "late"))
     assert table.verified is None
     engines.begin(two.claim)
-    assert keeping.published(result, of, order, engines).verified == table.head
+    assert record.published(result, of, order, engines).verified == table.head
     assert table.verified == table.head

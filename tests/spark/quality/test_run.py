@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from lakeward.connectors.spark_connect import session
-from lakeward.quality.request import Request
+from lakeward.connectors.spark.connect import session
+from lakeward.quality.runs.request import Request
 from lakeward.registry import batches, incidents, verifications
 
 

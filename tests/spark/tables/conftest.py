@@ -16,14 +16,14 @@ import pyarrow as pa
 import pytest
 import time_machine
 
-from lakeward.connectors.exact.position import Position, key
-from lakeward.connectors.spark_connect import session
+from lakeward.connectors.commit_protocol.position import Position, key
+from lakeward.connectors.spark.connect import session
+from lakeward.platform.runtime import Project, Runtime
 from lakeward.registry import streams
 from lakeward.registry.schema import generations
 from lakeward.registry.schema import streams as stream_rows
-from lakeward.runtime import Project, Runtime
-from lakeward.tables.guard import clamps
-from lakeward.tables.site import Site
+from lakeward.tables.context import Site
+from lakeward.tables.guard import pins
 
 if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession
@@ -50,7 +50,7 @@ unsafe:
 @pytest.fixture
 def site(connect_server: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     """Thresholds low enough for tables of a few rows; no wait for staged batches; no tag due after midnight."""
-    monkeypatch.setattr(clamps, "STAGED_FLOOR", timedelta(0))
+    monkeypatch.setattr(pins, "STAGED_FLOOR", timedelta(0))
     project = Project(tmp_path)
     project.tables_file.parent.mkdir()
     project.tables_file.write_text(LOW)

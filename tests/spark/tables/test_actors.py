@@ -8,8 +8,8 @@ from time import monotonic, sleep
 
 import pytest
 
-from lakeward.connectors.spark_connect import interrupt, new_session_id, session
-from lakeward.errors import DependencyDown, Refused
+from lakeward.connectors.spark.connect import interrupt, new_session_id, session
+from lakeward.platform.errors import DependencyDown, Refused
 from lakeward.registry import leases, maintenance
 from lakeward.tables import run
 from lakeward.tables.guard.actor import SCOPE, actor

@@ -7,9 +7,9 @@ import pytest
 from lakeward.tables.act import live_rows
 from lakeward.tables.act.server import Statements
 from lakeward.tables.act.statements import merge_deletes
-from lakeward.tables.look import see
 from lakeward.tables.maintain import maintain_table
 from lakeward.tables.needs import surroundings
+from lakeward.tables.observation import see
 from lakeward.tables.plan import ORDER, Action
 from lakeward.tables.verify import verify_deletes
 

@@ -13,7 +13,7 @@ from delta_rig import ROWS, Rig
 
 from lakeward.connectors.delta import state
 from lakeward.tables import run
-from lakeward.tables.site import Site
+from lakeward.tables.context import Site
 
 
 @pytest.fixture

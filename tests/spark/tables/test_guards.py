@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lakeward.connectors.iceberg.feed.position import Offset
-from lakeward.errors import Refused
+from lakeward.connectors.iceberg.source.position import Offset
+from lakeward.platform.errors import Refused
 from lakeward.registry import batches, generations, maintenance, streams, verifications
 from lakeward.tables.maintain import maintain_table
 from lakeward.tables.run import health

@@ -9,10 +9,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from lakeward.connectors.delta import place, state
+from lakeward.connectors.delta import location, state
 from lakeward.tables import run
+from lakeward.tables.context import Site
 from lakeward.tables.plan.tags import DAILY
-from lakeward.tables.site import Site
 
 
 @pytest.fixture
@@ -78,8 +78,8 @@ def test_a_day_that_is_over_gets_a_tag_and_expiry_takes_one_whose_age_is_over(si
 def test_a_delta_table_is_laid_out_in_z_order_and_its_long_log_told_to_end(site, remote, policy):
     policy("    compact: {sort_order: 'zorder(id)', cold_after: 1ms, cooldown: 1ms}\n    metadata: {log_files: 3}\n")
     name = f"maintained.z_{uuid.uuid4().hex[:8]}"
-    folder: Path = place.folder_of(site.runtime.lake, name)
-    at = place.by_path(folder)
+    folder: Path = location.folder_of(site.runtime.lake, name)
+    at = location.by_path(folder)
     remote.sql(f"CREATE TABLE {at} (id BIGINT, kind STRING) USING delta PARTITIONED BY (kind)").collect()
     for each in (3, 1, 7, 5):
         remote.sql(f"INSERT INTO {at} VALUES ({each}, 'a'), ({each - 1}, 'a')").collect()

@@ -12,17 +12,17 @@ import pytest
 import yaml
 from spark_cluster import SparkCluster
 
-from lakeward import private
-from lakeward.connectors.spark_application import application
-from lakeward.connectors.spark_master import secret_file
-from lakeward.errors import DependencyDown, SpecError, Unhealthy
+from lakeward.connectors.spark.application import application
+from lakeward.connectors.spark.master import secret_file
+from lakeward.platform import private
+from lakeward.platform.errors import DependencyDown, SpecError, Unhealthy
+from lakeward.platform.runtime import Runtime
 from lakeward.registry import maintenance
-from lakeward.runtime import Runtime
-from lakeward.spec.settings import Driver
+from lakeward.spec.model.settings import Driver
 from lakeward.tables import run
 from lakeward.tables.act.server import Statements
+from lakeward.tables.context import Site
 from lakeward.tables.maintain import maintain_table
-from lakeward.tables.site import Site
 
 POLICY = """
 policies:
@@ -35,7 +35,7 @@ from lakeward import private
 from lakeward.connectors.spark_application import application
 from lakeward.connectors.spark_master import secret_file
 from lakeward.connectors.spark_connect import session
-from lakeward.runtime import Runtime
+from lakeward.platform.runtime import Runtime
 from lakeward.spec.settings import Driver
 with application(Runtime.load(Path(sys.argv[1])), "maintenance", Driver()) as mine, session(mine.runtime) as spark:
     print(mine.runtime.connect.rpartition(":")[2], flush=True)

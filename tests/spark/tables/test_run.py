@@ -10,10 +10,10 @@ import pytest
 import structlog
 
 from lakeward.cli.app import main
+from lakeward.platform.runtime import Home
 from lakeward.registry import maintenance, streams
-from lakeward.runtime import Home
 from lakeward.tables import run
-from lakeward.tables.look import known_profiles
+from lakeward.tables.observation import known_profiles
 
 HEALTH = {
     "table", "format", "files", "small_files", "size_bytes", "delete_files", "manifests", "snapshots", "metadata_files",

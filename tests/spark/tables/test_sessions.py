@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from lakeward.connectors.spark_connect import session
+from lakeward.connectors.spark.connect import session
 
 
 def test_a_released_session_leaves_the_other_sessions_of_the_process_alone(connect_server):

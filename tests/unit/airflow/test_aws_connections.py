@@ -11,8 +11,8 @@ from airflow_given import Given
 
 from lakeward.airflow import aws_connections
 from lakeward.connectors.aws import account
-from lakeward.errors import SpecError
-from lakeward.runtime import Lake, ObjectStore, Runtime
+from lakeward.platform.errors import SpecError
+from lakeward.platform.runtime import Lake, ObjectStore, Runtime
 
 
 def test_a_connection_of_airflow_is_a_profile_file_that_stays_while_something_names_it(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from structlog.testing import capture_logs
 
 from lakeward.airflow import backfilling, command
 from lakeward.airflow.stream_dags import _params
-from lakeward.errors import LakewardError, SpecError, TimedOut
-from lakeward.runtime import Home, Project, Runtime
+from lakeward.platform.errors import LakewardError, SpecError, TimedOut
+from lakeward.platform.runtime import Home, Project, Runtime
 
 _ASKED = {"comment": "-o json", "from": "earliest", "to": None, "into": "nyc.again", "overwrite": False}
 

@@ -7,8 +7,8 @@ import pytest
 from airflow_given import Given
 
 from lakeward.airflow.connections import CONNECT, KAFKA, REGISTRY, compose
-from lakeward.errors import LakewardError
-from lakeward.runtime import Home, Lake, Runtime
+from lakeward.platform.errors import LakewardError
+from lakeward.platform.runtime import Home, Lake, Runtime
 
 
 @pytest.fixture

@@ -12,11 +12,11 @@ from airflow_given import Given
 
 from lakeward.airflow.kafka_connections import keep, named
 from lakeward.connectors.kafka import cluster
-from lakeward.errors import SpecError
+from lakeward.platform.errors import SpecError
+from lakeward.platform.runtime import Lake, Runtime
 from lakeward.registry.deploy import deploy
 from lakeward.registry.engine import connect
-from lakeward.runtime import Lake, Runtime
-from lakeward.spec.stream import StreamSpec
+from lakeward.spec.model.stream import StreamSpec
 
 
 @pytest.fixture

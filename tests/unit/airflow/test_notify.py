@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from lakeward.airflow.notify import channel_of
-from lakeward.control.notify.channel import Channel, Log, Slack, Webhook
+from lakeward.supervision.notify.channel import Channel, Log, Slack, Webhook
 
 
 @dataclass

@@ -11,14 +11,15 @@ from typing import Any
 import pytest
 from airflow_given import Given
 
-from lakeward import private
 from lakeward.airflow.postgres_connections import keep, named
-from lakeward.connectors.postgres import link, table
-from lakeward.errors import SpecError
+from lakeward.connectors.postgres import connection as link
+from lakeward.connectors.postgres import table
+from lakeward.platform import private
+from lakeward.platform.errors import SpecError
+from lakeward.platform.runtime import Database, Home, Lake, Runtime
 from lakeward.registry.deploy import deploy
 from lakeward.registry.engine import connect
-from lakeward.runtime import Database, Home, Lake, Runtime
-from lakeward.spec.stream import StreamSpec
+from lakeward.spec.model.stream import StreamSpec
 
 STACKS = Database(host="h", database="d", user="u")
 

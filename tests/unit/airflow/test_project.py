@@ -7,7 +7,7 @@ import airflow_service
 import pytest
 
 from lakeward.airflow.project import declared, named, table_intervals
-from lakeward.runtime import Project
+from lakeward.platform.runtime import Project
 
 
 @pytest.fixture

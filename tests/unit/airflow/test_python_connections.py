@@ -8,13 +8,13 @@ from typing import Any
 
 from airflow_given import Given
 
-from lakeward import private
 from lakeward.airflow.python_connections import keep, named
-from lakeward.connectors import named as connections
+from lakeward.connectors.python import connections
+from lakeward.platform import private
+from lakeward.platform.runtime import Lake, Runtime
 from lakeward.registry.deploy import deploy
 from lakeward.registry.engine import connect
-from lakeward.runtime import Lake, Runtime
-from lakeward.spec.stream import StreamSpec
+from lakeward.spec.model.stream import StreamSpec
 
 
 def test_those_that_sinks_name_are_brought_to_the_driver(tmp_path: Path, postgres: Any) -> None:

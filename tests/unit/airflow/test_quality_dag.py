@@ -11,9 +11,9 @@ from airflow.sdk.exceptions import AirflowFailException
 from structlog.testing import capture_logs
 
 from lakeward.airflow.quality_dags import tell_verdict
+from lakeward.platform.runtime import Home, Lake, Project, Runtime
 from lakeward.registry import engine, events, verifications
-from lakeward.runtime import Home, Lake, Project, Runtime
-from lakeward.spec.loader import load_project
+from lakeward.spec.read.loader import load_project
 
 
 @pytest.fixture

@@ -13,11 +13,11 @@ import pytest
 from airflow.sdk.execution_time.context import OutletEventAccessors
 from sqlalchemy import text
 
-from lakeward import ports
 from lakeward.airflow import assets, reconcile_dag
-from lakeward.control import announce
+from lakeward.platform import ports
+from lakeward.platform.runtime import Home, Lake, Runtime
 from lakeward.registry import engine, events, generations, observations, streams
-from lakeward.runtime import Home, Lake, Runtime
+from lakeward.supervision import announce
 
 
 @pytest.fixture

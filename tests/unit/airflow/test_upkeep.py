@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from lakeward.airflow import upkeep
-from lakeward.runtime import Home
+from lakeward.platform.runtime import Home
 
 OLD = ("dag_id=streams_reconcile/run_id={}", "executor_callbacks/streams_reconcile/{}")
 

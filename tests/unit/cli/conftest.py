@@ -11,10 +11,10 @@ import pytest
 
 from lakeward.cli.app import main
 from lakeward.connectors.iceberg.catalog import create_schema
+from lakeward.platform.runtime import Lake, Project, Runtime
 from lakeward.registry import generations, streams
 from lakeward.registry.engine import connect, engine
-from lakeward.runtime import Lake, Project, Runtime
-from lakeward.spec.loader import load_project
+from lakeward.spec.read.loader import load_project
 
 ROOT = Path(__file__).parents[3]
 
@@ -128,7 +128,7 @@ def landed(site: Site) -> Callable[..., Any]:
     import pyarrow as pa
     from pyiceberg.catalog import load_catalog
 
-    from lakeward.connectors.exact.position import Position, Totals, key
+    from lakeward.connectors.commit_protocol.position import Position, Totals, key
     from lakeward.connectors.iceberg.catalog import pyiceberg_properties
 
     def make(end: dict[int, int], rows: list[tuple[int, int]]) -> Any:

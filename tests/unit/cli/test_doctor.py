@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from lakeward import ports
 from lakeward.cli.app import main
-from lakeward.registry import ticks
+from lakeward.platform import ports
+from lakeward.registry import heartbeats
 
 ROOT = Path(__file__).parents[3]
 
@@ -25,7 +25,7 @@ def reconcile(site: Any) -> dict[str, Any]:
 def test_doctor_says_whether_anybody_looks_after_the_streams(site: Any) -> None:
     assert (reconcile(site)["ok"], reconcile(site)["found"]) == (True, "no pass yet")
     with site.registry() as connection:
-        ticks.record(connection, "reconcile", duration_s=0.1)
+        heartbeats.record(connection, "reconcile", duration_s=0.1)
     assert reconcile(site)["ok"]
     with site.registry() as connection:
         connection.execute(text("UPDATE ticks SET at = at - INTERVAL '10 minutes'"))

@@ -10,7 +10,7 @@ from rights import READS_ALL
 
 from lakeward.cli.app import main
 from lakeward.cli.init import create
-from lakeward.errors import Refused, SpecError
+from lakeward.platform.errors import Refused, SpecError
 
 
 def test_a_folder_with_something_in_it_is_left_alone(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 from lakeward import __version__
 from lakeward.cli import app, context
 from lakeward.cli.output import ConsoleOutput, JsonOutput, rfc3339
-from lakeward.errors import Internal, expect
+from lakeward.platform.errors import Internal, expect
 
 
 def test_json_is_alone_on_stdout(capsys):

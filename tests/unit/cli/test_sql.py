@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from lakeward.cli.sql import _value, check
-from lakeward.errors import Refused, SpecError
+from lakeward.platform.errors import Refused, SpecError
 
 
 @pytest.mark.parametrize(

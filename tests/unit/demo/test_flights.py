@@ -13,7 +13,7 @@ import pytest
 
 from lakeward.demo import flights
 from lakeward.demo.oracle import decode
-from lakeward.errors import LakewardError
+from lakeward.platform.errors import LakewardError
 
 COLUMNS = {"time_hour": "TIMESTAMP", "carrier": "STRING", "dep_delay": "DOUBLE", "distance": "INT"}
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from lakeward.demo import own_home
-from lakeward.errors import Refused
-from lakeward.runtime import Home
+from lakeward.platform.errors import Refused
+from lakeward.platform.runtime import Home
 from lakeward.stack.state import exclusive
 
 

@@ -11,7 +11,7 @@ import pytest
 from lakeward.demo import broker, flights
 from lakeward.demo.flights import Record
 from lakeward.demo.producer import Sender
-from lakeward.errors import DependencyDown
+from lakeward.platform.errors import DependencyDown
 
 
 def test_everything_sent_is_in_the_topic_once_and_can_be_read_back(kafka: Any, year: pa.Table) -> None:

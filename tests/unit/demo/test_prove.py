@@ -12,8 +12,8 @@ from lakeward.demo.lake import DemoLake
 from lakeward.demo.oracle import BatchRange, WindowRow
 from lakeward.demo.producer import Sender
 from lakeward.demo.prove import Prover, Topic, complete, planned, ranges
-from lakeward.runtime import Project
-from lakeward.spec.loader import load_project
+from lakeward.platform.runtime import Project
+from lakeward.spec.read.loader import load_project
 
 ROOT = Path(__file__).parents[3]
 SPECS = {spec.id: spec for spec in load_project(Project(ROOT)).specs}

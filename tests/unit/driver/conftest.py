@@ -13,8 +13,8 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection, text
 
+from lakeward.platform.runtime import Lake, Launch, Runtime
 from lakeward.registry import engine
-from lakeward.runtime import Lake, Launch, Runtime
 
 Connect = Callable[[], AbstractContextManager[Connection]]
 

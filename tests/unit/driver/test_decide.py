@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from lakeward.driver.decide import Action, Bury, Drain, Exit, Finish, Seen, Start, decide
-from lakeward.driver.wanted import Picture, Wanted
-from lakeward.spec.packages import digest_of
+from lakeward.engine.assignment import Picture, Wanted
+from lakeward.spec.python.packages import digest_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

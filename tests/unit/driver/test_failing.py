@@ -11,8 +11,8 @@ from sqlalchemy import func, select
 
 from lakeward.driver.decide import Action, Exit, decide
 from lakeward.driver.failing import Failure, Failures
-from lakeward.driver.wanted import Picture, Wanted
-from lakeward.errors import Blocked, DependencyDown, SpecError
+from lakeward.engine.assignment import Picture, Wanted
+from lakeward.platform.errors import Blocked, DependencyDown, SpecError
 from lakeward.registry import drivers, events, observations, restarts, streams
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.driver import dumps, jvm
+from lakeward.driver import jvm, thread_dumps
 from lakeward.driver.jvm import Jvm
-from lakeward.streams.failures import Cause, FailureClass, judge
+from lakeward.platform.failures import Cause, FailureClass, judge
 
 
 def _ended(code: str, printed: Path) -> Jvm:
@@ -89,12 +89,12 @@ def test_a_jvm_that_answers_nobody_is_asked_to_print_its_threads_itself(
 
 def test_a_dump_holds_both_sides_and_old_ones_go(tmp_path: Path) -> None:
     living = Jvm(None, tmp_path / "x", lambda: "the JVM's threads")
-    for number in range(dumps.KEPT + 3):
-        written = Path(dumps.write(tmp_path, f"s-{number:02}", living))
+    for number in range(thread_dumps.KEPT + 3):
+        written = Path(thread_dumps.write(tmp_path, f"s-{number:02}", living))
     text = written.read_text()
     assert "the JVM's threads" in text
     assert "test_a_dump_holds_both_sides" in text, "Python's own stacks"
-    assert len(list((tmp_path / dumps.FOLDER).iterdir())) == dumps.KEPT
+    assert len(list((tmp_path / thread_dumps.FOLDER).iterdir())) == thread_dumps.KEPT
 
 
 def test_a_dump_leaves_no_thread_out_however_many_there_are(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_a_dump_leaves_no_thread_out_however_many_there_are(tmp_path: Path) -> N
     try:
         for thread in crowd:
             thread.start()
-        text = Path(dumps.write(tmp_path, "s", Jvm(None, tmp_path / "x", lambda: ""))).read_text()
+        text = Path(thread_dumps.write(tmp_path, "s", Jvm(None, tmp_path / "x", lambda: ""))).read_text()
     finally:
         stop.set()
         for thread in crowd:
@@ -113,8 +113,8 @@ def test_a_dump_leaves_no_thread_out_however_many_there_are(tmp_path: Path) -> N
 
 
 def test_a_dump_that_cannot_be_written_keeps_nobody_from_what_follows(tmp_path: Path) -> None:
-    (tmp_path / dumps.FOLDER).touch()  # no folder can be made here, as on a full disk
-    assert "not there" in dumps.write(tmp_path, "s", Jvm(None, tmp_path / "x", lambda: ""))
+    (tmp_path / thread_dumps.FOLDER).touch()  # no folder can be made here, as on a full disk
+    assert "not there" in thread_dumps.write(tmp_path, "s", Jvm(None, tmp_path / "x", lambda: ""))
 
 
 def test_a_jvm_that_cannot_print_its_threads_says_so(tmp_path: Path) -> None:

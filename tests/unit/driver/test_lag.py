@@ -8,7 +8,7 @@ import pytest
 
 from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.driver.lag import LagThread, Meter, Source, Watched, broker, document
-from lakeward.errors import DependencyDown
+from lakeward.platform.errors import DependencyDown
 
 
 def at(offset: int) -> str:

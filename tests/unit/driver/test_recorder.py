@@ -11,12 +11,12 @@ from typing import Any
 import time_machine
 from sqlalchemy import func, select
 
-from lakeward.connectors.exact.batch import RunningBatch
-from lakeward.driver.batch import Done
-from lakeward.driver.landing.base import Outcome
+from lakeward.connectors.commit_protocol.batch import RunningBatch
 from lakeward.driver.listener import listener_of
 from lakeward.driver.recorder import Recorder
-from lakeward.errors import DependencyDown
+from lakeward.engine.batch import Done
+from lakeward.engine.sinks.base import Outcome
+from lakeward.platform.errors import DependencyDown
 from lakeward.registry import batches, events, observations
 
 PROGRESS = {

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from lakeward.driver.gate import Draining, Gate
-from lakeward.driver.wanted import Wanted
 from lakeward.driver.watchdog import DOUBT_S, Watchdog, hung
-from lakeward.streams.failures import Cause, judge
+from lakeward.engine.assignment import Wanted
+from lakeward.engine.gate import Draining, Gate
+from lakeward.platform.failures import Cause, judge
 
 
 @dataclass

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.errors import Refused
 from lakeward.jars import check
+from lakeward.platform.errors import Refused
 
 
 def test_verify_counts_what_it_compared(jars: Path) -> None:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.errors import SpecError
 from lakeward.jars import check, fitting
 from lakeward.jars.fitting import Engine
-from lakeward.runtime import Lake, Launch, Runtime
+from lakeward.platform.errors import SpecError
+from lakeward.platform.failures import FailureClass, classify
+from lakeward.platform.runtime import Lake, Launch, Runtime
 from lakeward.stack import doctor
-from lakeward.streams.failures import FailureClass, classify
 
 HERE = Engine("4.1", "2.13")
 
@@ -47,8 +47,8 @@ def test_the_jars_of_the_list_fit_the_spark_that_is_installed() -> None:
 def test_a_driver_is_told_before_spark_starts_and_so_is_doctor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bad: str
 ) -> None:
-    from lakeward.connectors import connect_server
-    from lakeward.driver import session
+    from lakeward.connectors.spark import connect_server
+    from lakeward.engine import session
 
     jars = tmp_path / "jars"
     (jars / "spark").mkdir(parents=True)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.errors import DependencyDown, Refused
 from lakeward.jars import check, ivy
+from lakeward.platform.errors import DependencyDown, Refused
 
 
 def test_every_dependency_is_exact_and_brings_nothing_along() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.errors import Unhealthy
 from lakeward.jars.java import find_java, install_command
+from lakeward.platform.errors import Unhealthy
 
 
 def fake_java(folder: Path, text: str) -> Path:

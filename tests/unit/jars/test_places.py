@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.errors import LakewardError
 from lakeward.jars import places
+from lakeward.platform.errors import LakewardError
 
 
 @pytest.fixture

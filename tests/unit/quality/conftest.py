@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from lakeward.quality.lineage import History, Snapshot
+from lakeward.quality.ranges.snapshot_chain import History, Snapshot
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 

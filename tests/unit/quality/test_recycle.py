@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from lakeward.platform.runtime import Project
 from lakeward.quality.resident import recycle
 from lakeward.quality.resident.recycle import Used, due
-from lakeward.runtime import Project
-from lakeward.spec.settings import Checker
-from lakeward.spec.types import Duration, Memory
+from lakeward.spec.model.settings import Checker
+from lakeward.spec.model.types import Duration, Memory
 
 YOUNG = Used(age_s=10, runs=1, rss=400 << 20)
 LIMITS = Checker(max_age=Duration("1h"), max_runs=20, max_memory=Memory("600m"))

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, text
 
 from lakeward.registry import check_runs
 from lakeward.registry.check_runs import CLAIMS, DONE, Claim, Claimed, Fenced
-from lakeward.registry.notices import Notices
+from lakeward.registry.listen import Notices
 
 TTL, WANTED, TIMEOUT = timedelta(seconds=15), timedelta(seconds=30), timedelta(minutes=5)
 OVER = timedelta(seconds=-1)

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection
 
-from lakeward.errors import SpecError
+from lakeward.platform.errors import SpecError
 from lakeward.registry import changes, events, generations, streams
 from lakeward.registry.deploy import deploy, preview
-from lakeward.spec.stream import StreamSpec
+from lakeward.spec.model.stream import StreamSpec
 
 BASE: dict[str, Any] = {
     "id": "a",

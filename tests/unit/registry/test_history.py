@@ -6,7 +6,7 @@ from sqlalchemy import text
 
 from lakeward.registry import batches, changes, events, maintenance, observations, operations, restarts, verifications
 from lakeward.registry.purge import TABLES, purge, times
-from lakeward.spec.settings import Keep
+from lakeward.spec.model.settings import Keep
 
 BATCH = {"stream": "flights", "query_id": "q", "batch_id": 1, "generation": 1, "seq": 2, "consumed": 10, "landed": 9}
 

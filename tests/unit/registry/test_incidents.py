@@ -3,7 +3,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
-from lakeward.registry import incidents, ticks
+from lakeward.registry import heartbeats, incidents
 
 
 def test_one_incident_stays_one_however_often_it_is_seen(registry):
@@ -32,10 +32,10 @@ def test_a_message_is_due_when_the_text_changed_and_only_then(registry):
 
 
 def test_a_tick_says_when_it_last_succeeded(registry):
-    assert ticks.newest(registry, "reconcile") is None
-    ticks.record(registry, "reconcile", duration_s=0.2, streams=3)
-    ticks.record(registry, "reconcile", duration_s=0.3, streams=4)
-    found = ticks.newest(registry, "reconcile")
+    assert heartbeats.newest(registry, "reconcile") is None
+    heartbeats.record(registry, "reconcile", duration_s=0.2, streams=3)
+    heartbeats.record(registry, "reconcile", duration_s=0.3, streams=4)
+    found = heartbeats.newest(registry, "reconcile")
     assert (found.duration_s, found.detail) == (0.3, {"streams": 4})
     assert 0 <= found.age_s < 60
 

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 from sqlalchemy import func, select
 
-from lakeward.errors import SpecError
+from lakeward.platform.errors import SpecError
 from lakeward.registry import generations, streams
 
 

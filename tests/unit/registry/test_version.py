@@ -9,7 +9,7 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import text
 
-from lakeward.errors import Refused
+from lakeward.platform.errors import Refused
 from lakeward.registry import batches, engine, events, observations, streams, version
 
 MIGRATIONS = Path(engine.__file__).parent / "migrations"

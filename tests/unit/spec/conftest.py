@@ -8,8 +8,8 @@ from textwrap import dedent
 
 import pytest
 
-from lakeward.runtime import Project
-from lakeward.spec.loader import Loaded, load_project
+from lakeward.platform.runtime import Project
+from lakeward.spec.read.loader import Loaded, load_project
 
 MINIMAL = """\
 owner: data-platform

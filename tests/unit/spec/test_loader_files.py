@@ -85,8 +85,8 @@ def test_a_secret_in_an_sql_file_is_refused_and_never_shown(stream, minimal):
 
 
 def test_no_project_here(tmp_path):
-    from lakeward.runtime import Project
-    from lakeward.spec.loader import load_project
+    from lakeward.platform.runtime import Project
+    from lakeward.spec.read.loader import load_project
 
     loaded = load_project(Project(tmp_path))
     assert "lakeward init DIR makes one" in texts(loaded)
@@ -94,8 +94,8 @@ def test_no_project_here(tmp_path):
 
 
 def test_a_missing_project_folder_is_a_problem_not_a_crash():
-    from lakeward.runtime import Project
-    from lakeward.spec.loader import load_project
+    from lakeward.platform.runtime import Project
+    from lakeward.spec.read.loader import load_project
 
     assert not load_project(Project(Path("/nonexistent"))).ok
 
@@ -118,8 +118,8 @@ def test_a_link_to_nowhere_is_told_as_such(tmp_path, stream, minimal):
 
 @pytest.mark.parametrize("folder", ["conf", "conf/streams", "expectations"])
 def test_a_folder_that_leads_in_a_circle_is_no_empty_one(tmp_path, folder):
-    from lakeward.runtime import Project
-    from lakeward.spec.loader import load_project
+    from lakeward.platform.runtime import Project
+    from lakeward.spec.read.loader import load_project
 
     (tmp_path / folder).parent.mkdir(exist_ok=True)
     (tmp_path / folder).symlink_to(Path(folder).name)
@@ -130,8 +130,8 @@ def test_a_folder_that_leads_in_a_circle_is_no_empty_one(tmp_path, folder):
 @pytest.mark.parametrize("mode", [0o000, 0o400, 0o100])
 @pytest.mark.parametrize("folder", ["conf", "conf/streams", "expectations", "data"])
 def test_a_folder_nobody_may_look_into_is_told(tmp_path, project, minimal, folder, mode):
-    from lakeward.runtime import Project
-    from lakeward.spec.loader import load_project
+    from lakeward.platform.runtime import Project
+    from lakeward.spec.read.loader import load_project
 
     files = {
         "conf/streams/a.yaml": minimal + "reference: {r: {csv: data/no.csv}}\n", "conf/tables.yaml": "policies: []",

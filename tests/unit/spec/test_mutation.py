@@ -8,8 +8,8 @@ from tempfile import TemporaryDirectory
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakeward.runtime import Project
-from lakeward.spec.loader import load_project
+from lakeward.platform.runtime import Project
+from lakeward.spec.read.loader import load_project
 
 ROOT = Path(__file__).parents[3]
 FILES = [

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from lakeward.connectors.iceberg.catalog import pyiceberg_properties, spark_conf
-from lakeward.errors import SpecError
-from lakeward.runtime import Lake, Project
-from lakeward.spec.loader import load_settings
+from lakeward.platform.errors import SpecError
+from lakeward.platform.runtime import Lake, Project
+from lakeward.spec.read.loader import load_settings
 
 GOOD = "catalog: {warehouse: s3://lake/warehouse, connection: lakeward_s3}\ncheckpoints: s3a://lake/checkpoints\n"
 DELTA = (

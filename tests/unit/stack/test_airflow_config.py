@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lakeward.jars import Java
-from lakeward.runtime import Home, Project
+from lakeward.platform.runtime import Home, Project
 from lakeward.stack import airflow_config
 from lakeward.stack.site import Site
 from lakeward.stack.state import WANTED_PORTS

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.errors import DependencyDown
 from lakeward.jars import Java
-from lakeward.runtime import Home, Project
+from lakeward.platform.errors import DependencyDown
+from lakeward.platform.runtime import Home, Project
 from lakeward.stack import airflow_config, airflow_pool, private
 from lakeward.stack.site import Site
 from lakeward.stack.state import WANTED_PORTS

@@ -12,7 +12,7 @@ import pytest
 import time_machine
 
 from lakeward.jars import places
-from lakeward.runtime import Home, Project
+from lakeward.platform.runtime import Home, Project
 from lakeward.stack import claims
 from lakeward.stack.stack import Stack
 from lakeward.stack.state import WANTED_PORTS, StackState

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lakeward import ports
-from lakeward.runtime import Home
+from lakeward.platform import ports
+from lakeward.platform.runtime import Home
 from lakeward.stack import doctor
 from lakeward.stack.state import StackState
 
@@ -70,7 +70,7 @@ def test_what_ends_drivers_with_it_is_said(tmp_path: Path, group: str, word: str
 
 
 def test_a_home_where_nothing_runs_is_told_how_to_start(tmp_path: Path) -> None:
-    from lakeward.runtime import Project
+    from lakeward.platform.runtime import Project
 
     names = {check.name: check for check in doctor.examine(Project(tmp_path), Home(tmp_path / "home"))}
     assert names["stack"].next == "lakeward stack up"

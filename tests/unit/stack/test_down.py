@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from lakeward.cli.app import main
-from lakeward.errors import Refused
-from lakeward.runtime import Home, Project
+from lakeward.platform.errors import Refused
+from lakeward.platform.runtime import Home, Project
 from lakeward.stack import session
 from lakeward.stack.stack import Stack
 from lakeward.stack.state import Process, StackState, exclusive

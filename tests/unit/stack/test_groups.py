@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakeward.errors import SpecError
+from lakeward.platform.errors import SpecError
 from lakeward.stack import groups
 
 

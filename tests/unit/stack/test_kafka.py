@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lakeward import jars, ports
+from lakeward import jars
+from lakeward.platform import ports
 from lakeward.stack.kafka import Kafka
 
 DASH_FIRST = uuid.UUID("f8000000-0000-4000-8000-000000000000")

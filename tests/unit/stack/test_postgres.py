@@ -10,8 +10,9 @@ from typing import Any
 import psycopg2
 import pytest
 
-from lakeward import jars, ports
-from lakeward.errors import LakewardError
+from lakeward import jars
+from lakeward.platform import ports
+from lakeward.platform.errors import LakewardError
 from lakeward.stack import service_user
 from lakeward.stack.postgres import Postgres, pgpass
 

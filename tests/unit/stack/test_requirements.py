@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.errors import Unhealthy
-from lakeward.runtime import Home
+from lakeward.platform.errors import Unhealthy
+from lakeward.platform.runtime import Home
 from lakeward.stack import requirements
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.errors import SpecError
 from lakeward.jars import Java
-from lakeward.runtime import Home, ObjectStore, Project, Runtime
+from lakeward.platform.errors import SpecError
+from lakeward.platform.runtime import Home, ObjectStore, Project, Runtime
 from lakeward.stack.site import Site
 from lakeward.stack.state import WANTED_PORTS
 

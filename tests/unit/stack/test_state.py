@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.errors import LakewardError, Refused
-from lakeward.runtime import Home
+from lakeward.platform.errors import LakewardError, Refused
+from lakeward.platform.runtime import Home
 from lakeward.stack.state import Process, StackState, exclusive
 
 

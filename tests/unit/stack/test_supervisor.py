@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lakeward.runtime import Home
+from lakeward.platform.runtime import Home
 from lakeward.stack.supervisor import LONGEST_SOCKET_PATH, Supervisor, tail
 
 

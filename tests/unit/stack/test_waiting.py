@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from lakeward import ports
-from lakeward.errors import Unhealthy
 from lakeward.jars import Java
-from lakeward.runtime import Home, Project
+from lakeward.platform import ports
+from lakeward.platform.errors import Unhealthy
+from lakeward.platform.runtime import Home, Project
 from lakeward.stack import groups, waiting
 from lakeward.stack.part import Part
 from lakeward.stack.program import Program

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.connectors.exact.position import Position, key
+from lakeward.connectors.commit_protocol.position import Position, key
 from lakeward.tables.facts import PartitionFacts, Profile, Ref, Snapshot, TableFacts, Thresholds
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

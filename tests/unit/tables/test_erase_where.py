@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeward.errors import SpecError
+from lakeward.platform.errors import SpecError
 from lakeward.tables.erase.where import PutAside, parse
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from lakeward.errors import SpecError
+from lakeward.platform.errors import SpecError
 from lakeward.registry import maintenance
 from lakeward.tables import ledger
 

@@ -11,7 +11,7 @@ import delta_log
 
 from lakeward.connectors.delta import state
 from lakeward.registry import verifications
-from lakeward.spec.pointer import OF
+from lakeward.spec.model.pointer import OF
 from lakeward.tables.facts import Thresholds
 from lakeward.tables.needs import needs_of, surroundings
 from lakeward.tables.observe.delta import table_facts

@@ -16,16 +16,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeward import private
 from lakeward.connectors.iceberg.catalog import create_schema
-from lakeward.errors import Refused
+from lakeward.platform import private
+from lakeward.platform.errors import Refused
+from lakeward.platform.runtime import Lake, Project, Runtime
 from lakeward.registry import leases, maintenance
 from lakeward.registry.engine import engine
-from lakeward.runtime import Lake, Project, Runtime
 from lakeward.tables import orphans, run
+from lakeward.tables.context import Site
 from lakeward.tables.guard.actor import SCOPE
 from lakeward.tables.observe.listing import ASIDE
-from lakeward.tables.site import Site
 from lakeward.telemetry import failpoints
 
 ROWS = pa.table({"id": [1, 2, 3]})
@@ -330,8 +330,8 @@ def test_killed_in_the_middle_the_next_run_goes_on(make, tmp_path) -> None:
     runtime = tmp_path / "runtime.json"
     runtime.write_text(table.site.runtime.model_dump_json())
     code = (
-        "import sys; from pathlib import Path; from lakeward.runtime import Project, Runtime; "
-        "from lakeward.tables import orphans; from lakeward.tables.site import Site; "
+        "import sys; from pathlib import Path; from lakeward.platform.runtime import Project, Runtime; "
+        "from lakeward.tables import orphans; from lakeward.tables.context import Site; "
         "site = Site.of(Runtime.load(Path(sys.argv[1])), Project(Path(sys.argv[2]))); orphans.sweep(site, sys.argv[3])"
     )
     dies = {"LAKEWARD_FAILPOINT": "orphans-file:2", "LAKEWARD_FAILPOINTS_ALLOWED": "1"}

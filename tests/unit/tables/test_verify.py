@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from lakeward.connectors.exact.position import Position
+from lakeward.connectors.commit_protocol.position import Position
 from lakeward.tables.facts import Ref, Snapshot
 from lakeward.tables.plan.model import Action, Rewrite
 from lakeward.tables.verify import Moved, verify_compact, verify_expire, verify_manifests

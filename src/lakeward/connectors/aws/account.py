@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from lakeward.errors import SpecError
+from lakeward.platform.errors import SpecError
 
 KEY, SECRET, TOKEN = "aws_access_key_id", "aws_secret_access_key", "aws_session_token"  # names, not keys
 REGION, ENDPOINT = "region", "endpoint_url"

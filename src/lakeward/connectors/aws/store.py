@@ -10,8 +10,8 @@ from typing import Any
 from lakeward import jars
 from lakeward.connectors.aws import account
 from lakeward.connectors.aws.account import KEY, SECRET, TOKEN, Account
-from lakeward.errors import DependencyDown, LakewardError, SpecError
-from lakeward.runtime import Lake
+from lakeward.platform.errors import DependencyDown, LakewardError, SpecError
+from lakeward.platform.runtime import Lake
 
 CONNECT_S, ANSWER_S = 3, 10
 """How long a look at the store waits for a connection, and for an answer."""

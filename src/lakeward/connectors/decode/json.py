@@ -18,7 +18,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from lakeward.connectors.source import ERROR, RAW, REASON, VALUE
-from lakeward.errors import SpecError
+from lakeward.platform.errors import SpecError
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

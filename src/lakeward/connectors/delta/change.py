@@ -9,13 +9,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote, urlparse
 
-from lakeward.connectors import evolution
+from lakeward.connectors import schema_evolution
 from lakeward.connectors.columns import relaxed, up_casts
-from lakeward.connectors.delta import java
-from lakeward.connectors.exact.tally import tally
-from lakeward.connectors.exact.upsert import ByKey
-from lakeward.errors import SpecError
-from lakeward.spec.sql import quote
+from lakeward.connectors.commit_protocol.row_count import tally
+from lakeward.connectors.commit_protocol.upsert import ByKey
+from lakeward.connectors.delta import jvm
+from lakeward.platform.errors import SpecError
+from lakeward.spec.sql.statements import quote
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -76,7 +76,7 @@ class Replace:
 
     def write(self, rows: DataFrame, txn: Any) -> Files:
         """One write; every file there was goes."""
-        return Files(write_files(rows, txn), [each.remove() for each in java.in_list(txn.filterFiles())])
+        return Files(write_files(rows, txn), [each.remove() for each in jvm.in_list(txn.filterFiles())])
 
 
 @dataclass(frozen=True)
@@ -124,12 +124,12 @@ class Upsert(ByKey):
         """The files that hold a key of the batch."""
         from pyspark.sql import functions as F
 
-        files = java.in_list(txn.filterFiles())
+        files = jvm.in_list(txn.filterFiles())
         if not files:
             return []
-        by_place = {str(path): file for path, file in zip(java.paths_of(txn, files), files, strict=True)}
+        by_place = {str(path): file for path, file in zip(jvm.paths_of(txn, files), files, strict=True)}
         keys = [F.col(quote(name)) for name in self.keys]
-        there = java.rows_of(batch.sparkSession, txn, files).select(*keys, F.col("_metadata.file_path").alias(_FILE))
+        there = jvm.rows_of(batch.sparkSession, txn, files).select(*keys, F.col("_metadata.file_path").alias(_FILE))
         same = [F.col(f"t.{quote(name)}").eqNullSafe(F.col(f"s.{quote(name)}")) for name in self.keys]
         held = there.alias("t").join(batch.select(*keys).alias("s"), same, "left_semi").select(_FILE).distinct()
         return [by_place[unquote(urlparse(row[0]).path)] for row in held.collect()]
@@ -141,7 +141,7 @@ class Upsert(ByKey):
         columns = [name for name in batch.columns if name not in (_DELETE, _NEW)]
         if not touched:
             return batch.where(~F.col(_DELETE)).select(*(F.col(quote(name)) for name in columns))
-        old = java.rows_of(batch.sparkSession, txn, touched).withColumn(_OLD, F.lit(True))
+        old = jvm.rows_of(batch.sparkSession, txn, touched).withColumn(_OLD, F.lit(True))
         same = [F.col(f"t.{quote(name)}").eqNullSafe(F.col(f"s.{quote(name)}")) for name in self.keys]
         both = old.alias("t").join(batch.alias("s"), same, "full_outer")
         newer = F.col(_OLD).isNull()
@@ -161,7 +161,7 @@ class Upsert(ByKey):
 
 def write_files(rows: DataFrame, txn: Any) -> list[Any]:
     """Write `rows` by Delta's own writer, in the table's columns and types."""
-    return java.in_list(txn.writeFiles(fitted(rows, txn)._jdf))
+    return jvm.in_list(txn.writeFiles(fitted(rows, txn)._jdf))
 
 
 def fitted(rows: DataFrame, txn: Any, **more: Column) -> DataFrame:
@@ -174,8 +174,8 @@ def fitted(rows: DataFrame, txn: Any, **more: Column) -> DataFrame:
         SpecError: a column is missing, is too much, or cannot be stored without a possible loss.
     """
     table, session = json.loads(txn.metadata().schemaString()), rows.sparkSession
-    compared = evolution.compare(rows.schema.jsonValue(), table, partial(up_casts, session))
-    wrong = list(evolution.differences(compared, compared.lacking, additive=False))
+    compared = schema_evolution.compare(rows.schema.jsonValue(), table, partial(up_casts, session))
+    wrong = list(schema_evolution.differences(compared, compared.lacking, additive=False))
     if wrong:
         raise SpecError(
             "A batch has other columns than its Delta table",

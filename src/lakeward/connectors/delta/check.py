@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakeward.connectors.exact import ranges
-from lakeward.connectors.exact.ancestry import Ancestry, Finding, seq_of
-from lakeward.connectors.exact.follow import Halt
-from lakeward.connectors.exact.position import Position
+from lakeward.connectors.commit_protocol import ranges
+from lakeward.connectors.commit_protocol.ancestry import Ancestry, Finding, seq_of
+from lakeward.connectors.commit_protocol.follow import Halt
+from lakeward.connectors.commit_protocol.position import Position
 
 
 @dataclass(frozen=True)

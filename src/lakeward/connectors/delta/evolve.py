@@ -10,13 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakeward.connectors.delta import java, place
+from lakeward.connectors.commit_protocol import position
+from lakeward.connectors.commit_protocol.attempt import Redo
+from lakeward.connectors.commit_protocol.batch import RunningBatch
+from lakeward.connectors.commit_protocol.position import Position
+from lakeward.connectors.delta import jvm, location
 from lakeward.connectors.delta.check import TableState, check_table
-from lakeward.connectors.evolution import Comparison, sql_type
-from lakeward.connectors.exact import position
-from lakeward.connectors.exact.attempt import Redo
-from lakeward.connectors.exact.batch import RunningBatch
-from lakeward.connectors.exact.position import Position
+from lakeward.connectors.schema_evolution import Comparison, sql_type
 from lakeward.telemetry import failpoints
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ def fence(session: SparkSession, folder: Path, checked: TableState, build: Calla
         Redo: the table changed meanwhile: look again.
         Blocked: it was restored or replaced since it was looked at.
     """
-    txn = java.begin(session, folder, checked.table)
-    now = java.state_of(txn.snapshot(), folder, checked.stream, checked.table)
+    txn = jvm.begin(session, folder, checked.table)
+    now = jvm.state_of(txn.snapshot(), folder, checked.stream, checked.table)
     if now.raw != checked.raw:
         raise Redo("the position moved")
     if (halt := check_table(now)) is not None:
@@ -42,9 +42,9 @@ def fence(session: SparkSession, folder: Path, checked: TableState, build: Calla
     moved = build(now.version + 1)
     none = RunningBatch(moved.query_id, moved.batch, moved.end, moved.end, moved.topic_ids)
     try:
-        java.commit(session, txn, [], moved, none, position.key(checked.stream))
+        jvm.commit(session, txn, [], moved, none, position.key(checked.stream))
     except Exception as error:
-        if java.changed(error):
+        if jvm.changed(error):
             raise Redo("another commit came first") from error
         raise
     failpoints.hit("before-evolve")
@@ -59,9 +59,9 @@ def add(session: SparkSession, folder: Path, compared: Comparison) -> None:
     """
     columns = ", ".join(f"{each.sql} {sql_type(each.kind)}" for each in compared.added)
     try:
-        session.sql(f"ALTER TABLE {place.by_path(folder)} ADD COLUMNS ({columns})")
+        session.sql(f"ALTER TABLE {location.by_path(folder)} ADD COLUMNS ({columns})")
     except Exception as error:
-        if java.changed(error) or "ALREADY_EXISTS" in str(error):
+        if jvm.changed(error) or "ALREADY_EXISTS" in str(error):
             raise Redo("another commit came first") from error
         raise
     failpoints.hit("after-evolve")

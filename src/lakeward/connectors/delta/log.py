@@ -18,11 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakeward.connectors.exact import ancestry
-from lakeward.connectors.exact.ancestry import Ancestry, Link
-from lakeward.connectors.exact.audit import Scan
-from lakeward.errors import Internal, Refused
-from lakeward.spec.positions import IDENTITY_COLUMNS
+from lakeward.connectors.commit_protocol import ancestry
+from lakeward.connectors.commit_protocol.ancestry import Ancestry, Link
+from lakeward.connectors.commit_protocol.audit import Scan
+from lakeward.platform.errors import Internal, Refused
+from lakeward.spec.model.position_columns import IDENTITY_COLUMNS
 
 LOG = "_delta_log"
 COMMIT = re.compile(r"(\d{20})\.json")

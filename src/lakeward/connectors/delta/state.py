@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from lakeward.connectors.delta import log
-from lakeward.errors import Refused
+from lakeward.platform.errors import Refused
 
 WINDOW = 1000  # newest commits whose own words are read; older files are known by the checkpoint alone
 _OF_ADD = ("path", "size", "partitionValues", "stats", "modificationTime", "deletionVector")

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from lakeward.connectors import columns
-from lakeward.connectors.delta import place
-from lakeward.runtime import Lake
-from lakeward.spec.sql import quote, quote_text
+from lakeward.connectors.delta import location
+from lakeward.platform.runtime import Lake
+from lakeward.spec.sql.statements import quote, quote_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,15 +34,15 @@ def create(session: SparkSession, lake: Lake, table: str, schema: StructType, pa
     Raises:
         SpecError: the warehouse is no folder of this machine.
     """
-    folder = place.folder_of(lake, table)
-    fresh = not place.exists(folder)
+    folder = location.folder_of(lake, table)
+    fresh = not location.exists(folder)
     if fresh:
         settings = ", ".join(f"{quote_text(name)} = {quote_text(value)}" for name, value in sorted(PROPERTIES.items()))
         fields = ", ".join(quote(each) for each in partition_by)
         session.sql(
-            f"CREATE TABLE IF NOT EXISTS {place.by_path(folder)} ({columns.ddl(session, schema)}) USING delta "
+            f"CREATE TABLE IF NOT EXISTS {location.by_path(folder)} ({columns.ddl(session, schema)}) USING delta "
             + (f"PARTITIONED BY ({fields}) " if fields else "")
             + f"TBLPROPERTIES ({settings})"
         )
-    place.register(session, lake, table)
+    location.register(session, lake, table)
     return fresh

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
-from lakeward.connectors.delta import java, log
+from lakeward.connectors.commit_protocol import position
+from lakeward.connectors.commit_protocol.attempt import ATTEMPTS, Build, Redo, pause
+from lakeward.connectors.commit_protocol.batch import RunningBatch
+from lakeward.connectors.commit_protocol.follow import Halt
+from lakeward.connectors.commit_protocol.position import Position
+from lakeward.connectors.commit_protocol.writer import TableWriter
+from lakeward.connectors.delta import jvm, log
 from lakeward.connectors.delta.change import Append, Change
 from lakeward.connectors.delta.check import TableState, check_table
-from lakeward.connectors.exact import position
-from lakeward.connectors.exact.attempt import ATTEMPTS, Build, Redo, pause
-from lakeward.connectors.exact.batch import RunningBatch
-from lakeward.connectors.exact.follow import Halt
-from lakeward.connectors.exact.position import Position
-from lakeward.connectors.exact.writer import TableWriter
-from lakeward.errors import LakewardError
+from lakeward.platform.errors import LakewardError
 from lakeward.telemetry import failpoints
 
 if TYPE_CHECKING:
@@ -71,10 +71,10 @@ class DeltaWriter(TableWriter[TableState, Staged]):
     def load(self, session: SparkSession) -> TableState:
         """The newest version. Where the position is not what was seen last, Delta forgets what it remembers of the log:
         another process may have written over a commit of ours."""
-        state = self._state(java.begin(session, self.folder, self.table))
+        state = self._state(jvm.begin(session, self.folder, self.table))
         if self._began and state.raw != self._seen:
-            java.forget(session, self.folder)
-            state = self._state(java.begin(session, self.folder, self.table))
+            jvm.forget(session, self.folder)
+            state = self._state(jvm.begin(session, self.folder, self.table))
         return state
 
     def check(self, state: TableState) -> Halt | None:
@@ -87,9 +87,9 @@ class DeltaWriter(TableWriter[TableState, Staged]):
             Redo: they were taken away while they were written.
         """
         session = rows.sparkSession
-        txn = java.begin(session, self.folder, self.table)
+        txn = jvm.begin(session, self.folder, self.table)
         files = self.change.write(rows, txn)
-        paths = java.paths_of(txn, files.added)
+        paths = jvm.paths_of(txn, files.added)
         try:
             count = files.rows if files.rows is not None else sum(pq.read_metadata(path).num_rows for path in paths)
         except FileNotFoundError as gone:
@@ -109,16 +109,16 @@ class DeltaWriter(TableWriter[TableState, Staged]):
         for attempt in range(ATTEMPTS):
             if attempt:
                 pause(attempt)
-            txn = java.begin(staged.session, self.folder, self.table)
+            txn = jvm.begin(staged.session, self.folder, self.table)
             self._still(txn, state, staged)
             version = int(txn.snapshot().version()) + 1
             moved = build(version, version)
             failpoints.hit("before-publish")
             name = position.key(self.stream)
             try:
-                landed = java.commit(staged.session, txn, staged.actions, moved, batch, name)
+                landed = jvm.commit(staged.session, txn, staged.actions, moved, batch, name)
             except Exception as error:
-                if java.changed(error):
+                if jvm.changed(error):
                     continue  # nothing was written: read and check again
                 raise
             failpoints.hit("after-publish")
@@ -129,7 +129,7 @@ class DeltaWriter(TableWriter[TableState, Staged]):
                 )
             found = log.commit(self.folder, version)
             if found is not None and found.domains.get(name) != moved.to_json():
-                java.forget(staged.session, self.folder)
+                jvm.forget(staged.session, self.folder)
                 raise Redo(f"version {version} was overwritten by another process")
             return moved
         raise self.contention(batch.batch, "other commits came first, every time")
@@ -152,4 +152,4 @@ class DeltaWriter(TableWriter[TableState, Staged]):
             raise Redo(f"{len(gone)} staged files are gone (VACUUM)")
 
     def _state(self, txn: Any) -> TableState:
-        return java.state_of(txn.snapshot(), self.folder, self.stream, self.table)
+        return jvm.state_of(txn.snapshot(), self.folder, self.stream, self.table)

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 from lakeward.connectors.file_access import FileAccess
 from lakeward.connectors.files import avro
-from lakeward.spec.sources import TYPED, FilesSource
+from lakeward.spec.model.sources import TYPED, FilesSource
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -17,8 +17,8 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from lakeward.connectors.files.log import Taken
-from lakeward.errors import Refused, SpecError
-from lakeward.spec.file_places import folder_of, here, local
+from lakeward.platform.errors import Refused, SpecError
+from lakeward.spec.model.file_paths import folder_of, here, local
 
 _DIGITS, _SHOWN = 32, 5
 

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from lakeward.connectors.exact.position import NO_DATA
+from lakeward.connectors.commit_protocol.position import NO_DATA
 from lakeward.connectors.source import Reader
-from lakeward.errors import LakewardError
+from lakeward.platform.errors import LakewardError
 
 _OFFSET = "logOffset"
 _COMPACT = ".compact"

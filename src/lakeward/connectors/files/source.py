@@ -1,116 +1,177 @@
-"""Reading files: as a stream of what arrives in a folder, and named ones again as a batch.
-
-Options of Spark that would pass over files in silence are set here and are nobody's to choose: a file older than the
-newest one by more than `maxFileAge` (7 days by default) is ignored, so are folders below the one named, and missing or
-corrupt files where a session asks for that.
-"""
+"""Files as a source of a stream."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from lakeward.connectors.source import VALUE
-from lakeward.spec.file_places import archive_of, hadoop
-from lakeward.spec.positions import INGESTED_AT
-from lakeward.spec.sources import TYPED, FilesSource
+from lakeward.connectors.aws import store
+from lakeward.connectors.commit_protocol.position import NO_DATA
+from lakeward.connectors.decode import text
+from lakeward.connectors.decode.columns import ColumnsDecoder
+from lakeward.connectors.decode.json import JsonDecoder
+from lakeward.connectors.file_access import FileAccess
+from lakeward.connectors.files import headers, mirror, reader
+from lakeward.connectors.files.listing import Listing
+from lakeward.connectors.files.log import SourceLog, log_offset
+from lakeward.connectors.files.mirror import Mirror
+from lakeward.connectors.source import Inlet, Reader
+from lakeward.platform.errors import Blocked, DependencyDown, Internal, SpecError, expect
+from lakeward.spec.model.file_paths import folder_of, local, on_s3
+from lakeward.spec.model.sources import FilesSource
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-CORRUPT = "_lw_corrupt"
-"""The text of a CSV row whose number of values is not that of the columns."""
-_ALWAYS = {
-    "recursiveFileLookup": "true",  # else a folder below is passed over, or becomes a column
-    "ignoreMissingFiles": "false",
-    "ignoreCorruptFiles": "false",
-}
+_SHOWN = 5
 
 
-def record_column(source: str) -> str:
-    """The column in which a record of columns (CSV, Parquet, Avro) stands as one struct until it is decoded."""
-    return f"_lw_record_{source}"
+@dataclass
+class FilesInlet(Inlet):
+    """Files of one folder or pattern.
 
+    `log` is where the running query counts what it has taken, known once its plan is: which of the checkpoint's
+    sources this is. Without a query it is the files a person named.
+    """
 
-def stream_options(source: FilesSource) -> dict[str, str]:
-    """Options of Spark's file source."""
-    chosen = {
-        **_ALWAYS,
-        **_format_options(source),
-        "maxFilesPerTrigger": str(source.max_files_per_trigger),
-        "maxFileAge": "36500d",
-        "latestFirst": "false",
-        "fileNameOnly": "false",
-        "cleanSource": "off" if source.after == "keep" else source.after,
-    }
-    if source.after == "archive":
-        chosen["sourceArchiveDir"] = hadoop(archive_of(source.path))
-    return chosen
+    log: SourceLog | Listing | None = None
+    stream: str = ""
+    access: FileAccess = field(default_factory=FileAccess)
+    _mirror: Mirror | None = None
+    _copy: str | None = None
 
+    @property
+    def files(self) -> FilesSource:
+        """The connector's own part of the spec."""
+        return expect(self.spec.files, "a source `files`")
 
-def read(session: SparkSession, name: str, source: FilesSource, schema: StructType | None) -> DataFrame:
-    """The files as a stream of raw records with their position columns."""
-    reader = session.readStream.format(_format(source)).options(**stream_options(source))
-    return _shape(_with_schema(reader, source, schema).load(hadoop(source.path)), name, source, schema)
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """A line has no number of its own: it is known by its file and its content. Two equal bad lines of one file
+        come in one batch, and both are kept."""
+        return ("_file_path", "reason", "raw")
 
+    @property
+    def checked(self) -> bool:
+        return True
 
-def read_files(
-    session: SparkSession, name: str, source: FilesSource, schema: StructType | None, paths: Sequence[str]
-) -> DataFrame:
-    """The records of named files, as a batch. Fails where one is gone."""
-    options = {**_ALWAYS, **_format_options(source), "__globPaths__": "false"}  # a name may hold a `*`
-    reader = _with_schema(session.read.format(_format(source)).options(**options), source, schema)
-    return _shape(reader.load([unquote(path) for path in paths]), name, source, schema)
+    def prepare(self) -> None:
+        if self._decoder is not None:
+            _ = self._decoder.schema
+        elif self.files.format != "text":
+            raise SpecError(f"Source {self.name}: files of {self.files.format} need decode: {{json: ..}}")
 
+    def ids(self) -> dict[str, str]:
+        folder = folder_of(self.files.path)
+        if on_s3(folder):
+            store.system(self.access.lake, folder)
+            store.check(expect(self.access.lake, "the settings of the object store"), folder)
+        elif not Path(folder).is_dir():
+            raise DependencyDown(
+                f"The folder of source {self.name} is not there",
+                why=f"{folder} is no folder of this machine now",
+                next="create or mount it (the stream tries again by itself), or correct files: path: and deploy",
+            )
+        return {local(self.files.path): "files"}
 
-def _format(source: FilesSource) -> str:
-    return "text" if source.format == "json" else source.format
+    @property
+    def logged(self) -> bool:
+        return True
 
+    def opened(self, files: Reader, folder: str, beside: str | None) -> None:
+        self.log = SourceLog(files, folder)
+        self._copy = None if beside is None else mirror.place(beside, self.stream, self.name)
+        self._mirror = None if self._copy is None else Mirror(self.access, folder, self._copy)
 
-def _format_options(source: FilesSource) -> Mapping[str, str]:
-    if source.format != "csv":
-        return {}
-    return {
-        "header": "true" if source.header else "false",
-        "enforceSchema": "false",  # a header that names other columns is refused, not read by place
-        "mode": "PERMISSIVE",
-        "columnNameOfCorruptRecord": CORRUPT,
-        "columnPruning": "false",  # what is not read cannot be found bad
-        "multiLine": "true",
-        "quote": '"',
-        "escape": '"',
-        "encoding": "UTF-8",
-        **({"nullValue": source.nulls} if source.nulls is not None else {}),
-    }
+    def restored(self, position: str, folder: str) -> str:
+        number = None if self._copy is None else mirror.find(self.access, self._copy, position)
+        if number is None or self._copy is None:
+            raise Blocked(
+                f"Source {self.name} of stream {self.stream} cannot go on where its table ends",
+                why=f"which files have landed is not in {self._copy or 'any copy of its log'}: {position}",
+                next="put the checkpoint back from a copy, or land into a new table under a new id",
+                reason="log-missing",
+            )
+        return mirror.restore(self.access, self._copy, number, folder)
 
+    def canonical(self, offset: str) -> str:
+        if log_offset(offset) is None:
+            return offset
+        return self._opened().canonical(offset)
 
-def _with_schema(reader: Any, source: FilesSource, schema: StructType | None) -> Any:
-    if schema is None:
-        return reader.schema("value STRING")  # else a place without files, as S3 has none, has no columns
-    if source.format in TYPED:
-        return reader.schema(schema)
-    from pyspark.sql.types import StringType, StructField, StructType
+    def read(self, session: SparkSession, *, fresh: bool, begin: str | None) -> DataFrame:
+        return reader.read(session, self.name, self.files, self._schema)
 
-    texts = [StructField(field.name, StringType()) for field in schema.fields]
-    return reader.schema(StructType([*texts, StructField(CORRUPT, StringType())]))
+    def again(self, session: SparkSession, start: str, end: str) -> DataFrame:
+        paths = [each.path for each in self._opened().between(start, end)]
+        return reader.read_files(session, self.name, self.files, self._schema, paths)
 
+    def decode(self, raw: DataFrame) -> DataFrame:
+        keep = list(self.spec.position_columns)
+        match self._decoder:
+            case None:
+                return text.decode(raw, keep)
+            case JsonDecoder() as decoder:
+                return decoder.apply(raw)
+            case decoder:
+                return decoder.apply(raw, keep)
 
-def _shape(raw: DataFrame, name: str, source: FilesSource, schema: StructType | None) -> DataFrame:
-    from pyspark.sql import functions as F
+    def explain(self, bad: DataFrame) -> DataFrame:
+        decoder = self._decoder
+        return decoder.explain(bad) if isinstance(decoder, JsonDecoder) else bad
 
-    where = [
-        # `file:/in/a` here and `file:///in/a` in the source's log are one file: it is called as the log calls it.
-        F.regexp_replace(F.col("_metadata.file_path"), "^file:/(?!/)", "file:///").alias("_file_path"),
-        F.col("_metadata.file_modification_time").alias("_file_modified"),
-        # In a streaming plan this is the batch's own timestamp: the same for every task, and when it is replayed.
-        F.current_timestamp().alias(INGESTED_AT),
-    ]
-    if schema is None:
-        lines = raw.select(F.col("value").cast("binary").alias(VALUE), *where)
-        # A line of spaces is no record of JSON; in a text it is a line.
-        return lines if source.format == "text" else lines.where(F.trim(F.col(VALUE).cast("string")) != "")
-    extra = [CORRUPT] if source.format == "csv" else []
-    fields = F.struct(*(F.col(f"`{field}`") for field in [*schema.fieldNames(), *extra]))
-    return raw.select(fields.alias(record_column(name)), *where)
+    def before_reading(self, stream: str, start: str, end: str) -> None:
+        schema = self._schema
+        if schema is None or end in (start, NO_DATA):
+            return
+        for each in self._opened().between(start, end):
+            found = headers.differences(self.access, each.path, self.files, schema)
+            if found:
+                raise Blocked(
+                    f"A file of stream {stream} is not what source {self.name} declares",
+                    why=f"{each.path}: {'; '.join(found)}",
+                    next="put a right file in its place under the same name (one without rows gives its rows up), "
+                    f"then: lakeward streams start {stream}",
+                    reason="file-unfit",
+                )
+
+    def before_landing(self, stream: str, start: str, end: str, listed: Collection[str]) -> None:
+        taken = {each.path for each in self._opened().between(start, end)} if end != start else set()
+        gone = sorted(taken - set(listed))
+        if gone:
+            more = f" and {len(gone) - _SHOWN} more" if len(gone) > _SHOWN else ""
+            raise Blocked(
+                f"Files that stream {stream} was to land are gone",
+                why=f"source {self.name} took them into this batch, and Spark passes over them without a word: "
+                f"{', '.join(gone[:_SHOWN])}{more}",
+                next="put them back under the same names (an empty one gives its rows up), then: "
+                f"lakeward streams start {stream}",
+                reason="source-files-gone",
+            )
+        if self._mirror is not None and end != NO_DATA:
+            self._mirror.copy(self._opened().entry_of(end))
+
+    @cached_property
+    def _decoder(self) -> JsonDecoder | ColumnsDecoder | None:
+        """None: a line is its text."""
+        if self.files.columns is not None:
+            corrupt = reader.CORRUPT if self.files.format == "csv" else None
+            return ColumnsDecoder(self.files.columns, reader.record_column(self.name), corrupt)
+        decode = self.spec.decode
+        if decode is None or decode.json_ is None:
+            return None
+        return JsonDecoder(decode.json_, decode.longest, self.spec.position_columns)
+
+    @property
+    def _schema(self) -> StructType | None:
+        decoder = self._decoder
+        return decoder.schema if isinstance(decoder, ColumnsDecoder) else None
+
+    def _opened(self) -> SourceLog | Listing:
+        if self.log is None:
+            raise Internal(f"The log of source {self.name} is missing", why="a batch runs after its query was built")
+        return self.log

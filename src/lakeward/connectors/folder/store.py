@@ -14,9 +14,9 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from lakeward.connectors.exact import position
-from lakeward.connectors.exact.position import Position
-from lakeward.errors import Blocked, SpecError
+from lakeward.connectors.commit_protocol import position
+from lakeward.connectors.commit_protocol.position import Position
+from lakeward.platform.errors import Blocked, SpecError
 
 MANIFEST = "_lakeward_position"
 """In each batch's folder: the stream's id in the first line, its position behind it. Readers pass over such names."""

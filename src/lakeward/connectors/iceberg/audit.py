@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lakeward.connectors.exact import audit as counting
-from lakeward.connectors.exact.audit import Audit, Partition, Scan
-from lakeward.connectors.exact.position import Position
+from lakeward.connectors.commit_protocol import audit as counting
+from lakeward.connectors.commit_protocol.audit import Audit, Partition, Scan
+from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.iceberg.quarantine import BECAME, MOVING, REPLAY, REPLAYED_AT
-from lakeward.spec.positions import IDENTITY_COLUMNS
+from lakeward.spec.model.position_columns import IDENTITY_COLUMNS
 
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression

@@ -10,10 +10,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 from lakeward.connectors.aws import store
-from lakeward.errors import SpecError
 from lakeward.jars import own
-from lakeward.runtime import CATALOG, Lake
-from lakeward.spec import sqlite
+from lakeward.platform.errors import SpecError
+from lakeward.platform.runtime import CATALOG, Lake
+from lakeward.spec.checks import sqlite
 
 SPARK_EXTENSIONS = (
     "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",

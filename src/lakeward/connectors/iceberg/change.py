@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from lakeward.connectors.exact.tally import tally
-from lakeward.connectors.exact.upsert import ByKey
-from lakeward.runtime import CATALOG
-from lakeward.spec.sql import quote, quote_table
+from lakeward.connectors.commit_protocol.row_count import tally
+from lakeward.connectors.commit_protocol.upsert import ByKey
+from lakeward.platform.runtime import CATALOG
+from lakeward.spec.sql.statements import quote, quote_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakeward.connectors.exact import ranges
-from lakeward.connectors.exact.ancestry import Ancestry, Finding, Link, seq_of
-from lakeward.connectors.exact.batch import RunningBatch
-from lakeward.connectors.exact.follow import Decision, Halt, follow
-from lakeward.connectors.exact.position import Position
+from lakeward.connectors.commit_protocol import ranges
+from lakeward.connectors.commit_protocol.ancestry import Ancestry, Finding, Link, seq_of
+from lakeward.connectors.commit_protocol.batch import RunningBatch
+from lakeward.connectors.commit_protocol.follow import Decision, Halt, follow
+from lakeward.connectors.commit_protocol.position import Position
 
 _BY_WHOM = "it was published by hand, or by Iceberg's own retry under a driver that died before it could count it"
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from lakeward.connectors.evolution import Comparison
-from lakeward.connectors.exact import position
-from lakeward.connectors.exact.attempt import Redo
-from lakeward.connectors.exact.position import Position
-from lakeward.connectors.iceberg import java
+from lakeward.connectors.commit_protocol import position
+from lakeward.connectors.commit_protocol.attempt import Redo
+from lakeward.connectors.commit_protocol.position import Position
+from lakeward.connectors.iceberg import jvm as java
 from lakeward.connectors.iceberg.check import TableState, check_table
+from lakeward.connectors.schema_evolution import Comparison
 from lakeward.telemetry import failpoints
 
 if TYPE_CHECKING:

@@ -12,14 +12,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from lakeward.connectors.exact.attempt import Redo
-from lakeward.connectors.iceberg import java, publish
+from lakeward.connectors.commit_protocol.attempt import Redo
+from lakeward.connectors.iceberg import jvm as java
+from lakeward.connectors.iceberg import publish
 from lakeward.connectors.iceberg.check import TableState
 from lakeward.connectors.iceberg.stage import Staged
 from lakeward.connectors.iceberg.writer import ExactWriter, InTable
-from lakeward.errors import expect
-from lakeward.runtime import CATALOG
-from lakeward.spec.sql import quote, quote_table
+from lakeward.platform.errors import expect
+from lakeward.platform.runtime import CATALOG
+from lakeward.spec.sql.statements import quote, quote_table
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakeward.connectors.exact import position
-from lakeward.connectors.exact.attempt import Build
-from lakeward.connectors.exact.position import Position
-from lakeward.connectors.iceberg import java
+from lakeward.connectors.commit_protocol import position
+from lakeward.connectors.commit_protocol.attempt import Build
+from lakeward.connectors.commit_protocol.position import Position
+from lakeward.connectors.iceberg import jvm
 from lakeward.connectors.iceberg.check import TableState, check_table
 from lakeward.connectors.iceberg.stage import Staged
 from lakeward.telemetry import failpoints
@@ -67,7 +67,7 @@ def publish(table: Any, checked: TableState, staged: Staged, build: Build, take:
     """
     transaction = table.newTransaction()
     start = transaction.startMetadata()
-    now = java.state_of(start, checked.stream, checked.table)
+    now = jvm.state_of(start, checked.stream, checked.table)
     if now.raw != checked.raw:
         raise PositionMoved
     there = there_already(start, staged)
@@ -100,7 +100,7 @@ def take(transaction: Any, staged: Staged, *, head_must_be_parent: bool) -> Any:
 
 def still_staged(metadata: Any, staged: Staged) -> None:
     """Raise `StagedGone` unless the staged snapshot is in the metadata, and ours."""
-    found = java.link_of(metadata.snapshot(staged.snapshot))
+    found = jvm.link_of(metadata.snapshot(staged.snapshot))
     if found is None or found.attempt != staged.attempt:
         raise StagedGone
 
@@ -137,7 +137,7 @@ def write_position(session: SparkSession, table: str, stream: str, new: Position
         PositionMoved: the table has another position than `expected`.
         Exception: the JVM's; a failed commit means that nothing was written.
     """
-    transaction = java.load(session, table).newTransaction()
+    transaction = jvm.load(session, table).newTransaction()
     start = transaction.startMetadata()
     if start.properties().get(position.key(stream)) != expected:
         raise PositionMoved
@@ -159,7 +159,7 @@ def remove_position(session: SparkSession, table: str, stream: str, expected: st
         PositionMoved: the table has another position than `expected`.
         Exception: the JVM's; a failed commit means that nothing was changed.
     """
-    transaction = java.load(session, table).newTransaction()
+    transaction = jvm.load(session, table).newTransaction()
     start = transaction.startMetadata()
     if start.properties().get(position.key(stream)) != expected:
         raise PositionMoved

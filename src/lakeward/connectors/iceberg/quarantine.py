@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from lakeward.connectors.iceberg import java, table
-from lakeward.errors import Transient
-from lakeward.runtime import CATALOG
-from lakeward.spec.positions import IDENTITY_COLUMNS, INGESTED_AT, POSITION_TYPES, RECORD_COLUMNS
-from lakeward.spec.sql import quote, quote_table
+from lakeward.connectors.iceberg import jvm, table
+from lakeward.platform.errors import Transient
+from lakeward.platform.runtime import CATALOG
+from lakeward.spec.model.position_columns import IDENTITY_COLUMNS, INGESTED_AT, POSITION_TYPES, RECORD_COLUMNS
+from lakeward.spec.sql.statements import quote, quote_table
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -147,10 +147,10 @@ def insert(
         try:
             fresh.writeTo(quote_table(name, CATALOG)).append()
         except Exception as error:
-            trouble = java.trouble(error)
-            if trouble is java.Trouble.UNREACHABLE:
-                raise java.catalog_down(name, error) from None
-            if trouble in (java.Trouble.COMMIT_FAILED, java.Trouble.UNKNOWN):
+            trouble = jvm.trouble(error)
+            if trouble is jvm.Trouble.UNREACHABLE:
+                raise jvm.catalog_down(name, error) from None
+            if trouble in (jvm.Trouble.COMMIT_FAILED, jvm.Trouble.UNKNOWN):
                 continue  # whether it is there or not, the anti-join finds out
             raise
         return

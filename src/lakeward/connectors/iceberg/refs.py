@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from lakeward.errors import Internal
+from lakeward.platform.errors import Internal
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog

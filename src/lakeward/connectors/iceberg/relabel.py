@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from lakeward.connectors.exact.attempt import ATTEMPTS, pause
-from lakeward.connectors.iceberg import java
+from lakeward.connectors.commit_protocol.attempt import ATTEMPTS, pause
+from lakeward.connectors.iceberg import jvm
 from lakeward.connectors.iceberg.quarantine import STREAM
 from lakeward.connectors.kafka.position import Offsets
-from lakeward.errors import Transient
-from lakeward.runtime import CATALOG
-from lakeward.spec.positions import IDENTITY_COLUMNS, INGESTED_AT
-from lakeward.spec.sql import quote, quote_table, quote_text
+from lakeward.platform.errors import Transient
+from lakeward.platform.runtime import CATALOG
+from lakeward.spec.model.position_columns import IDENTITY_COLUMNS, INGESTED_AT
+from lakeward.spec.sql.statements import quote, quote_table, quote_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,10 +74,10 @@ def _until(session: SparkSession, table: str, statement: str, done: Callable[[],
         try:
             session.sql(statement)
         except Exception as error:
-            trouble = java.trouble(error)
-            if trouble is java.Trouble.UNREACHABLE:
-                raise java.catalog_down(table, error) from None
-            if trouble not in (java.Trouble.COMMIT_FAILED, java.Trouble.CONFLICT, java.Trouble.UNKNOWN):
+            trouble = jvm.trouble(error)
+            if trouble is jvm.Trouble.UNREACHABLE:
+                raise jvm.catalog_down(table, error) from None
+            if trouble not in (jvm.Trouble.COMMIT_FAILED, jvm.Trouble.CONFLICT, jvm.Trouble.UNKNOWN):
                 raise
         else:
             return

@@ -14,12 +14,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakeward.connectors.exact.attempt import Redo
+from lakeward.connectors.commit_protocol.attempt import Redo
 from lakeward.connectors.iceberg import quarantine
-from lakeward.connectors.iceberg.marks import change
-from lakeward.connectors.kafka.covers import OffsetRange
-from lakeward.runtime import CATALOG
-from lakeward.spec.sql import quote, quote_table
+from lakeward.connectors.iceberg.replay_markers import change
+from lakeward.connectors.kafka.offset_ranges import OffsetRange
+from lakeward.platform.runtime import CATALOG
+from lakeward.spec.sql.statements import quote, quote_table
 from lakeward.telemetry import failpoints
 
 if TYPE_CHECKING:

@@ -16,18 +16,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from lakeward.connectors.exact import replay
-from lakeward.connectors.exact.attempt import ATTEMPTS, Redo, pause
-from lakeward.connectors.exact.position import Position
-from lakeward.connectors.exact.replay import Replay, Replayed
-from lakeward.connectors.iceberg import java, publish, quarantine
+from lakeward.connectors.commit_protocol import replay
+from lakeward.connectors.commit_protocol.attempt import ATTEMPTS, Redo, pause
+from lakeward.connectors.commit_protocol.position import Position
+from lakeward.connectors.commit_protocol.replay import Replay, Replayed
+from lakeward.connectors.iceberg import jvm, publish, quarantine
 from lakeward.connectors.iceberg.check import TableState, check_table
-from lakeward.connectors.iceberg.marks import change
 from lakeward.connectors.iceberg.publish import Take
+from lakeward.connectors.iceberg.replay_markers import change
 from lakeward.connectors.iceberg.stage import Staged
-from lakeward.errors import Refused, Transient
-from lakeward.runtime import CATALOG
-from lakeward.spec.sql import quote, quote_table, quote_text
+from lakeward.platform.errors import Refused, Transient
+from lakeward.platform.runtime import CATALOG
+from lakeward.spec.sql.statements import quote, quote_table, quote_text
 from lakeward.telemetry import failpoints
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class At:
 
 def look(session: SparkSession, table: str, stream: str) -> At:
     """The sink, read afresh."""
-    return _at(java.metadata_of(java.load(session, table)), table, stream)
+    return _at(jvm.metadata_of(jvm.load(session, table)), table, stream)
 
 
 def begin(session: SparkSession, at: At, generation: int) -> At:
@@ -99,7 +99,7 @@ def publish_rows(session: SparkSession, at: At, staged: Staged | None, more: Rep
     def write(transaction: Any) -> None:
         start = transaction.startMetadata()
         _same(start, at)
-        now = java.state_of(start, stream, table)
+        now = jvm.state_of(start, stream, table)
         halt = check_table(now)
         if halt is not None:
             raise halt.error()
@@ -224,7 +224,7 @@ def _still_passed(before: Position | None, after: Position | None) -> bool:
 def _at(metadata: Any, table: str, stream: str) -> At:
     raw = metadata.properties().get(replay.key(stream))
     properties = {} if raw is None else {replay.key(stream): raw}
-    return At(java.state_of(metadata, stream, table), raw, replay.of(properties, stream, table))
+    return At(jvm.state_of(metadata, stream, table), raw, replay.of(properties, stream, table))
 
 
 def _same(metadata: Any, at: At) -> None:
@@ -252,16 +252,16 @@ def _commit(
         if attempt:
             pause(attempt)
         try:
-            write(java.load(session, table).newTransaction())
+            write(jvm.load(session, table).newTransaction())
         except Exception as error:
-            trouble = java.trouble(error)
-            if trouble is java.Trouble.UNREACHABLE:
-                raise java.catalog_down(table, error) from None
-            if trouble in (java.Trouble.REFUSED, java.Trouble.CONFLICT):
-                raise Redo(f"publishing: {java.message(error)}") from error
-            if trouble not in (java.Trouble.COMMIT_FAILED, java.Trouble.UNKNOWN):
+            trouble = jvm.trouble(error)
+            if trouble is jvm.Trouble.UNREACHABLE:
+                raise jvm.catalog_down(table, error) from None
+            if trouble in (jvm.Trouble.REFUSED, jvm.Trouble.CONFLICT):
+                raise Redo(f"publishing: {jvm.message(error)}") from error
+            if trouble not in (jvm.Trouble.COMMIT_FAILED, jvm.Trouble.UNKNOWN):
                 raise
-            why = java.message(error)
+            why = jvm.message(error)
             found = look(session, table, stream).newest
             if ours(found.token) or (published is not None and found.done == published):
                 return  # it was done, and only the answer was lost

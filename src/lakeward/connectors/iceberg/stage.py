@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakeward.connectors.iceberg import java
+from lakeward.connectors.iceberg import jvm
 from lakeward.connectors.iceberg.change import Change
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _WAP_ID = "spark.wap.id"
-_SNAPSHOT_PROPERTY = f"spark.sql.iceberg.snapshot-property.{java.ATTEMPT}"
+_SNAPSHOT_PROPERTY = f"spark.sql.iceberg.snapshot-property.{jvm.ATTEMPT}"
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,12 @@ def write(rows: DataFrame, table: str, attempt: str, change: Change) -> int | No
 
 def find(table: Any, attempt: str) -> Staged | WentToMain | None:
     """The snapshot written under `attempt`, in a freshly loaded table; None if there is none (or no more)."""
-    metadata = java.metadata_of(table)
+    metadata = jvm.metadata_of(table)
     snapshots = metadata.snapshots()
     for index in range(snapshots.size() - 1, -1, -1):  # the newest is last, and nearly always ours
         snapshot = snapshots.get(index)
         summary = snapshot.summary()
-        if summary.get(java.ATTEMPT) != attempt:
+        if summary.get(jvm.ATTEMPT) != attempt:
             continue
         if summary.get("wap.id") != attempt:
             return WentToMain(snapshot.snapshotId(), snapshot.parentId())

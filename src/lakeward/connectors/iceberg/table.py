@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from lakeward.connectors import columns
-from lakeward.errors import Refused
-from lakeward.runtime import CATALOG
-from lakeward.spec.partition import PartitionField
-from lakeward.spec.sinks import IcebergSink
-from lakeward.spec.sql import quote_table, quote_text
+from lakeward.platform.errors import Refused
+from lakeward.platform.runtime import CATALOG
+from lakeward.spec.model.partition import PartitionField
+from lakeward.spec.model.sinks import IcebergSink
+from lakeward.spec.sql.statements import quote_table, quote_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

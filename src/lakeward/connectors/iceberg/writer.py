@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from lakeward.connectors.exact.attempt import ATTEMPTS, Build, Landed, Redo, pause
-from lakeward.connectors.exact.batch import RunningBatch
-from lakeward.connectors.exact.follow import Halt
-from lakeward.connectors.exact.position import Position
-from lakeward.connectors.exact.writer import TableWriter
-from lakeward.connectors.iceberg import gone, java, publish, stage
+from lakeward.connectors.commit_protocol.attempt import ATTEMPTS, Build, Landed, Redo, pause
+from lakeward.connectors.commit_protocol.batch import RunningBatch
+from lakeward.connectors.commit_protocol.follow import Halt
+from lakeward.connectors.commit_protocol.position import Position
+from lakeward.connectors.commit_protocol.writer import TableWriter
+from lakeward.connectors.iceberg import jvm, missing_table, publish, stage
 from lakeward.connectors.iceberg.change import Append, Change
 from lakeward.connectors.iceberg.check import TableState, check_table
 from lakeward.connectors.iceberg.stage import Staged
-from lakeward.errors import Blocked
+from lakeward.platform.errors import Blocked
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -54,13 +54,13 @@ class ExactWriter(TableWriter[TableState, InTable]):
             DependencyDown: the catalog does not answer.
             Blocked: the table was dropped (`table-missing`) or renamed (`table-renamed`); it is never made anew here.
         """
-        return java.state_of(java.metadata_of(self._table(session)), self.stream, self.table)
+        return jvm.state_of(jvm.metadata_of(self._table(session)), self.stream, self.table)
 
     def _table(self, session: SparkSession) -> Any:
         try:
-            return java.load(session, self.table)
+            return jvm.load(session, self.table)
         except Blocked:
-            raise gone.halt(session, self.stream, self.table).error() from None
+            raise missing_table.halt(session, self.stream, self.table).error() from None
 
     def check(self, state: TableState) -> Halt | None:
         return check_table(state)
@@ -76,15 +76,15 @@ class ExactWriter(TableWriter[TableState, InTable]):
         try:
             applied = stage.write(rows, self.table, attempt, self.change)
         except Exception as error:
-            trouble = java.trouble(error)
+            trouble = jvm.trouble(error)
             # What it read was compacted, or expired, before it was done.
-            stale = trouble is java.Trouble.REFUSED and self.change.depends
-            if stale or trouble in (java.Trouble.CONFLICT, java.Trouble.COMMIT_FAILED):
-                raise Redo(f"staging: {java.message(error)}") from error
-            if trouble is java.Trouble.UNREACHABLE:
-                raise java.catalog_down(self.table, error) from None
-            if trouble is not java.Trouble.UNKNOWN:
-                if java.says_gone(error):
+            stale = trouble is jvm.Trouble.REFUSED and self.change.depends
+            if stale or trouble in (jvm.Trouble.CONFLICT, jvm.Trouble.COMMIT_FAILED):
+                raise Redo(f"staging: {jvm.message(error)}") from error
+            if trouble is jvm.Trouble.UNREACHABLE:
+                raise jvm.catalog_down(self.table, error) from None
+            if trouble is not jvm.Trouble.UNKNOWN:
+                if jvm.says_gone(error):
                     self._table(rows.sparkSession)  # if it was ours that went, this says so
                 raise
             # The answer was lost: the snapshot is there or it is not, and the next lines find out.
@@ -118,12 +118,12 @@ class ExactWriter(TableWriter[TableState, InTable]):
             except (publish.PositionMoved, publish.StagedGone, publish.HeadMoved) as moved:
                 raise Redo(f"publishing: {type(moved).__name__}") from moved
             except Exception as error:
-                trouble = java.trouble(error)
-                if trouble is java.Trouble.COMMIT_FAILED:
+                trouble = jvm.trouble(error)
+                if trouble is jvm.Trouble.COMMIT_FAILED:
                     continue  # nothing was written: rebuild on the new metadata and check again
-                if trouble is java.Trouble.OTHER:
-                    if java.says_gone(error):
+                if trouble is jvm.Trouble.OTHER:
+                    if jvm.says_gone(error):
                         raise Redo("publishing: the table is gone") from None
                     raise
-                raise Redo(f"publishing: {java.message(error)}") from error
+                raise Redo(f"publishing: {jvm.message(error)}") from error
         raise self.contention(batch.batch, "the table changed between reading and committing, every time")

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Literal, cast, get_args
 
 from lakeward.connectors.file_access import FileAccess
 from lakeward.connectors.files import headers
-from lakeward.connectors.files import source as files_source
+from lakeward.connectors.files import reader as files_source
 from lakeward.connectors.files.listing import Listing
-from lakeward.connectors.kafka import source
-from lakeward.connectors.kafka.inlet import KafkaInlet
+from lakeward.connectors.kafka import reader
+from lakeward.connectors.kafka.source import KafkaInlet
 from lakeward.connectors.source import VALUE
-from lakeward.errors import SpecError
-from lakeward.spec.positions import INGESTED_AT, OWN_COLUMNS
-from lakeward.spec.sources import TYPED, FilesSource
+from lakeward.platform.errors import SpecError
+from lakeward.spec.model.position_columns import INGESTED_AT, OWN_COLUMNS
+from lakeward.spec.model.sources import TYPED, FilesSource
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,8 +33,8 @@ _PATH = "_file_path"
 _PLAIN = ("string", "binary")
 _COLUMNS: dict[str, tuple[str, tuple[str, ...]]] = {
     "value": (VALUE, _PLAIN),
-    "key": (source.KEY, _PLAIN),
-    "headers": (source.HEADERS, ("array<struct<key:string,value:binary>>",)),
+    "key": (reader.KEY, _PLAIN),
+    "headers": (reader.HEADERS, ("array<struct<key:string,value:binary>>",)),
     "topic": ("_kafka_topic", ("string",)),
     "partition": ("_kafka_partition", ("int",)),
     "offset": ("_kafka_offset", ("bigint",)),
@@ -101,7 +101,7 @@ class ArchiveInlet(KafkaInlet):
         raw = files_source.read_files(session, self.name, self._files, self._schema if self._typed else None, paths)
         record = files_source.record_column(self.name)
         found = {_COLUMNS[name][0]: F.col(record)[name] for name in self._has} if self._typed else {VALUE: F.col(VALUE)}
-        columns = (source.KEY, VALUE, source.HEADERS, *self.spec.position_columns[:-1])
+        columns = (reader.KEY, VALUE, reader.HEADERS, *self.spec.position_columns[:-1])
         return raw.select(
             *(found.get(name, F.lit(None)).cast(_TYPES[name]).alias(name) for name in columns), INGESTED_AT, _PATH
         )

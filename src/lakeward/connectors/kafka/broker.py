@@ -16,8 +16,8 @@ from typing import Any
 from lakeward.connectors.kafka import refusals
 from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.connectors.kafka.position import Offsets
-from lakeward.errors import LakewardError, SpecError
-from lakeward.spec.sources import KafkaSource
+from lakeward.platform.errors import LakewardError, SpecError
+from lakeward.spec.model.sources import KafkaSource
 
 TIMEOUT_S = 10.0
 

@@ -21,8 +21,8 @@ from typing import Any
 
 from lakeward.connectors.kafka import settings
 from lakeward.connectors.kafka.settings import Settings
-from lakeward.errors import SpecError
-from lakeward.runtime import Runtime
+from lakeward.platform.errors import SpecError
+from lakeward.platform.runtime import Runtime
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lakeward.connectors.kafka import position
-from lakeward.errors import Blocked
+from lakeward.platform.errors import Blocked
 
 
 def check(stream: str, at: str, begins: Mapping[str, Mapping[int, int]], ends: Mapping[str, Mapping[int, int]]) -> None:

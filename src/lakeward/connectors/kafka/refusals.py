@@ -8,7 +8,7 @@ from typing import Any
 
 from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.connectors.kafka.settings import CA, MECHANISM, PASSWORD, USERNAME
-from lakeward.errors import DependencyDown, LakewardError, SpecError
+from lakeward.platform.errors import DependencyDown, LakewardError, SpecError
 
 _MOMENT = re.compile(r" \(after \d+ms in state \w+[^)]*\)|: $")
 

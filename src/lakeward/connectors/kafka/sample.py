@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from lakeward.connectors.kafka.cluster import Cluster
-from lakeward.connectors.kafka.source import HEADERS, KEY
+from lakeward.connectors.kafka.reader import HEADERS, KEY
 from lakeward.connectors.source import VALUE
 
 COLUMNS = (

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lakeward.errors import SpecError
-from lakeward.spec.problems import nearest
-from lakeward.spec.types import Brokers
+from lakeward.platform.errors import SpecError
+from lakeward.spec.model.types import Brokers
+from lakeward.spec.read.problems import nearest
 
 BOOTSTRAP = "bootstrap.servers"
 PROTOCOL, MECHANISM, USERNAME, PASSWORD = "security.protocol", "sasl.mechanism", "sasl.username", "sasl.password"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakeward.connectors.kafka import java
+from lakeward.connectors.kafka import spark_options
 from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.connectors.kafka.peek import SHOWN
-from lakeward.errors import SpecError
-from lakeward.spec.sinks import KafkaSink
+from lakeward.platform.errors import SpecError
+from lakeward.spec.model.sinks import KafkaSink
 from lakeward.telemetry.mask import mask
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def write(rows: DataFrame, sink: KafkaSink, cluster: Cluster) -> None:
     records = shape(rows, sink)
     if sink.mode == "update":
         _one_a_key(records, sink)
-    records.write.format("kafka").options(**java.options(cluster), **SURE).option("topic", sink.topic).save()
+    records.write.format("kafka").options(**spark_options.options(cluster), **SURE).option("topic", sink.topic).save()
 
 
 def _one_a_key(records: DataFrame, sink: KafkaSink) -> None:

@@ -1,96 +1,59 @@
-"""Reading topics: as a stream, and one range of offsets again as a batch."""
+"""Topics as a source of a stream."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Collection
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakeward.connectors.kafka import java, position
+from lakeward.connectors.kafka import broker, continuity, position, reader
 from lakeward.connectors.kafka.cluster import Cluster
-from lakeward.connectors.source import VALUE
-from lakeward.spec.positions import INGESTED_AT
-from lakeward.spec.sources import KafkaSource
+from lakeward.connectors.record_source import RecordInlet
+from lakeward.connectors.source import VALUE, Gauge
+from lakeward.platform.errors import expect
+from lakeward.spec.model.sources import KafkaSource
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-KEY, HEADERS = "_kafka_key", "_kafka_headers"
-"""What a record has beside its value; they keep their names in rows."""
-_CLOCK = "timestamp_millis(CAST(java_method('java.lang.System', 'currentTimeMillis') AS BIGINT))"
 
+@dataclass
+class KafkaInlet(RecordInlet):
+    """Records of the topics of one cluster. `unbatched`: they leave as they come."""
 
-def options(source: KafkaSource, cluster: Cluster, *, fresh: bool, begin: str | None = None) -> dict[str, str]:
-    """Options of Spark's Kafka source.
+    cluster: Cluster
+    unbatched: bool = False
 
-    Args:
-        source: the spec.
-        cluster: where they are.
-        fresh: the checkpoint is new: only then does a starting offset mean anything.
-        begin: a position that a new checkpoint has to go on from, instead of the spec's `starting_offsets`.
-    """
-    chosen = {
-        **java.options(cluster),
-        "kafka.isolation.level": source.isolation_level,
-        "kafka.default.api.timeout.ms": "30000",
-        "kafka.request.timeout.ms": "20000",
-        "failOnDataLoss": "true",  # a lost range must stop the stream, never be skipped
-        "includeHeaders": "true",
-    }
-    chosen["subscribePattern" if source.pattern else "subscribe"] = source.pattern or ",".join(source.topics)
-    if source.max_offsets_per_trigger is not None:
-        chosen["maxOffsetsPerTrigger"] = str(source.max_offsets_per_trigger)
-    if fresh:
-        start = source.starting_offsets
-        chosen["startingOffsets"] = begin or (start if isinstance(start, str) else json.dumps(start))
-    return chosen
+    @property
+    def kafka(self) -> KafkaSource:
+        """The connector's own part of the spec."""
+        return expect(self.spec.kafka, "a source `kafka`")
 
+    @property
+    def record(self) -> tuple[str, ...]:
+        return (VALUE, reader.KEY, reader.HEADERS)
 
-def read(
-    session: SparkSession,
-    source: KafkaSource,
-    cluster: Cluster,
-    *,
-    fresh: bool,
-    begin: str | None = None,
-    unbatched: bool = False,
-) -> DataFrame:
-    """The topics as a stream of raw records: `_kafka_key _value _kafka_headers` and the position columns.
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset(str(topic) for topic in self.kafka.topics)
 
-    With `unbatched` a record's `_ingested_at` is when it was read, and not when its batch began.
-    """
-    chosen = options(source, cluster, fresh=fresh, begin=begin)
-    return _shape(session.readStream.format("kafka").options(**chosen).load(), unbatched=unbatched)
+    @property
+    def undecoded(self) -> str:
+        return "_kafka_value"
 
+    def ids(self) -> dict[str, str]:
+        return broker.topic_ids(self.cluster, self.kafka)
 
-def read_range(session: SparkSession, source: KafkaSource, cluster: Cluster, start: str, end: str) -> DataFrame:
-    """The same records once more, as a batch: everything from `start` (inclusive) to `end` (exclusive)."""
-    first, last = position.span(start, end)
-    chosen = options(source, cluster, fresh=False)
-    for name in ("subscribe", "subscribePattern", "maxOffsetsPerTrigger"):
-        chosen.pop(name, None)
-    assign = {topic: sorted(parts) for topic, parts in last.items()}
-    chosen |= {
-        "assign": json.dumps(assign),
-        "startingOffsets": position.render(first),
-        "endingOffsets": position.render(last),
-    }
-    return _shape(session.read.format("kafka").options(**chosen).load())
+    def still_has(self, stream: str, at: str, known: Collection[str]) -> None:
+        topics = list(known)
+        begins, ends = broker.begin_offsets(self.cluster, topics), broker.end_offsets(self.cluster, topics)
+        continuity.check(stream, at, begins, ends)
 
+    def gauge(self, at: str) -> Gauge:
+        return Gauge(self.cluster, tuple(str(topic) for topic in self.kafka.topics) or tuple(position.parse(at)))
 
-def _shape(raw: DataFrame, *, unbatched: bool = False) -> DataFrame:
-    from pyspark.sql import functions as F
+    def read(self, session: SparkSession, *, fresh: bool, begin: str | None) -> DataFrame:
+        return reader.read(session, self.kafka, self.cluster, fresh=fresh, begin=begin, unbatched=self.unbatched)
 
-    renamed: Mapping[str, str] = {
-        "key": KEY,
-        "value": VALUE,
-        "headers": HEADERS,
-        "topic": "_kafka_topic",
-        "partition": "_kafka_partition",
-        "offset": "_kafka_offset",
-        "timestamp": "_kafka_timestamp",
-    }
-    # In a streaming plan this is the batch's own timestamp: the same for every task, and the same when it is replayed.
-    # Without batches that would be minutes old, and continuous processing refuses it: there each row asks the clock.
-    now = F.expr(_CLOCK) if unbatched else F.current_timestamp()
-    return raw.select(*(F.col(old).alias(new) for old, new in renamed.items()), now.alias(INGESTED_AT))
+    def again(self, session: SparkSession, start: str, end: str) -> DataFrame:
+        return reader.read_range(session, self.kafka, self.cluster, start, end)

@@ -16,11 +16,11 @@ from pyspark.sql.datasource import (  # noqa: TID253  # imported by the inlet wh
     InputPartition,
 )
 
-from lakeward.connectors.kinesis import marks
-from lakeward.connectors.kinesis.ahead import ReadAhead
-from lakeward.connectors.kinesis.marks import Mark
+from lakeward.connectors.kinesis import shard_offsets
+from lakeward.connectors.kinesis.read_ahead import ReadAhead
+from lakeward.connectors.kinesis.shard_offsets import Mark
 from lakeward.connectors.kinesis.stream import Place, Row, Stream, row
-from lakeward.errors import expect_type
+from lakeward.platform.errors import expect_type
 
 NAME = "lakeward_kinesis"
 COLUMNS = (
@@ -65,7 +65,7 @@ class KinesisRangeReader(DataSourceReader):
         self.start, self.end = options[START], options[END]
 
     def partitions(self) -> list[ShardRange]:
-        return _ranges(marks.parse(self.start), marks.parse(self.end))
+        return _ranges(shard_offsets.parse(self.start), shard_offsets.parse(self.end))
 
     def read(self, partition: InputPartition) -> Iterator[Row]:
         return _read(self.place, expect_type(partition, ShardRange, "a partition"))
@@ -78,13 +78,13 @@ class KinesisStreamReader(DataSourceStreamReader):
         self.place = Place.of(options)
         self.most, self.start = int(options[MOST]), options[START]
         self._ahead: ReadAhead | None = None
-        self._first: marks.Marks | None = None
-        self._at: marks.Marks | None = None
+        self._first: shard_offsets.Marks | None = None
+        self._at: shard_offsets.Marks | None = None
 
     def initialOffset(self) -> dict[str, str]:  # noqa: N802  # Spark's name
         if self._first is None:
             given = self.start.startswith("{")
-            self._first = marks.parse(self.start) if given else self._reading().begin(Mark.parse(self.start))
+            self._first = shard_offsets.parse(self.start) if given else self._reading().begin(Mark.parse(self.start))
         return self._first
 
     def latestOffset(self) -> dict[str, str]:  # noqa: N802  # Spark's name
@@ -108,7 +108,7 @@ class KinesisStreamReader(DataSourceStreamReader):
 
 
 def _ranges(start: Mapping[str, str], end: Mapping[str, str]) -> list[ShardRange]:
-    return [ShardRange(shard, first, last) for shard, (first, last) in marks.ranges(start, end).items()]
+    return [ShardRange(shard, first, last) for shard, (first, last) in shard_offsets.ranges(start, end).items()]
 
 
 def _read(place: Place, part: ShardRange) -> Iterator[Row]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from lakeward.connectors.kinesis.marks import HORIZON, Mark
+from lakeward.connectors.kinesis.shard_offsets import HORIZON, Mark
 from lakeward.connectors.kinesis.stream import MOST, Row, Stream, row
 
 BACK_S: tuple[float | None, ...] = (60.0, 3600.0, 86400.0, None)

@@ -11,7 +11,7 @@ from typing import Any
 
 from lakeward.connectors.aws import account
 from lakeward.connectors.aws.account import KEY, SECRET, TOKEN
-from lakeward.connectors.kinesis.marks import HORIZON, Mark
+from lakeward.connectors.kinesis.shard_offsets import HORIZON, Mark
 
 MOST = 10_000
 """Records of one answer, by Kinesis' own limit."""

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lakeward.connectors.exact.audit import Scan
+from lakeward.connectors.commit_protocol.audit import Scan
 from lakeward.connectors.postgres.name import Name, listed, quote
-from lakeward.errors import Internal
-from lakeward.spec.positions import IDENTITY_COLUMNS
+from lakeward.platform.errors import Internal
+from lakeward.spec.model.position_columns import IDENTITY_COLUMNS
 
 if TYPE_CHECKING:
     from psycopg2.extensions import connection

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from lakeward.connectors.exact import ranges
-from lakeward.connectors.exact.follow import Halt
-from lakeward.connectors.exact.position import Position
+from lakeward.connectors.commit_protocol import ranges
+from lakeward.connectors.commit_protocol.follow import Halt
+from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.postgres.columns import Column
 from lakeward.connectors.postgres.name import Name, quote
 

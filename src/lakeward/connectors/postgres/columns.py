@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lakeward.connectors.postgres import types
 from lakeward.connectors.postgres.name import Name, listed, quote
-from lakeward.errors import SpecError
+from lakeward.platform.errors import SpecError
 
 
 @dataclass(frozen=True)

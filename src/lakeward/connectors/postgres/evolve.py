@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from lakeward.connectors.exact.attempt import Redo
-from lakeward.connectors.exact.position import Position
-from lakeward.connectors.postgres import link as links
+from lakeward.connectors.commit_protocol.attempt import Redo
+from lakeward.connectors.commit_protocol.position import Position
+from lakeward.connectors.postgres import connection as links
 from lakeward.connectors.postgres.check import TableState
 from lakeward.connectors.postgres.name import quote
-from lakeward.errors import SpecError
+from lakeward.platform.errors import SpecError
 from lakeward.telemetry import failpoints
 
 if TYPE_CHECKING:

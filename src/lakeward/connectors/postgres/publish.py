@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from lakeward.connectors.exact.position import Position
+from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.postgres.check import TableState
 from lakeward.connectors.postgres.name import Name, listed, quote
 from lakeward.connectors.postgres.table import query

@@ -18,7 +18,7 @@ from lakeward.connectors.postgres import types
 from lakeward.connectors.postgres.columns import Column
 from lakeward.connectors.postgres.name import Name, listed, quote
 from lakeward.connectors.postgres.table import query
-from lakeward.errors import SpecError
+from lakeward.platform.errors import SpecError
 
 if TYPE_CHECKING:
     from psycopg2.extensions import connection

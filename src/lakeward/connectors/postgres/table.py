@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lakeward.connectors.exact import position
-from lakeward.connectors.exact.position import Position
+from lakeward.connectors.commit_protocol import position
+from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.postgres.check import TableState
 from lakeward.connectors.postgres.columns import Column, Index
 from lakeward.connectors.postgres.name import Name, listed, quote
-from lakeward.errors import SpecError
+from lakeward.platform.errors import SpecError
 
 if TYPE_CHECKING:
     from psycopg2.extensions import connection

@@ -78,7 +78,7 @@ def written(name: str, kind: DataType, column: str) -> Column:
     """
     from pyspark.sql import functions as F
 
-    from lakeward.spec.sql import quote
+    from lakeward.spec.sql.statements import quote
 
     value, simple = F.col(quote(name)), kind.simpleString()
     if simple == "binary":

@@ -8,17 +8,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakeward.connectors.exact.attempt import Build, Landed, Redo
-from lakeward.connectors.exact.batch import RunningBatch
-from lakeward.connectors.exact.follow import Halt
-from lakeward.connectors.exact.position import Position
-from lakeward.connectors.exact.upsert import ByKey
-from lakeward.connectors.exact.writer import TableWriter
-from lakeward.connectors.postgres import columns, link, publish, stage, table
+from lakeward.connectors.commit_protocol.attempt import Build, Landed, Redo
+from lakeward.connectors.commit_protocol.batch import RunningBatch
+from lakeward.connectors.commit_protocol.follow import Halt
+from lakeward.connectors.commit_protocol.position import Position
+from lakeward.connectors.commit_protocol.upsert import ByKey
+from lakeward.connectors.commit_protocol.writer import TableWriter
+from lakeward.connectors.postgres import columns, publish, stage, table
+from lakeward.connectors.postgres import connection as link
 from lakeward.connectors.postgres.check import TableState, check_table
 from lakeward.connectors.postgres.name import Name
-from lakeward.errors import DependencyDown
-from lakeward.runtime import Database
+from lakeward.platform.errors import DependencyDown
+from lakeward.platform.runtime import Database
 from lakeward.telemetry import failpoints
 
 if TYPE_CHECKING:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from lakeward.connectors.postgres import link
+from lakeward.connectors.postgres import connection
 from lakeward.connectors.postgres.name import Name
 from lakeward.connectors.reference.base import Reader
 from lakeward.connectors.reference.files import FilesReference
 from lakeward.connectors.reference.postgres import PostgresReference
 from lakeward.connectors.reference.tables import DeltaReference, IcebergReference
-from lakeward.runtime import Runtime
-from lakeward.spec.sources import JdbcReference, Reference
+from lakeward.platform.runtime import Runtime
+from lakeward.spec.model.sources import JdbcReference, Reference
 
 
 def reader_of(name: str, reference: Reference, runtime: Runtime) -> Reader:
@@ -33,5 +33,5 @@ def of_database(name: str, reference: JdbcReference, runtime: Runtime) -> Postgr
     Raises:
         SpecError: nobody knows its connection.
     """
-    database = link.find(str(reference.connection), runtime.postgres)
+    database = connection.find(str(reference.connection), runtime.postgres)
     return PostgresReference(name, Name.of(str(reference.table)), database, runtime.pgpass)

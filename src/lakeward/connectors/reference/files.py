@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakeward.errors import DependencyDown, SpecError
-from lakeward.spec.sources import Reference
+from lakeward.platform.errors import DependencyDown, SpecError
+from lakeward.spec.model.sources import Reference
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

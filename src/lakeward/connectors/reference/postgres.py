@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakeward.connectors.postgres import link, table
+from lakeward.connectors.postgres import connection as link
+from lakeward.connectors.postgres import table
 from lakeward.connectors.postgres.columns import Column
 from lakeward.connectors.postgres.name import Name, quote
-from lakeward.connectors.reference.gone import gone
-from lakeward.errors import SpecError
-from lakeward.runtime import Database
-from lakeward.spec.sql import quote as quote_spark
+from lakeward.connectors.reference.missing_table import gone
+from lakeward.platform.errors import SpecError
+from lakeward.platform.runtime import Database
+from lakeward.spec.sql.statements import quote as quote_spark
 
 if TYPE_CHECKING:
     from psycopg2.extensions import connection

@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakeward.connectors.delta import java as delta
-from lakeward.connectors.delta import place
-from lakeward.connectors.iceberg import java as iceberg
-from lakeward.connectors.reference.gone import gone
-from lakeward.errors import Blocked
-from lakeward.runtime import CATALOG, Lake
-from lakeward.spec.sql import quote, quote_table
+from lakeward.connectors.delta import jvm as delta
+from lakeward.connectors.delta import location
+from lakeward.connectors.iceberg import jvm as iceberg
+from lakeward.connectors.reference.missing_table import gone
+from lakeward.platform.errors import Blocked
+from lakeward.platform.runtime import CATALOG, Lake
+from lakeward.spec.sql.statements import quote, quote_table
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -102,13 +102,13 @@ class DeltaReference:
     lake: Lake
 
     def version(self, session: SparkSession) -> str:
-        folder = place.folder_of(self.lake, self.table)
-        if not place.exists(folder):
-            raise gone(self.name, self.table, place.known(self.lake))
+        folder = location.folder_of(self.lake, self.table)
+        if not location.exists(folder):
+            raise gone(self.name, self.table, location.known(self.lake))
         snapshot = delta.begin(session, folder, self.table).snapshot()
         return f"{snapshot.metadata().id()}/{snapshot.version()}"
 
     def read(self, session: SparkSession, version: str) -> DataFrame:
         at = version.rpartition("/")[2]
-        folder = place.folder_of(self.lake, self.table)
+        folder = location.folder_of(self.lake, self.table)
         return session.read.format("delta").option("versionAsOf", at).load(str(folder))

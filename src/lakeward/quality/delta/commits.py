@@ -16,7 +16,7 @@ from typing import Any
 from lakeward.connectors.delta import log
 from lakeward.connectors.delta.log import Head
 from lakeward.quality.delta.apart import why_not, why_not_table
-from lakeward.quality.lineage import Snapshot
+from lakeward.quality.ranges.snapshot_chain import Snapshot
 
 MOST = 100_000
 """Newest versions that are looked at: eleven days of a commit every ten seconds. Older ones count as gone."""

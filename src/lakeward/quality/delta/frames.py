@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 
 from lakeward.connectors.delta import log
 from lakeward.connectors.delta.log import Head
-from lakeward.errors import LakewardError
+from lakeward.platform.errors import LakewardError
 from lakeward.quality.delta.commits import rows_of
-from lakeward.spec.sql import quote
+from lakeward.spec.sql.statements import quote
 
 if TYPE_CHECKING:
     from pyspark.sql.connect.dataframe import DataFrame

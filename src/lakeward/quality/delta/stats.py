@@ -13,7 +13,7 @@ from datetime import date
 from typing import Any
 
 from lakeward.connectors.delta.log import Head
-from lakeward.quality.footers import ColumnFacts, Footers
+from lakeward.quality.ranges.file_statistics import ColumnFacts, Footers
 
 _WHOLE = ("byte", "short", "integer", "long")
 

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors.delta import log
-from lakeward.errors import LakewardError, expect, expect_type
+from lakeward.platform.errors import LakewardError, expect, expect_type
 from lakeward.quality.delta import frames, stats
 from lakeward.quality.delta.commits import Commits
-from lakeward.quality.footers import Footers
-from lakeward.quality.lineage import Cut, History, Mark, Snapshot
-from lakeward.quality.publish import Move
-from lakeward.quality.range import Range, Read, changes_rows, decide
+from lakeward.quality.publishing.verified import Move
+from lakeward.quality.ranges.file_statistics import Footers
+from lakeward.quality.ranges.range import Range, Read, changes_rows, decide
+from lakeward.quality.ranges.snapshot_chain import Cut, History, Mark, Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql.connect.dataframe import DataFrame

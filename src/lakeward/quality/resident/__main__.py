@@ -11,9 +11,9 @@ import sys
 
 import structlog
 
-from lakeward.errors import LakewardError
+from lakeward.platform.errors import LakewardError
+from lakeward.platform.runtime import Home, Project
 from lakeward.quality.resident.serve import Resident
-from lakeward.runtime import Home, Project
 
 
 def main() -> int:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from lakeward.errors import SpecError
-from lakeward.runtime import Project
-from lakeward.spec.loader import load_settings
-from lakeward.spec.settings import Checker
+from lakeward.platform.errors import SpecError
+from lakeward.platform.runtime import Project
+from lakeward.spec.model.settings import Checker
+from lakeward.spec.read.loader import load_settings
 
 _CODE = Path(__file__).parents[2]
 _PACKAGES = ("great-expectations", "pyspark", "pyiceberg")

@@ -12,15 +12,15 @@ from typing import Any
 
 import structlog
 
-from lakeward.errors import DependencyDown, LakewardError
-from lakeward.quality.process import CheckingProcess
-from lakeward.quality.request import Request, place
+from lakeward.platform.errors import DependencyDown, LakewardError
+from lakeward.platform.runtime import Home, Project, Runtime, registry_url
 from lakeward.quality.resident.recycle import Used, due, limits, made_of
-from lakeward.quality.working import TTL, Work
+from lakeward.quality.runs.process import CheckingProcess
+from lakeward.quality.runs.request import Request, place
+from lakeward.quality.runs.working import TTL, Work
 from lakeward.registry import check_runs, checkers, version
 from lakeward.registry.check_runs import Claimed, Fenced
-from lakeward.registry.notices import Notices
-from lakeward.runtime import Home, Project, Runtime, registry_url
+from lakeward.registry.listen import Notices
 
 log = structlog.get_logger(__name__)
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from lakeward.connectors.delta import place
-from lakeward.spec.sql import quote_table
+from lakeward.connectors.delta import location
+from lakeward.spec.sql.statements import quote_table
 from lakeward.tables.act.statements import set_properties
 from lakeward.tables.plan.model import Action, Rewrite
 from lakeward.tables.plan.vacuum import LEAST_KEPT
@@ -22,7 +22,7 @@ def statements(folder: Path, action: Action, now: datetime | None = None) -> lis
     if action.action == "compact":
         return [each for rewrite in action.rewrites for each in optimize(folder, rewrite)]
     if action.action == "metadata":
-        return [set_properties(place.by_path(folder), action.properties)]
+        return [set_properties(location.by_path(folder), action.properties)]
     return vacuum(folder, action.cutoff, now or datetime.now(UTC))
 
 
@@ -36,7 +36,7 @@ def optimize(folder: Path, wanted: Rewrite) -> list[str]:
             "spark.databricks.delta.optimize.maxFileSize": wanted.target,
             "spark.databricks.delta.optimize.maxThreads": _AT_ONCE,
         }),
-        f"OPTIMIZE {place.by_path(folder)}" + (f" WHERE {where}" if where else "") + order,
+        f"OPTIMIZE {location.by_path(folder)}" + (f" WHERE {where}" if where else "") + order,
     ]  # fmt: skip
 
 
@@ -54,7 +54,7 @@ def vacuum(folder: Path, older_than: datetime, now: datetime) -> list[str]:
     }
     if kept < LEAST_KEPT:
         settings["spark.databricks.delta.retentionDurationCheck.enabled"] = "false"
-    return [*_settings(settings), f"VACUUM {place.by_path(folder)} RETAIN {hours:.4f} HOURS"]
+    return [*_settings(settings), f"VACUUM {location.by_path(folder)} RETAIN {hours:.4f} HOURS"]
 
 
 def _settings(values: Mapping[str, str | int]) -> list[str]:

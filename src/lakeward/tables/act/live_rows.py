@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from lakeward.runtime import CATALOG
-from lakeward.spec.sql import quote_table
+from lakeward.platform.runtime import CATALOG
+from lakeward.spec.sql.statements import quote_table
 from lakeward.tables.facts import TableFacts
 from lakeward.tables.plan.model import Action
 from lakeward.tables.verify import Verdict, between

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from lakeward.connectors.spark_connect import endpoint
-from lakeward.runtime import Runtime
+from lakeward.connectors.spark.connect import endpoint
+from lakeward.platform.runtime import Runtime
 
 if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession

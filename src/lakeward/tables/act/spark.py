@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from lakeward.connectors.spark_application import application
-from lakeward.connectors.spark_connect import lost, new_session_id, session
-from lakeward.runtime import Runtime
-from lakeward.spec.policy import Engine
-from lakeward.spec.settings import MAINTENANCE
-from lakeward.tables.site import Site
+from lakeward.connectors.spark.application import application
+from lakeward.connectors.spark.connect import lost, new_session_id, session
+from lakeward.platform.runtime import Runtime
+from lakeward.spec.model.policy import Engine
+from lakeward.spec.model.settings import MAINTENANCE
+from lakeward.tables.context import Site
 
 if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession

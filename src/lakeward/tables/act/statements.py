@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from lakeward.runtime import CATALOG
-from lakeward.spec.policy import Policy
-from lakeward.spec.sql import quote, quote_table, quote_text
+from lakeward.platform.runtime import CATALOG
+from lakeward.spec.model.policy import Policy
+from lakeward.spec.sql.statements import quote, quote_table, quote_text
 from lakeward.tables.plan.model import Action, Rewrite, Tag
 
 _AT_ONCE = 2  # file groups rewritten at a time: the server is shared

@@ -21,9 +21,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.connectors.file_access import Entry, FileAccess
-from lakeward.errors import Fenced, expect
+from lakeward.platform.errors import Fenced, expect
 from lakeward.tables.erase.where import Matching
-from lakeward.tables.guard.intruders import PLACES
+from lakeward.tables.guard.location_overlap import PLACES
 from lakeward.tables.guard.locations import relative
 from lakeward.tables.observe.references import references
 from lakeward.telemetry import failpoints

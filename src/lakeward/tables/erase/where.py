@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from lakeward.connectors.iceberg.quarantine import BACKFILL, ERROR, RAW, ROW, STREAM
-from lakeward.errors import SpecError
-from lakeward.spec.positions import RECORD_COLUMNS
+from lakeward.platform.errors import SpecError
+from lakeward.spec.model.position_columns import RECORD_COLUMNS
 
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression

@@ -15,7 +15,7 @@ from uuid import uuid4
 import structlog
 from sqlalchemy import Connection
 
-from lakeward.errors import DependencyDown, Refused
+from lakeward.platform.errors import DependencyDown, Refused
 from lakeward.registry import leases
 
 log = structlog.get_logger(__name__)

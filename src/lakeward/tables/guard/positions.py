@@ -13,10 +13,10 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from lakeward.connectors.commit_protocol import position
+from lakeward.connectors.commit_protocol.ancestry import Finding, Link, walk
 from lakeward.connectors.delta import log
-from lakeward.connectors.exact import position
-from lakeward.connectors.exact.ancestry import Finding, Link, walk
-from lakeward.errors import Blocked
+from lakeward.platform.errors import Blocked
 from lakeward.registry import events, streams
 from lakeward.tables.facts import TableFacts
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from lakeward.connectors.delta.feed import history
-from lakeward.connectors.iceberg.feed import position
+from lakeward.connectors.delta.source import history
+from lakeward.connectors.iceberg.source import position
 from lakeward.registry import batches, generations, streams
 from lakeward.tables.facts import Snapshot, TableFacts
 from lakeward.tables.plan.model import Clamp

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from lakeward.connectors.commit_protocol import position
 from lakeward.connectors.delta.state import Change, Live, State
-from lakeward.connectors.exact import position
-from lakeward.spec.sql import quote, quote_text
+from lakeward.spec.sql.statements import quote, quote_text
 from lakeward.tables.facts import File, PartitionFacts, Profile, Snapshot, TableFacts, Thresholds, summarise
 
 Judge = Callable[[int, Mapping[str, str]], Thresholds]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from lakeward.connectors.exact import position
+from lakeward.connectors.commit_protocol import position
 from lakeward.tables.facts import (
     DeleteFiles,
     File,

@@ -12,8 +12,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from lakeward.runtime import CATALOG
-from lakeward.spec.sql import quote, quote_text
+from lakeward.platform.runtime import CATALOG
+from lakeward.spec.sql.statements import quote, quote_text
 
 if TYPE_CHECKING:
     from pyiceberg.partitioning import PartitionField, PartitionSpec

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from statistics import median
 
-from lakeward.spec.policy import Compact
+from lakeward.spec.model.policy import Compact
 from lakeward.tables.facts import PartitionFacts, Snapshot, TableFacts
-from lakeward.tables.plan.words import many, size, span
+from lakeward.tables.plan.text import many, size, span
 
 LOOK_BACK = 50
 """Commits looked at; fewer than `LEAST` say nothing."""

@@ -11,12 +11,12 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from lakeward.spec.policy import Compact
-from lakeward.spec.sort_order import SortOrder
+from lakeward.spec.model.policy import Compact
+from lakeward.spec.model.sort_order import SortOrder
 from lakeward.tables.facts import PartitionFacts, TableFacts, Thresholds
 from lakeward.tables.plan.cost import Pace, pace
 from lakeward.tables.plan.model import Action, History, NotPlanned, Rewrite
-from lakeward.tables.plan.words import many, size, span
+from lakeward.tables.plan.text import many, size, span
 
 CONTESTED = 2  # failed rewrites of a partition in a row: its writers win every race, so it waits until they are done,
 CONTESTED_FOR = timedelta(hours=6)  # but no longer than this: some are never done

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import datetime
 
-from lakeward.spec.policy import Deletes
+from lakeward.spec.model.policy import Deletes
 from lakeward.tables.facts import PartitionFacts, TableFacts
 from lakeward.tables.plan.model import Action, History, NotPlanned
-from lakeward.tables.plan.words import many, span
+from lakeward.tables.plan.text import many, span
 
 
 def plan_deletes(

@@ -7,11 +7,11 @@ import re
 from datetime import datetime, timedelta
 from typing import Final
 
-from lakeward.spec.policy import Policy
+from lakeward.spec.model.policy import Policy
 from lakeward.tables.facts import TableFacts
 from lakeward.tables.plan.model import Action, Needs, NotPlanned
+from lakeward.tables.plan.text import many, span
 from lakeward.tables.plan.vacuum import LEAST_KEPT
-from lakeward.tables.plan.words import many, span
 
 KEPT: Final = "delta.logRetentionDuration"
 CLEANED: Final = "delta.enableExpiredLogCleanup"

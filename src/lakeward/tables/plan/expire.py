@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from lakeward.spec.policy import Expire
+from lakeward.spec.model.policy import Expire
 from lakeward.tables.facts import MAIN, VERIFIED, TableFacts
 from lakeward.tables.plan.model import Action, Clamp, History, Needs, NotPlanned
-from lakeward.tables.plan.words import many, span
+from lakeward.tables.plan.text import many, span
 
 
 def cutoff(policy: Expire, clamps: Sequence[Clamp], now: datetime) -> tuple[datetime, Clamp | None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from lakeward.spec.policy import Manifests
+from lakeward.spec.model.policy import Manifests
 from lakeward.tables.facts import TableFacts
 from lakeward.tables.plan.model import Action, History, NotPlanned
 

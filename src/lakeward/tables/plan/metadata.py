@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from lakeward.spec.policy import Metadata
+from lakeward.spec.model.policy import Metadata
 from lakeward.tables.facts import TableFacts
 from lakeward.tables.plan.model import Action, NotPlanned
-from lakeward.tables.plan.words import many
+from lakeward.tables.plan.text import many
 
 DELETE: Final = "write.metadata.delete-after-commit.enabled"
 KEPT: Final = "write.metadata.previous-versions-max"

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from lakeward.errors import expect
-from lakeward.spec.sort_order import SortOrder
+from lakeward.platform.errors import expect
+from lakeward.spec.model.sort_order import SortOrder
 from lakeward.tables.plan.cost import Pace
 
 

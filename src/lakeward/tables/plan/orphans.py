@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from lakeward.spec.policy import Orphans
+from lakeward.spec.model.policy import Orphans
 from lakeward.tables.plan.model import Action, Needs, NotPlanned
-from lakeward.tables.plan.words import many, size, span
+from lakeward.tables.plan.text import many, size, span
 
 SAMPLE: Final = 20  # paths shown of what was found
 ACTION: Final = "orphans"

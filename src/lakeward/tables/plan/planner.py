@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from lakeward.spec.policy import Policy
+from lakeward.spec.model.policy import Policy
 from lakeward.tables.facts import TableFacts
 from lakeward.tables.plan.compact import plan_compact
 from lakeward.tables.plan.cost import pace

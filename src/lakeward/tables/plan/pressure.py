@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from lakeward.registry.pressures import Level
-from lakeward.spec.policy import Compact
-from lakeward.spec.policy import Pressure as Limits
+from lakeward.registry.backpressure import Level
+from lakeward.spec.model.policy import Compact
+from lakeward.spec.model.policy import Pressure as Limits
 from lakeward.tables.facts import TableFacts
 from lakeward.tables.plan.model import NotPlanned, Plan
 

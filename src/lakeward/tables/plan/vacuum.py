@@ -8,10 +8,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
-from lakeward.spec.policy import Expire
+from lakeward.spec.model.policy import Expire
 from lakeward.tables.facts import TableFacts
 from lakeward.tables.plan.model import Action, History, Needs, NotPlanned
-from lakeward.tables.plan.words import many, span
+from lakeward.tables.plan.text import many, span
 
 LEAST_KEPT: Final = timedelta(hours=168)
 """Delta's own floor: less lets a VACUUM take files of a commit or a query that is still going on."""

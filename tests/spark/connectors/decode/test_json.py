@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lakeward.connectors.decode.json import KEPT_BYTES, JsonDecoder
-from lakeward.errors import SpecError
+from lakeward.platform.errors import SpecError
 
 DDL = (
     "i INT, l BIGINT, s STRING, d DOUBLE, f FLOAT, b BOOLEAN, dec DECIMAL(6,2), dt DATE, t TIMESTAMP, "

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from lakeward.runtime import Lake
+from lakeward.platform.runtime import Lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,13 +9,13 @@ from uuid import uuid4
 
 import pytest
 
-from lakeward.connectors.delta import place, table
+from lakeward.connectors.commit_protocol.attempt import Landed
+from lakeward.connectors.commit_protocol.batch import RunningBatch
+from lakeward.connectors.delta import location, table
 from lakeward.connectors.delta.change import Change, Replace, Upsert
 from lakeward.connectors.delta.writer import DeltaWriter
-from lakeward.connectors.exact.attempt import Landed
-from lakeward.connectors.exact.batch import RunningBatch
-from lakeward.errors import SpecError
-from lakeward.runtime import Lake
+from lakeward.platform.errors import SpecError
+from lakeward.platform.runtime import Lake
 from lakeward.telemetry import failpoints
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Changed:
     table: str
 
     def land(self, batch: int, rows: list[Row], change: Change = UPSERT) -> Landed:
-        folder = place.folder_of(self.lake, self.table)
+        folder = location.folder_of(self.lake, self.table)
         writer = Planned(self.spark, "s", self.table, "none", stateful=False, folder=folder, change=change)
         return writer.land(self.spark.createDataFrame(rows, SCHEMA), batch)
 
@@ -94,7 +94,7 @@ def test_a_replay_changes_nothing_and_untouched_files_stay(changed: Changed) -> 
     from lakeward.connectors.delta import log
 
     changed.land(0, [("a", "x", 1, "1"), ("b", "y", 1, "1")])
-    folder = place.folder_of(changed.lake, changed.table)
+    folder = location.folder_of(changed.lake, changed.table)
     before = log.read(folder)
     landed = changed.land(1, [("a", "x", 2, "2"), ("c", "x", None, "new")])
     after = log.read(folder)
@@ -117,7 +117,7 @@ def test_rows_of_one_key_that_nothing_orders_are_refused(changed: Changed) -> No
 
 def test_a_change_is_written_again_when_the_table_moved_under_it(changed: Changed) -> None:
     """Another writer brings the same key between staging and commit: published as it was, the key would be doubled."""
-    folder = place.folder_of(changed.lake, changed.table)
+    folder = location.folder_of(changed.lake, changed.table)
     changed.land(0, [("a", "x", 1, "1")])
     foreign = [1]
 

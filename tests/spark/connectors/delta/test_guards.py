@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakeward.connectors.delta import place
-from lakeward.errors import Blocked
+from lakeward.connectors.delta import location
+from lakeward.platform.errors import Blocked
 from lakeward.telemetry import failpoints
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def test_a_table_that_cannot_keep_a_position_is_refused_and_the_advice_helps(rig
     name = rig.table.replace("flights", "plain")
     plain = Rig(rig.spark, rig.lake, name)
     rig.spark.sql(f"CREATE TABLE delta.`{plain.folder}` ({SCHEMA}) USING delta")
-    place.register(rig.spark, rig.lake, name)
+    location.register(rig.spark, rig.lake, name)
 
     with pytest.raises(Blocked) as blocked:
         plain.land(0)

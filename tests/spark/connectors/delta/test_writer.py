@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakeward.connectors.commit_protocol import audit as counting
+from lakeward.connectors.commit_protocol.batch import Counted
+from lakeward.connectors.commit_protocol.position import key, parse
 from lakeward.connectors.delta import log
-from lakeward.connectors.exact import audit as counting
-from lakeward.connectors.exact.batch import Counted
-from lakeward.connectors.exact.position import key, parse
-from lakeward.errors import Blocked, Fenced, SpecError, Transient
+from lakeward.platform.errors import Blocked, Fenced, SpecError, Transient
 from lakeward.quality.delta.commits import Commits
-from lakeward.quality.own.landed import batch_of
+from lakeward.quality.engine.custom.landed import batch_of
 from lakeward.telemetry import failpoints
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ def test_a_table_that_never_stops_changing_ends_in_contention(rig: Rig) -> None:
         pytest.MonkeyPatch.context() as patch,
         pytest.raises(Transient, match="contention"),
     ):
-        patch.setattr("lakeward.connectors.exact.writer.ATTEMPTS", 2)
+        patch.setattr("lakeward.connectors.commit_protocol.writer.ATTEMPTS", 2)
         rig.land(0)
 
     assert rig.values() == []

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakeward.connectors.exact.tally import tally
+from lakeward.connectors.commit_protocol.row_count import tally
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

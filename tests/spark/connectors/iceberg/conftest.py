@@ -14,10 +14,10 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Producer
 
-from lakeward.connectors.exact.position import Position, key, parse
-from lakeward.connectors.iceberg import java, table
+from lakeward.connectors.commit_protocol.position import Position, key, parse
+from lakeward.connectors.iceberg import jvm, table
 from lakeward.connectors.iceberg.writer import ExactWriter, Landed
-from lakeward.errors import LakewardError
+from lakeward.platform.errors import LakewardError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -152,7 +152,7 @@ class Rig:
 
     def metadata(self) -> Any:
         """The table's metadata, a Java object."""
-        return java.metadata_of(java.load(self.spark, self.table))
+        return jvm.metadata_of(jvm.load(self.spark, self.table))
 
     def position(self) -> Position:
         """The position as it stands in the table."""

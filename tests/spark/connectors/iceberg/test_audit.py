@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from lakeward.connectors.exact.audit import Audit
-from lakeward.connectors.iceberg import pytable
+from lakeward.connectors.commit_protocol.audit import Audit
+from lakeward.connectors.iceberg import pyiceberg_table
 from lakeward.connectors.iceberg.audit import audit
 
 
 def _audit(rig: Any, catalog: Any, **how: Any) -> Audit:
     table = catalog.load_table(rig.table)
-    return audit(table, rig.stream, pytable.positions(table)[rig.stream], **how)
+    return audit(table, rig.stream, pyiceberg_table.positions(table)[rig.stream], **how)
 
 
 def test_a_landed_stream_is_clean_through_replay_and_maintenance(rig: Any, catalog: Any) -> None:
@@ -57,8 +57,8 @@ def test_planted_losses_and_doubles_are_found_where_they_are(rig: Any, catalog: 
 
 
 def test_what_the_transform_filters_is_no_loss(rig: Any, catalog: Any) -> None:
-    from lakeward.connectors.exact.batch import Counted
-    from lakeward.connectors.exact.tally import tally
+    from lakeward.connectors.commit_protocol.batch import Counted
+    from lakeward.connectors.commit_protocol.row_count import tally
 
     def split(frame: Any, batch: int) -> None:
         rig.land = {"counted": Counted(*tally(frame))}

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from lakeward.connectors.exact.position import key
-from lakeward.errors import Blocked
+from lakeward.connectors.commit_protocol.position import key
+from lakeward.platform.errors import Blocked
 from lakeward.telemetry import failpoints
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from lakeward.connectors.exact import offsets
-from lakeward.errors import LakewardError
+from lakeward.connectors.commit_protocol import offsets
+from lakeward.platform.errors import LakewardError
 
 
 @pytest.mark.parametrize(

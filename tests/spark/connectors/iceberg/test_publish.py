@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakeward.connectors.exact.batch import RunningBatch
-from lakeward.connectors.exact.position import Position, key
+from lakeward.connectors.commit_protocol.batch import RunningBatch
+from lakeward.connectors.commit_protocol.position import Position, key
 from lakeward.connectors.iceberg import publish
 from lakeward.connectors.iceberg.change import Append, Change, Upsert
 from lakeward.connectors.iceberg.writer import ExactWriter, Landed
-from lakeward.errors import DependencyDown, Fenced, Transient
+from lakeward.platform.errors import DependencyDown, Fenced, Transient
 from lakeward.telemetry import failpoints
 
 if TYPE_CHECKING:

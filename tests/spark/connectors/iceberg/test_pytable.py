@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from lakeward.connectors.exact.position import Position, key
-from lakeward.connectors.iceberg import java, pytable
+from lakeward.connectors.commit_protocol.position import Position, key
+from lakeward.connectors.iceberg import jvm, pyiceberg_table
 from lakeward.connectors.iceberg.check import check_table
-from lakeward.errors import Blocked, Fenced, Refused
+from lakeward.platform.errors import Blocked, Fenced, Refused
 from lakeward.telemetry import failpoints
 
 
@@ -21,11 +21,11 @@ def test_the_position_outlives_compaction_and_expiry_and_needs_no_jvm_to_be_read
     rig.maintain()
     rig.maintain()
 
-    found = pytable.positions(catalog.load_table(rig.table))
+    found = pyiceberg_table.positions(catalog.load_table(rig.table))
 
     assert found == {"flights": rig.position()}
     assert found["flights"].seq == 3
-    assert check_table(pytable.state_of(catalog.load_table(rig.table).metadata, "flights", rig.table)) is None
+    assert check_table(pyiceberg_table.state_of(catalog.load_table(rig.table).metadata, "flights", rig.table)) is None
 
 
 def test_both_readers_see_the_same_state(rig: Any, catalog: Any) -> None:
@@ -35,8 +35,8 @@ def test_both_readers_see_the_same_state(rig: Any, catalog: Any) -> None:
     rig.sql("INSERT INTO {t} SELECT 'x', 0, 0, '100', ''")
 
     def same() -> None:
-        ours = pytable.state_of(catalog.load_table(rig.table).metadata, "flights", rig.table)
-        assert ours == java.state_of(rig.metadata(), "flights", rig.table)
+        ours = pyiceberg_table.state_of(catalog.load_table(rig.table).metadata, "flights", rig.table)
+        assert ours == jvm.state_of(rig.metadata(), "flights", rig.table)
 
     same()
     rig.call("rollback_to_snapshot", snapshot_id=str(first))
@@ -53,7 +53,7 @@ def test_after_an_expiry_nobody_can_tell_that_the_table_was_rolled_back(rig: Any
     rig.run()
 
     def halt() -> Any:
-        return check_table(pytable.state_of(catalog.load_table(rig.table).metadata, "flights", rig.table))
+        return check_table(pyiceberg_table.state_of(catalog.load_table(rig.table).metadata, "flights", rig.table))
 
     rig.call("rollback_to_snapshot", snapshot_id=str(first))
     rig.sql("INSERT INTO {t} SELECT 'x', 0, 0, '100', ''")
@@ -68,7 +68,7 @@ def test_import_sets_a_first_position_that_the_stream_continues(rig: Any, catalo
     rig.starting = rig.offsets(1, 1)
     new = Position(seq=1, query_id="", batch=-1, end={"source": rig.starting}, attempt="import/1")
 
-    moved = pytable.write_position(catalog, rig.table, "flights", new, None)
+    moved = pyiceberg_table.write_position(catalog, rig.table, "flights", new, None)
 
     assert moved == rig.position()
     assert moved.snapshot == rig.head()
@@ -84,7 +84,7 @@ def test_reset_while_a_batch_is_staged_fences_the_driver(rig: Any, catalog: Any)
 
     def reset() -> None:
         new = rig.position().model_copy(update={"seq": 2, "query_id": "", "batch": -1, "attempt": "reset/1"})
-        pytable.write_position(catalog, rig.table, "flights", new, raw)
+        pyiceberg_table.write_position(catalog, rig.table, "flights", new, raw)
 
     with failpoints.on("after-stage", reset), pytest.raises(Fenced):
         rig.run()
@@ -101,9 +101,9 @@ def test_a_position_that_moved_meanwhile_is_not_overwritten(rig: Any, catalog: A
     later = rig.position().model_copy(update={"seq": 9})
 
     with pytest.raises(Fenced, match="moved meanwhile"):
-        pytable.write_position(catalog, rig.table, "flights", later, raw)
+        pyiceberg_table.write_position(catalog, rig.table, "flights", later, raw)
     with pytest.raises(Fenced, match="moved meanwhile"):
-        pytable.write_position(catalog, rig.table, "flights", later, None)
+        pyiceberg_table.write_position(catalog, rig.table, "flights", later, None)
 
     assert rig.position().seq == 2
 
@@ -114,7 +114,7 @@ def test_seq_never_falls(rig: Any, catalog: Any) -> None:
     raw = rig.metadata().properties().get(key("flights"))
 
     with pytest.raises(Refused, match="seq 1 to 1"):
-        pytable.write_position(catalog, rig.table, "flights", rig.position(), raw)
+        pyiceberg_table.write_position(catalog, rig.table, "flights", rig.position(), raw)
 
 
 def test_of_two_operations_one_wins(rig: Any, catalog: Any) -> None:
@@ -123,7 +123,7 @@ def test_of_two_operations_one_wins(rig: Any, catalog: Any) -> None:
     def write() -> None:
         new = Position(seq=1, query_id="", batch=-1, end={"source": "-"})
         try:
-            pytable.write_position(catalog, rig.table, "flights", new, None)
+            pyiceberg_table.write_position(catalog, rig.table, "flights", new, None)
             outcomes.append("won")
         except Fenced:
             outcomes.append("lost")
@@ -141,4 +141,4 @@ def test_a_foreign_value_is_named_not_guessed(rig: Any, catalog: Any) -> None:
     rig.sql(f"ALTER TABLE {{t}} SET TBLPROPERTIES ('{key('flights')}'='7')")
 
     with pytest.raises(Blocked, match="cannot be read"):
-        pytable.positions(catalog.load_table(rig.table))
+        pyiceberg_table.positions(catalog.load_table(rig.table))

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakeward.connectors.exact.batch import Counted
-from lakeward.connectors.exact.tally import tally
+from lakeward.connectors.commit_protocol.batch import Counted
+from lakeward.connectors.commit_protocol.row_count import tally
 from lakeward.connectors.iceberg import quarantine
 from lakeward.telemetry import failpoints
 
@@ -89,13 +89,13 @@ def test_a_replay_puts_its_bad_rows_aside_once(sorting: Any, step: str) -> None:
 
 
 def test_a_batch_without_bad_rows_leaves_the_quarantine_alone(sorting: Any) -> None:
-    from lakeward.connectors.iceberg import java
+    from lakeward.connectors.iceberg import jvm
 
     sorting.produced = 1
     sorting.produce(4)
     sorting.run()
 
-    assert java.metadata_of(java.load(sorting.spark, sorting.quarantine)).currentSnapshot() is None
+    assert jvm.metadata_of(jvm.load(sorting.spark, sorting.quarantine)).currentSnapshot() is None
 
 
 def test_later_batches_are_added_and_other_streams_have_their_own_rows(sorting: Any) -> None:

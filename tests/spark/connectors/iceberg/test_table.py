@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lakeward.connectors.iceberg import table
-from lakeward.errors import Refused
+from lakeward.platform.errors import Refused
 
 
 def test_a_table_is_created_with_what_the_protocol_stands_on(spark: Any, namespace: str, catalog: Any) -> None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakeward.connectors.iceberg import java
-from lakeward.errors import Blocked, Transient
+from lakeward.connectors.iceberg import jvm
+from lakeward.platform.errors import Blocked, Transient
 from lakeward.telemetry import failpoints
 
 if TYPE_CHECKING:
@@ -218,8 +218,8 @@ def _sql_error(spark: Any) -> Exception:
 
 
 def test_every_batch_counts_what_it_consumed(rig: Any) -> None:
-    from lakeward.connectors.exact.batch import Counted
-    from lakeward.connectors.exact.tally import tally
+    from lakeward.connectors.commit_protocol.batch import Counted
+    from lakeward.connectors.commit_protocol.row_count import tally
 
     rig.shape = lambda rows: rows
     counted: list[Any] = []
@@ -343,4 +343,4 @@ def test_the_session_stages_nothing_else(rig: Any) -> None:
 
     assert seen == [None]
     assert [each.conf.get("spark.wap.id", None) for each in sessions] == [None]
-    assert all(each.conf.get(f"spark.sql.iceberg.snapshot-property.{java.ATTEMPT}", None) is None for each in sessions)
+    assert all(each.conf.get(f"spark.sql.iceberg.snapshot-property.{jvm.ATTEMPT}", None) is None for each in sessions)

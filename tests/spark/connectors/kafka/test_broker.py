@@ -8,7 +8,7 @@ from typing import Any
 from confluent_kafka.admin import AdminClient
 
 from lakeward.connectors.kafka import broker
-from lakeward.spec.sources import KafkaSource
+from lakeward.spec.model.sources import KafkaSource
 
 
 def test_ends_and_ids(kafka: Any) -> None:

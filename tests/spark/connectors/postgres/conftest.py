@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakeward.runtime import Database
+from lakeward.platform.runtime import Database
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

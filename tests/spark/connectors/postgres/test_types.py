@@ -11,7 +11,7 @@ import pytest
 from postgres_rig import Rig
 
 from lakeward.connectors.postgres import stage
-from lakeward.errors import SpecError
+from lakeward.platform.errors import SpecError
 
 ODD = "a\\b\tc\nd\re\\N \\. 'q' \"z\" ü€😀"
 # Spark SQL -> as PostgreSQL shows it, or as psycopg2 gives it.

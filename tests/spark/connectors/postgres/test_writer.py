@@ -14,11 +14,11 @@ import pytest
 from delta_rig import ROWS, at
 from postgres_rig import Planned, Rig
 
-from lakeward.connectors.exact import audit as counting
-from lakeward.connectors.exact import writer as writer_of
-from lakeward.connectors.exact.batch import Counted
-from lakeward.connectors.postgres import audit, link
-from lakeward.errors import Blocked, DependencyDown, Fenced, SpecError, Transient
+from lakeward.connectors.commit_protocol import audit as counting
+from lakeward.connectors.commit_protocol import writer as writer_of
+from lakeward.connectors.commit_protocol.batch import Counted
+from lakeward.connectors.postgres import audit, connection
+from lakeward.platform.errors import Blocked, DependencyDown, Fenced, SpecError, Transient
 from lakeward.telemetry import failpoints
 
 if TYPE_CHECKING:
@@ -49,12 +49,12 @@ def test_rows_and_position_are_there_together_or_not_at_all(rig: Rig) -> None:
     assert (position.seq, position.batch, position.totals.landed) == (2, 1, 2 * ROWS)
     assert position.begin == {"source": at(0)}
     assert rig.sql("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'lakeward flights'") == [(0,)]
-    with closing(link.connect(rig.database, rig.pgpass, "audit")) as asked:
+    with closing(connection.connect(rig.database, rig.pgpass, "audit")) as asked:
         found = counting.audit(audit.scan(asked, rig.place), "flights", position)
     assert (found.clean, found.landed) == (True, 2 * ROWS)
     rig.sql('INSERT INTO {t} SELECT * FROM {t} WHERE "_kafka_offset" = 1')
     rig.sql('DELETE FROM {t} WHERE "_kafka_offset" = 2')
-    with closing(link.connect(rig.database, rig.pgpass, "audit")) as asked:
+    with closing(connection.connect(rig.database, rig.pgpass, "audit")) as asked:
         found = counting.audit(audit.scan(asked, rig.place), "flights", position)
     assert (found.missing, found.duplicates) == (1, 1)
 
@@ -274,7 +274,7 @@ def test_a_key_that_comes_twice_without_an_order_is_refused(rig: Rig) -> None:
 
 def test_a_lock_is_waited_for_and_then_said(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     rig.create()
-    monkeypatch.setitem(link._SETTINGS, "lock_timeout", "50")
+    monkeypatch.setitem(connection._SETTINGS, "lock_timeout", "50")
     monkeypatch.setattr(writer_of, "ATTEMPTS", 2)
     with closing(psycopg2.connect(
         host=rig.database.host, port=rig.database.port, dbname=rig.database.database, user=rig.database.user,

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from lakeward import private
 from lakeward.connectors.aws import account, store
 from lakeward.connectors.iceberg import catalog
-from lakeward.errors import SpecError
-from lakeward.runtime import Lake, ObjectStore
+from lakeward.platform import private
+from lakeward.platform.errors import SpecError
+from lakeward.platform.runtime import Lake, ObjectStore
 
 KEYS = {account.KEY: "K", account.SECRET: "s3cret"}
 

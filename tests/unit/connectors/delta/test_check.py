@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from lakeward.connectors.commit_protocol.ancestry import Ancestry, Finding, Link
+from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.delta.check import TableState, check_table
-from lakeward.connectors.exact.ancestry import Ancestry, Finding, Link
-from lakeward.connectors.exact.position import Position
 
 AT = Position(seq=5, query_id="q", batch=4, end={"source": "50"}, snapshot=9, snapshot_seq=9)
 TABLE = TableState("s", "ns.t", 9, True, AT.to_json(), AT, Ancestry(Finding.MET))

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from lakeward.connectors.delta import log, place
-from lakeward.connectors.exact.ancestry import Finding
-from lakeward.errors import Internal, Refused, SpecError
-from lakeward.runtime import Lake
+from lakeward.connectors.commit_protocol.ancestry import Finding
+from lakeward.connectors.delta import location, log
+from lakeward.platform.errors import Internal, Refused, SpecError
+from lakeward.platform.runtime import Lake
 
 
 def _commit(folder: Path, version: int, *actions: dict[str, Any]) -> None:
@@ -117,15 +117,15 @@ def test_domains_are_those_of_one_version_and_of_none_that_cannot_be_told(tmp_pa
 
 def test_delta_tables_stand_beside_the_icebergs_and_only_on_this_machine(tmp_path: Path) -> None:
     lake = Lake(warehouse=f"file://{tmp_path}")
-    folder = place.folder_of(lake, "ns.t")
+    folder = location.folder_of(lake, "ns.t")
     assert folder == tmp_path / "delta.tables" / "ns" / "t"
-    assert place.known(lake) == []
+    assert location.known(lake) == []
     _commit(folder, 0, _file("one"))
     (tmp_path / "delta.tables" / "ns" / "no table").mkdir()
-    assert place.known(lake) == ["ns.t"]
-    assert place.known(Lake(warehouse="s3://bucket/w")) == []
+    assert location.known(lake) == ["ns.t"]
+    assert location.known(Lake(warehouse="s3://bucket/w")) == []
     with pytest.raises(SpecError, match="cannot stand in the warehouse s3://bucket/w"):
-        place.folder_of(Lake(warehouse="s3://bucket/w"), "ns.t")
+        location.folder_of(Lake(warehouse="s3://bucket/w"), "ns.t")
 
 
 def test_rows_of_one_stream_are_not_told_apart(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from lakeward.connectors.files import listing
 from lakeward.connectors.files.listing import Listing, files_in
-from lakeward.errors import Refused, SpecError
+from lakeward.platform.errors import Refused, SpecError
 
 _T = 1_700_000_000
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.connectors.exact.batch import RunningBatch
-from lakeward.connectors.exact.follow import AlreadyLanded, Halt, follow
-from lakeward.connectors.exact.position import Position
+from lakeward.connectors.commit_protocol.batch import RunningBatch
+from lakeward.connectors.commit_protocol.follow import AlreadyLanded, Halt, follow
+from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.files.log import LogBroken, SourceLog, count_of
-from lakeward.driver.checkpoint import LocalFiles
+from lakeward.engine.checkpoint.files import LocalFiles
 
 
 def line(entry: int, name: str) -> str:

@@ -11,7 +11,7 @@ from lakeward.connectors.file_access import FileAccess
 from lakeward.connectors.files import mirror
 from lakeward.connectors.files.log import SourceLog, offset_text
 from lakeward.connectors.files.mirror import Mirror
-from lakeward.driver.checkpoint import LocalFiles
+from lakeward.engine.checkpoint.files import LocalFiles
 
 HERE = FileAccess()
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.connectors.exact.position import Position
+from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.folder import store
-from lakeward.errors import Blocked, SpecError
+from lakeward.platform.errors import Blocked, SpecError
 
 
 def at(seq: int) -> Position:

@@ -11,7 +11,7 @@ import pyarrow
 from pyiceberg.catalog import load_catalog
 
 from lakeward.connectors.iceberg import catalog
-from lakeward.runtime import CATALOG, Lake
+from lakeward.platform.runtime import CATALOG, Lake
 
 
 def test_spark_gets_the_jdbc_catalog_without_a_password() -> None:

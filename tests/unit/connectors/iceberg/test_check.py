@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from lakeward.connectors.exact.ancestry import Ancestry, Finding, Link
-from lakeward.connectors.exact.batch import RunningBatch
-from lakeward.connectors.exact.follow import AlreadyLanded, Halt, Land
-from lakeward.connectors.exact.position import Position
+from lakeward.connectors.commit_protocol.ancestry import Ancestry, Finding, Link
+from lakeward.connectors.commit_protocol.batch import RunningBatch
+from lakeward.connectors.commit_protocol.follow import AlreadyLanded, Halt, Land
+from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.iceberg.check import TableState, decide
 
 HEAD = Link(77, 7, 70)

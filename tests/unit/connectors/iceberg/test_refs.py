@@ -18,7 +18,7 @@ from pyiceberg.table import Table
 from pyiceberg.table import update as changes
 
 from lakeward.connectors.iceberg.refs import set_refs, settable
-from lakeward.errors import Internal
+from lakeward.platform.errors import Internal
 
 MAKE: Any = changes  # pydantic hides these constructors from mypy
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from lakeward import private
 from lakeward.connectors.kafka import cluster
 from lakeward.connectors.kafka.cluster import Cluster
-from lakeward.errors import SpecError
-from lakeward.runtime import Lake, Runtime
+from lakeward.platform import private
+from lakeward.platform.errors import SpecError
+from lakeward.platform.runtime import Lake, Runtime
 
 
 @pytest.fixture

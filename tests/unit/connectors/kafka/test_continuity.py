@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lakeward.connectors.kafka.continuity import check
-from lakeward.errors import Blocked
+from lakeward.platform.errors import Blocked
 
 AT = '{"t":{"0":100,"1":50}}'
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakeward.connectors.kafka.settings import check
-from lakeward.errors import SpecError
+from lakeward.platform.errors import SpecError
 
 BROKERS = {"bootstrap.servers": "a:1"}
 SASL = {

@@ -8,7 +8,7 @@ import pytest
 
 from lakeward.connectors.postgres import audit
 from lakeward.connectors.postgres.name import Name
-from lakeward.errors import Internal
+from lakeward.platform.errors import Internal
 
 
 def test_rows_of_one_stream_are_not_told_apart() -> None:

@@ -7,7 +7,7 @@ import pytest
 from lakeward.connectors.postgres import types
 from lakeward.connectors.postgres.columns import Column, Index, check_keys, compare, wanted
 from lakeward.connectors.postgres.name import Name, quote
-from lakeward.errors import SpecError
+from lakeward.platform.errors import SpecError
 
 T = Name("public", "t")
 

@@ -11,11 +11,11 @@ import delta_log
 import pytest
 
 from lakeward.connectors.delta import log
-from lakeward.errors import LakewardError
+from lakeward.platform.errors import LakewardError
 from lakeward.quality.delta.commits import MOST, Commits
 from lakeward.quality.delta.table import DeltaTable, standing
-from lakeward.quality.lineage import Cut, Snapshot
-from lakeward.quality.range import Kind, Range, Read
+from lakeward.quality.ranges.range import Kind, Range, Read
+from lakeward.quality.ranges.snapshot_chain import Cut, Snapshot
 
 PROTOCOL = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}
 

@@ -11,7 +11,7 @@ import pytest
 
 from lakeward.connectors.delta.log import Head
 from lakeward.quality.delta.stats import footers
-from lakeward.quality.footers import ColumnFacts
+from lakeward.quality.ranges.file_statistics import ColumnFacts
 
 KINDS = {
     "id": "long",

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import sqlglot
 
-from lakeward.spec.policy import Policy
+from lakeward.spec.model.policy import Policy
 from lakeward.tables.act.statements import expire, literal, rewrite, statements
 from lakeward.tables.plan.model import Action, Rewrite
 

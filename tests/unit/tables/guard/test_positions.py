@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 from delta_log import add, commit, remove, table
 
+from lakeward.connectors.commit_protocol.position import Position, key
 from lakeward.connectors.delta import state
-from lakeward.connectors.exact.position import Position, key
 from lakeward.tables.facts import Snapshot, Thresholds
 from lakeward.tables.guard.positions import off_main, on_main
 from lakeward.tables.observe.delta import table_facts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakeward.connectors.iceberg.feed.position import Offset
+from lakeward.connectors.iceberg.source.position import Offset
 from lakeward.tables.guard.readers import Reading, clamps, documents
 
 

@@ -13,7 +13,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
-from lakeward.connectors.exact.position import Position, key
+from lakeward.connectors.commit_protocol.position import Position, key
 from lakeward.tables.facts import Thresholds, profile_of
 from lakeward.tables.observe.commits import moved_by
 from lakeward.tables.observe.iceberg import table_facts

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lakeward.registry import generations, streams
-from lakeward.spec.policy import Compact
+from lakeward.spec.model.policy import Compact
 from lakeward.tables.facts import PartitionFacts
 from lakeward.tables.needs import surroundings
 from lakeward.tables.plan.advice import Feed, advice

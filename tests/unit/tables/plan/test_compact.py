@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeward.spec.policy import Compact
-from lakeward.spec.sort_order import SortOrder
+from lakeward.spec.model.policy import Compact
+from lakeward.spec.model.sort_order import SortOrder
 from lakeward.tables.facts import File, PartitionFacts, Thresholds, summarise
 from lakeward.tables.plan.compact import AT_ONCE, judge, plan_compact
 from lakeward.tables.plan.cost import Pace

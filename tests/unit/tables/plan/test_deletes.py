@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from lakeward.spec.policy import Compact, Deletes
+from lakeward.spec.model.policy import Compact, Deletes
 from lakeward.tables.facts import DeleteFiles, File, Thresholds, summarise
 from lakeward.tables.plan.compact import judge, plan_compact
 from lakeward.tables.plan.deletes import plan_deletes

@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from lakeward.spec.policy import Expire, Metadata, Policy
-from lakeward.spec.types import Duration
+from lakeward.spec.model.policy import Expire, Metadata, Policy
+from lakeward.spec.model.types import Duration
 from lakeward.tables.plan import History, plan
 from lakeward.tables.plan.delta_log import CLEANED, KEPT, plan_log
 from lakeward.tables.plan.model import Action, Clamp, Needs, NotPlanned

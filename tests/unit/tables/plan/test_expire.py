@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from lakeward.spec.policy import Expire
-from lakeward.spec.types import Duration
+from lakeward.spec.model.policy import Expire
+from lakeward.spec.model.types import Duration
 from lakeward.tables.facts import Ref, Snapshot
 from lakeward.tables.plan.expire import cutoff, expirable, plan_expire
 from lakeward.tables.plan.model import Action, Clamp, History, Needs, NotPlanned

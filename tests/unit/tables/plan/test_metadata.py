@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from lakeward.connectors.exact.position import Position
-from lakeward.spec.policy import Metadata
+from lakeward.connectors.commit_protocol.position import Position
+from lakeward.spec.model.policy import Metadata
 from lakeward.tables.plan.metadata import DELETE, KEPT, RETRIES, plan_metadata
 from lakeward.tables.plan.model import Action, NotPlanned
 from lakeward.tables.verify import verify_metadata

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lakeward.connectors.file_access import Entry, Folder
-from lakeward.spec.policy import Orphans
+from lakeward.spec.model.policy import Orphans
 from lakeward.tables.observe.listing import ASIDE, Listing
 from lakeward.tables.observe.references import Reference
 from lakeward.tables.plan.model import Action, Needs, NotPlanned

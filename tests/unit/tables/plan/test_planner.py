@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from lakeward.spec.policy import Policy
+from lakeward.spec.model.policy import Policy
 from lakeward.tables.plan import ORDER, History, Needs, Pace, plan
 
 

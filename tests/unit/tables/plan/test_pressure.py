@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from lakeward.spec.policy import Compact, Pressure
+from lakeward.spec.model.policy import Compact, Pressure
 from lakeward.tables.facts import File, Thresholds, summarise
 from lakeward.tables.plan.model import Action, NotPlanned, Plan
 from lakeward.tables.plan.pressure import pressure

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from table_model import DAY, SHAPES, Shape, TableModel, hourly
 
-from lakeward.spec.policy import Policy
-from lakeward.spec.types import Duration
+from lakeward.spec.model.policy import Policy
+from lakeward.spec.model.types import Duration
 from lakeward.tables.facts import TableFacts
 from lakeward.tables.plan import Clamp, Needs, Plan, plan
 

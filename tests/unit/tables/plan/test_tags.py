@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from lakeward.spec.policy import Tags
-from lakeward.spec.types import Duration
+from lakeward.spec.model.policy import Tags
+from lakeward.spec.model.types import Duration
 from lakeward.tables.facts import Ref
 from lakeward.tables.plan.expire import expirable
 from lakeward.tables.plan.model import Action, NotPlanned

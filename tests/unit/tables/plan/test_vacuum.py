@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from lakeward.spec.policy import Expire, Policy
-from lakeward.spec.types import Duration
+from lakeward.spec.model.policy import Expire, Policy
+from lakeward.spec.model.types import Duration
 from lakeward.tables.plan import plan
 from lakeward.tables.plan.model import Action, Clamp, History, Needs, NotPlanned
 from lakeward.tables.plan.vacuum import LEAST_KEPT, plan_vacuum

@@ -1,1 +1,0 @@
-"""Backends: start, find and end a detached driver. One small class each."""

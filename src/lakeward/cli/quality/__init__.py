@@ -1,0 +1,9 @@
+"""`lakeward quality`: one file for commands that belong together."""
+
+# isort: off  (the order of `--help`)
+from lakeward.cli.quality import docs, history, profile, quarantine, replay, runs, status, suites, waivers
+
+# isort: on
+from lakeward.cli.quality.group import app
+
+__all__ = ["app", "docs", "history", "profile", "quarantine", "replay", "runs", "status", "suites", "waivers"]

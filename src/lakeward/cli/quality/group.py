@@ -1,0 +1,8 @@
+"""The command group `lakeward quality`, and the arguments its commands share."""
+
+from __future__ import annotations
+
+import typer
+
+app = typer.Typer(help="Check landed rows with Great Expectations; see up to where tables are proven.",
+                  no_args_is_help=True)  # fmt: skip

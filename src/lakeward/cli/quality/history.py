@@ -1,0 +1,73 @@
+"""`quality history`: how the checks of a table went, since when one fails, what it cost."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+
+from lakeward.cli.context import state
+from lakeward.cli.quality.group import app
+from lakeward.cli.quality.suites import Table
+from lakeward.cli.quality.text import check_name
+from lakeward.platform.errors import LakewardError
+from lakeward.platform.text import count, span
+
+_MARKS = {"pass": ".", "fail": "X", "error": "?", "skipped": " "}
+
+
+@app.command()
+def history(
+    table: Table,
+    last: Annotated[int, typer.Option("-n", min=1, max=1000, help="Runs looked at, newest first.")] = 50,
+) -> None:
+    """Trend of every check: failing since when and with which snapshot, recovered when, and what the runs cost."""
+    from lakeward.quality.results.trend import cost, trends
+    from lakeward.registry import verifications
+
+    with state().registry() as connection:
+        runs = verifications.newest(connection, table, limit=last)
+        checks = verifications.checks_of_runs(connection, [each["run"] for each in runs])
+    if not runs:
+        raise LakewardError(f"{table} was never checked", next=f"lakeward quality run {table}")
+    shown = ("run", "at", "verdict", "scope", "from_snapshot", "to_snapshot", "first_bad_snapshot",
+             "verified_snapshot", "spark_jobs", "duration_s")  # fmt: skip
+    data = {
+        "table": table,
+        "runs": [{key: each[key] for key in shown} for each in runs],
+        "checks": trends(runs, checks),
+        "cost": cost(runs),
+    }
+    state().output.either(data, text(data, datetime.now(UTC)))
+
+
+def text(data: dict[str, Any], now: datetime) -> str:
+    """For people: one line a check, a mark a run, oldest first (`.` pass, `X` fail, `?` not computed)."""
+    runs, spent = data["runs"], data["cost"]
+    lines = [
+        f"{data['table']}: {count(len(runs), 'run')} since {_time(runs[-1]['at'])}, newest {runs[0]['verdict']}   "
+        f"{count(spent['spark_jobs'], 'Spark job')}, {spent['duration_s']:g} s"
+    ]
+    width = max((len(check_name(each)) for each in data["checks"]), default=0)
+    for each in sorted(data["checks"], key=lambda each: ("fail", "error", "pass", "skipped").index(each["state"])):
+        marks = "".join(_MARKS[point["state"]] for point in each["points"])
+        line = f"  {each['state']:<7} {each['severity']:<8} {check_name(each):<{width}}  {marks}"
+        lines.append(line.rstrip() + _since(each, now))
+    return "\n".join(lines)
+
+
+def _since(check: dict[str, Any], now: datetime) -> str:
+    failing, recovered = check["failing_since"], check["recovered"]
+    if failing:
+        snapshot = f", {failing['noun']} {failing['snapshot']}" if failing["snapshot"] is not None else ""
+        direction = f", {check['direction']}" if check["direction"] else ""
+        age = span((now - failing["at"]).total_seconds())
+        return f"  failing since {_time(failing['at'])} ({age}){snapshot}{direction}"
+    if recovered:
+        return f"  recovered {_time(recovered['at'])} after {span(recovered['failed_s'])}"
+    return ""
+
+
+def _time(at: datetime) -> str:
+    return at.astimezone(UTC).strftime("%m-%d %H:%M")

@@ -1,0 +1,78 @@
+"""`quality profile`: a first suite, from what the table holds today."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from lakeward.cli.context import state
+from lakeward.cli.quality.group import app
+from lakeward.cli.quality.suites import Force, Table, suite_file, write
+from lakeward.platform.errors import Refused, SpecError
+
+
+@app.command()
+def profile(
+    table: Table,
+    owner: Annotated[str | None, typer.Option(help="Who owns the suite; you by default.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the suite; write nothing.")] = False,
+    force: Force = False,
+) -> None:
+    """Propose expectations/TABLE.yaml from the data: metadata first, then one aggregate, each check with its reason.
+
+    Of a table of more than five million rows the newest commits are read.
+    """
+    from lakeward.cli.deploy import author
+    from lakeward.quality.suite.propose import head_lines, propose
+    from lakeward.quality.suite.yaml_text import SCHEMA, suite_text
+
+    target = suite_file(table)
+    if target.exists() and not (force or dry_run):  # before anything is read
+        raise Refused(f"{table} has a suite", why=f"{target} is there", next="--force replaces it, --dry-run prints")
+    seen = _look(table)
+    made = propose(seen)
+    document = {"table": table, "owner": owner or author(), "expectations": made.expectations}
+    head = list(head_lines(seen, made))
+    shown = target.relative_to(state().project.root).as_posix()
+    data: dict[str, Any] = {
+        "table": table,
+        "file": None if dry_run else shown,
+        "snapshot": seen.snapshot,
+        "rows": seen.rows,
+        "rows_read": seen.read,
+        "expectations": made.expectations,
+        "left": made.left,
+    }
+    if dry_run:
+        text = suite_text(document, [SCHEMA.removeprefix("# "), *head], made.comments)
+        state().output.either(data, text.rstrip("\n"))
+        return
+    write(table, document, head, made.comments, force=force)
+    count = len(made.expectations)
+    lines = [f"{shown}: {count} expectation{'' if count == 1 else 's'} from {seen.rows:,} rows"]
+    lines += [f"  nothing for  {column}: {why}" for column, why in made.left.items()]
+    lines.append(f"  next         read and correct it, then: lakeward quality run {table}")
+    state().output.either(data, "\n".join(lines))
+
+
+def _look(table: str) -> Any:
+    from lakeward.connectors.spark.connect import session
+    from lakeward.quality.delta.table import DeltaTable
+    from lakeward.quality.ranges import metadata
+    from lakeward.quality.runs import formats
+    from lakeward.quality.suite.column_facts import look
+
+    runtime = state().runtime
+    lake = metadata.catalog(runtime)
+    if isinstance(formats.of(table, lake, runtime.lake), DeltaTable):
+        raise Refused(
+            f"{table} is a Delta table",
+            why="a suite is proposed from the metadata of an Iceberg table",
+            next=f"write expectations/{table}.yaml by hand, then: lakeward quality lint",
+        )
+    history = metadata.history(lake, table)
+    if history.head is None:
+        raise SpecError(f"{table} is empty", why="it has no snapshot yet", next="lakeward streams list")
+    with session(runtime) as spark:
+        return look(lake.load_table(table), history, spark)

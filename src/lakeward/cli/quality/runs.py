@@ -1,0 +1,105 @@
+"""`lakeward quality`: lint suites, check tables, see what is proven and what is not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from lakeward.cli.context import state
+from lakeward.cli.quality.group import app
+
+_SCOPES = ("increment", "window", "table")
+
+
+@app.command()
+def lint() -> None:
+    """Check every suite against Great Expectations' own models, without Spark. Exit code 2 when there is a problem."""
+    from lakeward.quality.suite.lint import lint as find
+
+    problems = find(state().project)
+    errors = sum(problem.severity == "error" for problem in problems)
+    lines = [problem.text() for problem in problems]
+    lines.append("ok" if not errors else f"{errors} problem{'' if errors == 1 else 's'}")
+    data = {"ok": not errors, "problems": [problem.document() for problem in problems]}
+    state().output.either(data, "\n".join(lines))
+    if errors:
+        raise typer.Exit(2)
+
+
+@app.command()
+def run(
+    table: Annotated[str, typer.Argument(help="The table: namespace.table.")],
+    scope: Annotated[str | None, typer.Option(help="increment, window or table, instead of each check's own.")] = None,
+    suite: Annotated[
+        Path | None, typer.Option(help="A suite file for this run only; `verified` then stays where it is.")
+    ] = None,
+) -> None:
+    """Check the rows since the last proof. Exit code 3 when a check holds the table or could not be computed.
+
+    Where only checks with `on_fail: quarantine` hold it, their few failing rows go aside; then it is checked again.
+    """
+    from lakeward.cli.quality.text import run_text
+    from lakeward.platform.runtime import registry_url
+    from lakeward.quality import check
+
+    if scope is not None and scope not in _SCOPES:
+        raise typer.BadParameter(f"{scope!r} is none of: {', '.join(_SCOPES)}", param_hint="--scope")
+    here = state()
+    results = check(
+        here.runtime, registry_url(here.home), here.project, [table], scope,  # type: ignore[arg-type]  # checked above
+        suite=suite, tell=lambda level, text, fields: here.output.note(text),
+    )  # fmt: skip
+    result = results[0]
+    if suite is None and scope is None and result["verdict"] == "hold":
+        from lakeward.cli.quality.policy import policy_of, told
+
+        policy = policy_of(table)
+        if policy.due(result):
+            told(policy.carry_out(), policy)
+            return
+    here.output.either(result, run_text(result))
+    if result["verdict"] in ("hold", "error"):
+        raise typer.Exit(3)
+
+
+@app.command()
+def show(table: Annotated[str, typer.Argument(help="The table: namespace.table.")]) -> None:
+    """The newest run of a table, where readers of `verified` stand, and early warnings about rows no check has seen."""
+    from sqlalchemy import func, select
+
+    from lakeward.cli.quality.text import run_text
+    from lakeward.connectors.delta import location
+    from lakeward.platform.errors import LakewardError
+    from lakeward.quality.delta.table import standing
+    from lakeward.quality.results.records import recorded
+    from lakeward.registry import verifications, waivers
+    from lakeward.supervision import advisory
+
+    with state().registry() as connection:
+        newest = next(iter(verifications.newest(connection, table, limit=1)), None)
+        checks = verifications.checks_of(connection, newest["run"]) if newest else []
+        waived = waivers.in_force(connection, table)
+        proofs = verifications.proofs(connection, table)
+        counted = advisory.counted_by(connection, table)
+        warned = advisory.read(connection, table, connection.execute(select(func.now())).scalar_one())
+    if newest is None:
+        raise LakewardError(f"{table} was never checked", next=f"lakeward quality run {table}")
+    proof: Mapping[str, Any] | None = next(iter(proofs), None)
+    data = recorded(newest, checks)
+    if proof is not None and proof["to_commit"] is not None:
+        # Of a Delta table nothing but this answer tells readers a version: it is true of the table that is there now.
+        proof = standing(table, location.folder_of(state().runtime.lake, table), proofs)
+        data |= {"format": "delta", "verified_snapshot": proof["to_snapshot"] if proof else None}
+    data |= {
+        "proven_at": proof["at"] if proof else None,
+        "waivers": [
+            {"check": each.check, "name": each.name, "author": each.author, "reason": each.reason, "until": each.until}
+            for each in waived
+        ],
+        "advisory": warned,
+        "in_stream": None if counted is None else {"counted": len(counted.counted), "left": dict(counted.left)},
+    }
+    state().output.either(data, run_text(data))

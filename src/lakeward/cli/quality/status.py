@@ -1,0 +1,58 @@
+"""`quality status`: how each table with a suite stands, and how far its proof is behind what has landed."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+
+from lakeward.cli.context import state
+from lakeward.cli.quality.group import app
+from lakeward.cli.streams.text import columns
+from lakeward.platform.text import count, span
+
+_WELL = ("pass", "warn", None)
+
+
+@app.command()
+def status(
+    table: Annotated[str | None, typer.Argument(help="namespace.table; every table with a suite without it.")] = None,
+) -> None:
+    """Newest verdict of each table, what readers of `verified` see, and what waits for a proof since when.
+
+    Exit code 3 when a table is held, could not be checked, or its proof is later than `limits.verification_lag`.
+    """
+    from lakeward.platform.runtime import registry_url
+    from lakeward.quality.results.status import standing
+
+    here, now = state(), datetime.now(UTC)
+    found = standing(here.runtime, registry_url(here.home), here.project, None if table is None else [table])
+    documents = [each.document(now) for each in found]
+    here.output.either({"tables": documents}, text(documents, now))
+    if any(each["error"] or each["lag"]["late"] or each["verdict"] not in _WELL for each in documents):
+        raise typer.Exit(3)
+
+
+def text(tables: list[dict[str, Any]], now: datetime) -> str:
+    """For people: one line a table."""
+    head = ("table", "verdict", "verified", "proven", "not proven yet", "why")
+    rows = [
+        (
+            each["table"],
+            each["verdict"] or "-",
+            str(each["verified_snapshot"] or "-"),
+            f"{span((now - each['proven_at']).total_seconds())} ago" if each["proven_at"] else "-",
+            _waiting(each["lag"]),
+            each["error"] or each["why"],
+        )
+        for each in tables
+    ]
+    return columns([head, *rows]) if rows else "no table has a suite: write expectations/NAMESPACE.TABLE.yaml"
+
+
+def _waiting(lag: dict[str, Any]) -> str:
+    if not lag["snapshots"]:
+        return "nothing"
+    late = f", LATE: the limit is {span(lag['limit_s'])}" if lag["late"] else ""
+    return f"{count(lag['snapshots'], 'commit')}, {count(lag['rows'], 'row')}, {span(lag['lag_s'])}{late}"

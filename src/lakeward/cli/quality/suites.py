@@ -1,0 +1,129 @@
+"""`quality import`, `quality export`: suites from and to Great Expectations' JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lakeward.cli.context import state
+from lakeward.cli.quality.group import app
+from lakeward.platform.errors import Refused, SpecError, expect
+
+if TYPE_CHECKING:
+    from lakeward.spec.model.suite import Suite
+
+Table = Annotated[str, typer.Argument(help="The table: namespace.table.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace the suite that is there.")]
+
+
+@app.command("import")
+def import_(
+    table: Table,
+    file: Annotated[Path, typer.Argument(help="A suite as JSON, of Great Expectations 1.x or 0.18.")],
+    owner: Annotated[str | None, typer.Option(help="Who owns the suite; you by default.")] = None,
+    force: Force = False,
+) -> None:
+    """Write expectations/TABLE.yaml from a suite of Great Expectations, naming what cannot be carried, and lint it.
+
+    Exit code 2 when the written suite has problems: they are told with their place in the file.
+    """
+    from lakeward.cli.deploy import author
+    from lakeward.quality.suite.exchange import imported
+    from lakeward.quality.suite.lint import lint
+
+    done = imported(_read(file), _name(table), owner, author())
+    target = write(table, done.document, [f"Imported from {file.name}."], force=force)
+    shown = target.relative_to(state().project.root).as_posix()
+    problems = [each for each in lint(state().project) if each.file == shown]
+    ok = all(each.severity != "error" for each in problems)
+    count = len(done.document["expectations"])
+    data = {
+        "table": table,
+        "file": shown,
+        "expectations": count,
+        "left": list(done.left),
+        "ok": ok,
+        "problems": [each.document() for each in problems],
+    }
+    lines = [
+        f"{shown}: {count} expectation{'' if count == 1 else 's'}",
+        *(f"  not carried  {each}" for each in done.left),
+    ]
+    lines += [each.text() for each in problems]
+    lines.append(
+        f"  next         {f'lakeward quality run {table}' if ok else 'correct it, then: lakeward quality lint'}"
+    )
+    state().output.either(data, "\n".join(lines))
+    if not ok:
+        raise typer.Exit(2)
+
+
+@app.command()
+def export(table: Table) -> None:
+    """Print a suite as JSON that Great Expectations 1.x reads: ExpectationSuite(**json.load(file))."""
+    from lakeward.quality.suite.exchange import exported
+
+    data = exported(suite_of(table))
+    state().output.either(data, json.dumps(data, indent=2, ensure_ascii=False))
+
+
+def suite_of(table: str) -> Suite:
+    """The table's suite in the project.
+
+    Raises:
+        SpecError: there is none, or it is wrong.
+    """
+    from lakeward.quality.suite.project import LINT, read_suite
+    from lakeward.spec.read.problems import raise_if_any
+
+    file = suite_file(table)
+    if not file.exists():
+        raise SpecError(f"There is no suite for {table}", why=f"{file} does not exist", next=LINT)
+    suite, problems = read_suite(file)
+    raise_if_any(problems, LINT)
+    return expect(suite, "a suite without problems")
+
+
+def suite_file(table: str) -> Path:
+    """Where the table's suite stands, or would."""
+    return state().project.expectations / f"{_name(table)}.yaml"
+
+
+def write(table: str, document: dict[str, Any], head: list[str], comments: Any = None, *, force: bool) -> Path:
+    """Write the table's suite.
+
+    Raises:
+        Refused: there is one and `force` is not given.
+    """
+    from lakeward.quality.suite.yaml_text import SCHEMA, suite_text
+
+    text = suite_text(document, [SCHEMA.removeprefix("# "), *head], comments)
+    file = suite_file(table)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with file.open("w" if force else "x", encoding="utf-8") as stream:
+            stream.write(text)
+    except FileExistsError:
+        raise Refused(f"{table} has a suite", why=f"{file} is there", next="--force replaces it") from None
+    return file
+
+
+def _name(table: str) -> str:
+    from lakeward.spec.model.types import TableName
+
+    try:
+        return str(TableName(table))
+    except ValueError as error:
+        raise SpecError(f"{table!r} is no name of a table", why=str(error), next="lakeward tables health") from None
+
+
+def _read(file: Path) -> Any:
+    try:
+        return json.loads(file.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise SpecError(f"{file} cannot be read", why=error.strerror or str(error)) from None
+    except ValueError as error:  # also of bytes that are no text
+        raise SpecError(f"{file} is not JSON", why=str(error)) from None

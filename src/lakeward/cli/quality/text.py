@@ -1,0 +1,100 @@
+"""A check run as text for a person: which check, observed, since when, samples, what readers see, what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lakeward.quality.results.records import noun_of
+from lakeward.quality.results.text import said
+
+_WORDS = {"pass": "passed", "warn": "passed with warnings", "hold": "HELD", "error": "NOT CHECKED"}
+
+
+def run_text(result: dict[str, Any]) -> str:
+    """The run; `result` is the contract's JSON of `quality run` or `quality show`."""
+    noun = noun_of(result)
+    lines = [
+        f"{result['table']}: {_WORDS[result['verdict']]}   run {result['run']}   {result['duration_s'] or 0:.1f} s"
+    ]
+    lines.append(f"  rows of   {_range(result)}")
+    if result.get("note"):
+        lines.append(f"  note      {result['note']}")
+    width = max((len(check_name(check)) for check in result["checks"]), default=0)
+    for check in sorted(result["checks"], key=lambda each: _ORDER.index(each["state"])):
+        told = f"  {check['state']:<7} {check['severity']:<8} {check_name(check):<{width}}  {_found(check)}"
+        lines.append(told.rstrip())
+        if check["state"] == "fail":
+            lines += [f"            {_row(row)}" for row in check["sample"][:3]]
+            if check.get("why"):
+                lines.append(f"            matters because: {check['why']}")
+    if result["first_bad_snapshot"] is not None:
+        lines.append(f"  since     {noun} {result['first_bad_snapshot']}{_batches(result.get('first_bad_batches'))}")
+    for each in result.get("waivers") or ():
+        told = f"{each['name']} until {each['until']:%Y-%m-%d %H:%M} UTC by {each['author']}: {each['reason']}"
+        lines.append(f"  waived    {told}")
+    for each in result.get("advisory") or ():
+        lines.append(f"  advisory  {each['text']}; landed by stream {each['stream']}")
+    counted = result.get("in_stream")
+    if counted:
+        every = counted["counted"] + len(counted["left"])
+        lines.append(f"  in stream {counted['counted']} of {every} checks are counted by while rows land")
+    stands = result["verified_snapshot"]
+    if result["verdict"] in ("pass", "warn"):
+        lines.append(f"  verified  {f'{noun} {stands}' if stands is not None else 'nothing yet'}")
+    else:
+        readers = f"readers stay on verified {noun} {stands}" if stands is not None else "nothing yet"
+        lines.append(f"  verified  {readers}")
+    if result.get("next"):
+        lines.append(f"  next      {result['next']}")
+    return "\n".join(lines)
+
+
+_ORDER = ("error", "fail", "pass", "skipped")
+
+
+def _range(result: dict[str, Any]) -> str:
+    start, end = result["from_snapshot"], result["to_snapshot"]
+    noun = noun_of(result)
+    text = f"{noun} {end}" if start is None else f"{noun}s {start} (exclusive) to {end}"
+    found = result.get("range")
+    if found:
+        text += f": {found['why']}" + (f", {found['rows']:,} rows" if found["rows"] is not None else "")
+    return text + _batches(result.get("batches"))
+
+
+def _batches(batches: list[dict[str, Any]] | None) -> str:
+    told = [f"{each['stream']} seq {each['from_seq']}-{each['to_seq']}" for each in batches or ()]
+    return f"   ({', '.join(told)})" if told else ""
+
+
+def check_name(check: dict[str, Any]) -> str:
+    """Its expectation with its columns, short."""
+    kwargs = check.get("kwargs") or {}
+    columns = [kwargs[key] for key in ("column", "column_A", "column_B") if key in kwargs] or kwargs.get(
+        "column_list", []
+    )
+    return f"{check['expectation'].removeprefix('expect_')}({', '.join(map(str, columns))})"
+
+
+def _found(check: dict[str, Any]) -> str:
+    if check["state"] in ("error", "skipped"):
+        return str(check.get("error") or "")
+    parts = []
+    if check["unexpected_count"]:
+        rows = f" of {check['rows']:,}" if check.get("rows") else ""
+        parts.append(f"{check['unexpected_count']:,}{rows} rows fail")
+    elif check["observed"] is not None:
+        parts.append(said(check["observed"]))
+    if check.get("waived"):
+        parts.append(_excuse(check))
+    return ", ".join(parts)
+
+
+def _excuse(check: dict[str, Any]) -> str:
+    told = check.get("excuse") or {"until": check["waive_until"], "author": "the suite", "reason": ""}
+    said = f"waived until {told['until']} by {told['author']}"
+    return said + (f": {told['reason']}" if told["reason"] else "")
+
+
+def _row(row: Any) -> str:
+    return "  ".join(f"{key}={value}" for key, value in row.items()) if isinstance(row, dict) else str(row)

@@ -1,0 +1,220 @@
+"""`streams audit`: what the tables say was landed, put beside what the source holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from lakeward.connectors.commit_protocol import erased
+from lakeward.connectors.commit_protocol.position import NO_DATA, Position, Totals, key, parse
+from lakeward.connectors.commit_protocol.replay import Replay, of
+from lakeward.connectors.files.log import count_of
+from lakeward.connectors.iceberg.source.position import snapshot_of
+from lakeward.connectors.kafka.position import parse as parse_offsets
+from lakeward.connectors.kinesis import shard_offsets
+from lakeward.platform.errors import Refused, Transient, Unhealthy
+from lakeward.platform.runtime import CATALOG, Runtime
+from lakeward.spec.model.stream import StreamSpec
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+    from lakeward.connectors.commit_protocol.audit import Scan
+
+_LOOKS = 5
+
+
+def audit(runtime: Runtime, spec: StreamSpec, late_dropped: int) -> dict[str, Any]:
+    """The audit of one stream, with the fields of the contract.
+
+    Sinks without a position in a table and streams whose rows are many records (lineage `none`) cannot be counted by
+    position: `missing` and `duplicates` are None for them.
+
+    Raises:
+        Unhealthy: the stream's position is there and its table is not, or the other way round.
+        Refused: the sink is of a kind that keeps nothing to audit.
+    """
+    found: dict[str, Any] = {"stream": spec.id, "sink": spec.sink.label, "lineage": spec.lineage or "none"}
+    if spec.sink.rows_in is None:
+        raise Refused(
+            f"Stream {spec.id} cannot be audited",
+            why=f"its sink {spec.sink.label} keeps no position: delivery is at least once, repeats are told by readers",
+            next=f"lakeward streams status {spec.id}",
+        )
+    from pyiceberg.catalog import load_catalog
+
+    from lakeward.connectors.commit_protocol.audit import audit as count
+    from lakeward.connectors.iceberg.catalog import pyiceberg_properties
+
+    catalog = load_catalog(CATALOG, **pyiceberg_properties(runtime.lake, runtime.pgpass))
+    replayed = Replay()
+    if spec.sink.postgres:
+        (position, landed), (aside, gone) = _postgres(runtime, spec), _aside(catalog, spec, replayed)
+    elif spec.sink.delta:
+        (position, landed), (aside, gone) = _delta(runtime, spec), _aside(catalog, spec, replayed)
+    else:
+        position, landed, replayed, aside, gone = _iceberg(catalog, spec)
+    totals = _totals(position, replayed)
+    position = position.model_copy(update={"totals": totals})
+    tail = {"skipped": position.totals.skipped, "late_dropped": late_dropped}
+    holes = any(source.kinesis is not None for source in spec.sources.values())  # sequence numbers count nothing
+    if spec.lineage != "rows" or holes:
+        return found | _by_totals(position) | tail | {"missing": None, "duplicates": None} | _ranges(position, spec)
+    result = count(landed, str(spec.id), position, aside, erased=gone)
+    return found | {
+        "consumed": result.consumed,
+        "landed": result.landed,
+        "quarantined": result.quarantined,
+        "filtered": result.filtered,
+        "erased": result.erased,
+        **tail,
+        "skipped": result.skipped,
+        "missing": result.missing,
+        "duplicates": result.duplicates,
+        "beyond": result.beyond,
+        "partitions": [
+            {
+                "source": part.source,
+                "partition": part.partition,
+                "from": part.from_,
+                "to": part.to,
+                "missing": part.missing,
+                "duplicates": part.duplicates,
+                "skipped": part.skipped,
+                "gaps": [list(gap) for gap in part.gaps],
+            }
+            for part in result.partitions
+        ],
+    }
+
+
+def _iceberg(catalog: Catalog, spec: StreamSpec) -> tuple[Position, Scan, Replay, Scan | None, int]:
+    """Position and rows of an Iceberg table, from one load of it, what is in quarantine beside it, and how many rows
+    were erased from the two.
+
+    A record passes from the stream into quarantine, and by a replay from there into the table: whichever of the two is
+    read first, a replay in between would hide rows. So the table is looked at before and after.
+    """
+    from pyiceberg.exceptions import NoSuchTableError
+
+    from lakeward.connectors.iceberg.audit import scan
+
+    for _ in range(_LOOKS):
+        try:
+            table = catalog.load_table(spec.sink.label)
+        except NoSuchTableError:
+            raise _nothing(spec, f"the table {spec.sink.label} does not exist") from None
+        newest = of(table.properties, str(spec.id), spec.sink.label)
+        aside, gone = _aside(catalog, spec, newest)
+        gone += erased.of(table.properties, str(spec.id), spec.sink.label)
+        if of(catalog.load_table(spec.sink.label).properties, str(spec.id), spec.sink.label) == newest:
+            return _position(table.properties, spec), scan(table), newest, aside, gone
+    raise Transient(
+        f"Stream {spec.id} cannot be audited now",
+        why="its quarantine is being replayed",
+        next=f"lakeward streams audit {spec.id}   when that is done",
+    )
+
+
+def _aside(catalog: Catalog, spec: StreamSpec, newest: Replay) -> tuple[Scan | None, int]:
+    """What is in quarantine, read afresh, None while there is no such table: the first start makes it; and how many
+    rows were erased from it."""
+    from pyiceberg.exceptions import NoSuchTableError
+
+    from lakeward.connectors.iceberg.audit import put_aside
+
+    if spec.quarantine is None:
+        return None, 0
+    name = str(spec.quarantine.table)
+    try:
+        table = catalog.load_table(name)
+    except NoSuchTableError:
+        return None, 0
+    return put_aside(table, newest.done), erased.of(table.properties, str(spec.id), name)
+
+
+def _totals(position: Position, replayed: Replay) -> Totals:
+    """What the position counted, and what became of quarantined records since."""
+    later = replayed.totals
+    return position.totals.plus(
+        Totals(landed=later.landed, filtered=later.filtered, quarantined=-later.landed - later.filtered)
+    )
+
+
+def _delta(runtime: Runtime, spec: StreamSpec) -> tuple[Position, Scan]:
+    """Position and rows of a Delta table, from one reading of its log."""
+    from lakeward.connectors.delta import location, log
+
+    table = log.read(location.folder_of(runtime.lake, spec.sink.label))
+    if table is None:
+        raise _nothing(spec, f"the table {spec.sink.label} does not exist")
+    return _position(table.domains, spec), log.scan(table)
+
+
+def _postgres(runtime: Runtime, spec: StreamSpec) -> tuple[Position, Scan]:
+    """Position and rows of a table of PostgreSQL; the rows are read later, and may be more than the position counts."""
+    from lakeward.connectors.postgres.position_store import of
+
+    kept = of(runtime, spec)
+    state = kept.state()
+    if state.oid is None:
+        raise _nothing(spec, f"the table {kept.table.text} does not exist")
+    if state.position is None:
+        raise _nothing(spec, f"{kept.table.positions.text} holds no position of it")
+    return state.position, kept.scan
+
+
+def _position(kept: Mapping[str, str], spec: StreamSpec) -> Position:
+    text = kept.get(key(spec.id))
+    if text is None:
+        raise _nothing(spec, f"{spec.sink.label} holds no position of it")
+    return parse(text, spec.id, spec.sink.label)
+
+
+def _nothing(spec: StreamSpec, why: str) -> Unhealthy:
+    return Unhealthy(f"Stream {spec.id} has landed nothing yet", why=why, next=f"lakeward streams status {spec.id}")
+
+
+def _by_totals(position: Position) -> dict[str, Any]:
+    """What the position counted: all there is where rows cannot be traced to records."""
+    totals = position.totals
+    return {
+        "consumed": totals.consumed,
+        "landed": totals.landed,
+        "quarantined": totals.quarantined,
+        "filtered": totals.filtered,
+    }
+
+
+def _ranges(position: Position, spec: StreamSpec) -> dict[str, Any]:
+    """The contiguous range each partition was read in: the proof that is left where rows are many records."""
+    parts = []
+    read = {str(name): each for name, each in spec.sources.items()}
+    for source, end in sorted(position.end.items()):
+        if source in read and read[source].kinesis is not None:
+            begun = shard_offsets.ranges(
+                shard_offsets.parse(position.begin.get(source, NO_DATA)), shard_offsets.parse(end)
+            )
+            parts += [_untraced(source, shard, first.where, last.where) for shard, (first, last) in begun.items()]
+            continue
+        files = count_of(end)
+        if files is not None:
+            first_files = count_of(position.begin.get(source, NO_DATA)) or 0
+            parts.append(_untraced(source, "files", first_files, files))
+            continue
+        if (snapshot := snapshot_of(end)) is not None:
+            parts.append(_untraced(source, "snapshot", snapshot_of(position.begin.get(source, "")), snapshot))
+            continue
+        try:
+            first, last = parse_offsets(position.begin.get(source, NO_DATA)), parse_offsets(end)
+        except (ValueError, AttributeError, TypeError):  # of a source that only Spark knows
+            parts.append(_untraced(source, "offset", position.begin.get(source, NO_DATA), end))
+            continue
+        for topic, offsets in sorted(last.items()):
+            for number, to in sorted(offsets.items()):
+                parts.append(_untraced(source, f"{topic}/{number}", first.get(topic, {}).get(number, 0), to))
+    return {"partitions": parts}
+
+
+def _untraced(source: str, partition: str, first: int | str | None, to: int | str) -> dict[str, Any]:
+    return {"source": source, "partition": partition, "from": first, "to": to, "missing": None, "duplicates": None}

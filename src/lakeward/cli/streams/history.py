@@ -1,0 +1,172 @@
+"""`lakeward streams events|logs|batches|progress|ui`: what happened to a stream, from the registry and the files."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakeward.cli.context import state
+from lakeward.cli.streams.group import Lines, Stream, app
+from lakeward.platform.errors import LakewardError, SpecError, expect
+
+if TYPE_CHECKING:
+    from lakeward.registry.drivers import Driver
+
+Since = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="nothing older: 2h, or 2026-11-21T03:10:00Z"),
+]
+Grep = Annotated[str | None, typer.Option(metavar="TEXT", help="only lines that hold this text, whatever the case")]
+
+
+@app.command()
+def events(stream: Stream, lines: Lines = 30, since: Since = None) -> None:
+    """The timeline of a stream and of its driver, oldest first."""
+    from lakeward.cli.streams.text import timeline
+    from lakeward.registry import events as recorded
+    from lakeward.registry import streams
+
+    young = _moment(since)
+    with state().registry() as connection:
+        row = streams.get(connection, stream)
+        found = recorded.newest(connection, "stream", stream, lines)
+        found += recorded.newest(connection, "driver", row.driver, lines)
+    found = [each for each in found if young is None or each["at"] >= young]
+    found = sorted(found, key=lambda each: (each["at"], each["id"]))[-lines:]
+    shown = [{name: each[name] for name in ("at", "scope", "name", "kind", "text", "fields")} for each in found]
+    state().output.either({"stream": stream, "events": shown}, timeline(shown))
+
+
+@app.command()
+def logs(stream: Stream, lines: Lines = 50, since: Since = None, grep: Grep = None) -> None:
+    """The newest log lines of a stream's driver that concern it, masked."""
+    from lakeward.telemetry.tail import tail, text
+
+    driver = _driver(stream)
+    log = expect(driver.log, "the log of a driver that is here")
+    file, found = tail(Path(log), stream, lines, since=_moment(since), grep=grep)
+    if file is None:
+        raise LakewardError(f"The log of driver {driver.name} is gone", why=f"{log} holds none")
+    state().output.note(str(file))
+    data = {"stream": stream, "driver": driver.name, "file": file, "lines": found}
+    state().output.either(data, "\n".join(text(each) for each in found))
+
+
+@app.command()
+def batches(stream: Stream, lines: Lines = 20) -> None:
+    """The newest batches a stream landed, with their offsets, oldest first."""
+    from lakeward.cli.streams.text import batches as told
+    from lakeward.registry import batches as recorded
+    from lakeward.registry import streams
+
+    with state().registry() as connection:
+        streams.get(connection, stream)
+        found = recorded.newest(connection, stream, lines)[::-1]
+    shown = [{name: value for name, value in each.items() if name != "stream"} for each in found]
+    state().output.either({"stream": stream, "batches": shown}, told(shown))
+
+
+@app.command()
+def progress(stream: Stream) -> None:
+    """Spark's newest report of a stream, as Spark gave it, and what the driver measured beside it."""
+    import json
+
+    from lakeward.registry import observations, streams
+
+    with state().registry() as connection:
+        streams.get(connection, stream)
+        seen = observations.latest(connection).get(stream)
+    if seen is None or seen.progress is None:
+        raise LakewardError(
+            f"Stream {stream} has reported no batch yet",
+            why="Spark reports after a batch",
+            next=f"lakeward streams status {stream}",
+        )
+    data = {
+        "stream": stream,
+        "at": seen.at,
+        "age_s": round(seen.age_s, 1),
+        "query_state": seen.query_state,
+        "progress": seen.progress,
+        "watch": seen.watch,
+    }
+    text = {"progress": seen.progress, "watch": seen.watch}
+    state().output.either(data, json.dumps(text, indent=2, ensure_ascii=False))
+
+
+@app.command()
+def ui(
+    stream: Stream,
+    launch: Annotated[
+        int, typer.Option(min=0, help="0: the newest launch with an event log, 1: the one before, ...")
+    ] = 0,
+    port: Annotated[int, typer.Option(help="on this machine; default: a free one")] = 0,
+) -> None:
+    """Open the Spark UI of a stream's driver, also of one that is gone: from its event log, until Ctrl-C."""
+    from lakeward.platform import ports
+    from lakeward.supervision import spark_history
+
+    driver = _driver(stream)
+    if launch == 0 and not driver.ended and driver.spark_ui:
+        state().output.show({"stream": stream, "driver": driver.name, "url": driver.spark_ui, "live": True})
+        return
+    kept = spark_history.launches(state().runtime.drivers, driver.name)
+    if len(kept) <= launch:
+        raise LakewardError(
+            f"No event log of driver {driver.name} is kept",
+            why=f"{len(kept)} launches with one are in {state().runtime.drivers / driver.name}",
+            next=f"lakeward streams logs {stream}",
+        )
+    state().output.note("Starting Spark's history server")
+    with spark_history.serve(kept[launch], port or ports.any_free()) as server:
+        state().output.show(
+            {"stream": stream, "driver": driver.name, "url": server.url, "live": False, "launch": kept[launch].name}
+        )
+        state().output.note("Ctrl-C ends it")
+        server.process.wait()
+
+
+def _driver(stream: str) -> Driver:
+    """The newest launch of a stream's driver, with a log.
+
+    Raises:
+        SpecError: it was never launched.
+    """
+    from lakeward.registry import drivers, streams
+
+    with state().registry() as connection:
+        row = streams.get(connection, stream)
+        driver = drivers.find(connection, row.driver)
+    if driver is None or driver.log is None:
+        raise SpecError(
+            f"Stream {stream} has no log yet",
+            why=f"driver {row.driver} was never launched",
+            next=f"lakeward streams start {stream}",
+        )
+    return driver
+
+
+def _moment(since: str | None) -> datetime | None:
+    """A span back from now, or a time.
+
+    Raises:
+        SpecError: it is neither.
+    """
+    from lakeward.spec.model.types import Duration
+
+    if since is None:
+        return None
+    try:
+        return datetime.now(UTC) - timedelta(seconds=Duration(since).seconds)
+    except ValueError:
+        pass
+    try:
+        found = datetime.fromisoformat(since.replace("Z", "+00:00"))
+    except ValueError:
+        raise SpecError(
+            f"--since {since} is neither a span nor a time", why="e.g. 90s, 2h, 2026-11-21T03:10:00Z"
+        ) from None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)

@@ -1,0 +1,324 @@
+"""`lakeward streams start|stop|...`: what a person does to a stream. Works with Airflow down."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lakeward.cli.context import state
+from lakeward.cli.deploy import author
+from lakeward.cli.streams.group import MaxParallel, OptionalStream, Stream, Tag, app
+from lakeward.cli.streams.show import _view
+from lakeward.platform.errors import LakewardError, SpecError
+
+if TYPE_CHECKING:
+    from lakeward.operations.request import Outcome, Request
+    from lakeward.operations.runner import Operator
+
+__all__ = ["app"]
+
+Wait = Annotated[bool, typer.Option("--wait", help="return when it is done, not when it is asked for")]
+Timeout = Annotated[
+    str | None,
+    typer.Option(metavar="DURATION", help="with --wait: how long, e.g. 90s; default: 5m, upgrade 15m to 30m"),
+]
+Comment = Annotated[str, typer.Option(help="why; kept with the change")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="say exactly what would be done, and touch nothing")]
+Yes = Annotated[bool, typer.Option("--yes", help="approve what is shown without being asked; needs --comment")]
+Kill = Annotated[
+    bool,
+    typer.Option(
+        "--kill",
+        help="end the driver's process when it does not stop in time; give it up when its host cannot be asked",
+    ),
+]
+
+
+@app.command()
+def start(
+    stream: OptionalStream = None,
+    wait: Wait = False,
+    timeout: Timeout = None,
+    comment: Comment = "",
+    dry_run: DryRun = False,
+    tag: Tag = None,
+    max_parallel: MaxParallel = 1,
+) -> None:
+    """Start a stream, and with it its driver. With --wait: until a batch has landed or nothing waits.
+
+    Clears what blocked it, cuts a pause short and lifts a hold.
+    """
+    _operate("start", stream, tag, max_parallel, _How(timeout, dry_run), comment=comment, wait=wait)
+
+
+@app.command()
+def stop(
+    stream: OptionalStream = None,
+    wait: Wait = False,
+    timeout: Timeout = None,
+    comment: Comment = "",
+    dry_run: DryRun = False,
+    kill: Kill = False,
+    tag: Tag = None,
+    max_parallel: MaxParallel = 1,
+) -> None:
+    """Stop a stream at the end of its running batch."""
+    how = _How(timeout, dry_run)
+    _operate("stop", stream, tag, max_parallel, how, comment=comment, wait=wait or kill, kill=kill)
+
+
+@app.command()
+def restart(
+    stream: OptionalStream = None,
+    wait: Wait = False,
+    timeout: Timeout = None,
+    comment: Comment = "",
+    dry_run: DryRun = False,
+    kill: Kill = False,
+    tag: Tag = None,
+    max_parallel: MaxParallel = 1,
+) -> None:
+    """Stop a stream at the end of its running batch and start it again."""
+    _operate("restart", stream, tag, max_parallel, _How(timeout, dry_run), comment=comment, wait=wait, kill=kill)
+
+
+@app.command()
+def upgrade(
+    stream: OptionalStream = None,
+    wait: Wait = False,
+    timeout: Timeout = None,
+    comment: Comment = "",
+    dry_run: DryRun = False,
+    tag: Tag = None,
+    max_parallel: MaxParallel = 1,
+) -> None:
+    """Let the deployed generation that waits take over at a batch boundary. With --wait: until it proved itself.
+
+    Refused, with nothing stopped, when it cannot go on from the checkpoint or its SQL fails analysis. A generation
+    that does not land its first batches in time, or lags, gives way to the one before by itself: exit code 3.
+    """
+    _operate("upgrade", stream, tag, max_parallel, _How(timeout, dry_run), comment=comment, wait=wait)
+
+
+@app.command()
+def rollback(
+    stream: OptionalStream = None,
+    to_generation: Annotated[int | None, typer.Option(min=1, help="default: the last stable one")] = None,
+    wait: Wait = False,
+    timeout: Timeout = None,
+    comment: Comment = "",
+    dry_run: DryRun = False,
+    tag: Tag = None,
+    max_parallel: MaxParallel = 1,
+) -> None:
+    """Let an earlier generation run again, restored from the registry. Without a number: the last stable one."""
+    how = _How(timeout, dry_run)
+    _operate("rollback", stream, tag, max_parallel, how, comment=comment, wait=wait, generation=to_generation)
+
+
+@app.command()
+def recover(
+    stream: Stream, wait: Wait = False, timeout: Timeout = None, comment: Comment = "", dry_run: DryRun = False
+) -> None:
+    """Give a stopped or blocked stream a new checkpoint where its table's position ends, and let it run."""
+    _operate("recover", stream, None, 1, _How(timeout, dry_run), comment=comment, wait=wait)
+
+
+@app.command()
+def reset(
+    stream: Stream,
+    to: Annotated[str, typer.Option(metavar="earliest|latest|available|TIME|FILE", help="where to go on")],
+    accept_duplicates: Annotated[
+        int, typer.Option(min=0, metavar="N", help="let N rows land a second time; the number --dry-run shows")
+    ] = 0,
+    wait: Wait = False,
+    timeout: Timeout = None,
+    comment: Comment = "",
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    kill: Kill = False,
+) -> None:
+    """Go on from another place of the source. Shows exactly what is skipped and read again, and asks.
+
+    Stops the stream, moves its position, and starts it again with a new checkpoint. `available` leaves out only what
+    the source no longer has. A FILE holds JSON offsets: {"topic": {"0": 1200}}, what it does not name stays where it
+    is.
+    """
+    how = _How(timeout, dry_run, yes)
+    more = {"to": to, "duplicates": accept_duplicates, "kill": kill}
+    _operate("reset", stream, None, 1, how, comment=comment, wait=wait, **more)
+
+
+@app.command("skip-batch")
+def skip_batch(
+    stream: Stream,
+    batch: Annotated[int, typer.Option(min=0, help="the batch that failed, as status shows it")],
+    wait: Wait = False,
+    timeout: Timeout = None,
+    comment: Comment = "",
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    kill: Kill = False,
+) -> None:
+    """Give up the records of the one batch that failed, and go on behind it. Shows some of them, and asks.
+
+    The position and the audit count them as skipped.
+    """
+    how = _How(timeout, dry_run, yes)
+    _operate("skip-batch", stream, None, 1, how, comment=comment, wait=wait, batch=batch, kill=kill)
+
+
+@app.command("import")
+def import_(
+    stream: Stream,
+    checkpoint: Annotated[str | None, typer.Option(metavar="FOLDER", help="of the old toTable query")] = None,
+    undo: Annotated[bool, typer.Option("--undo", help="take the import back, while nothing was landed on it")] = False,
+    comment: Comment = "",
+    dry_run: DryRun = False,
+) -> None:
+    """Go on where a `toTable` query of your own stopped: the position is seeded from its checkpoint.
+
+    The stream must be deployed with the query's table and topics (enabled: false) and must not run. Says what it
+    proved; refuses everything doubtful. The old checkpoint is only read.
+    """
+    _operate("import", stream, None, 1, _How(None, dry_run), comment=comment, folder=checkpoint, undo=undo)
+
+
+@app.command()
+def hold(
+    stream: Stream,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="RFC 3339, e.g. 2026-11-21T06:00:00Z")] = None,
+    for_: Annotated[str | None, typer.Option("--for", metavar="DURATION", help="e.g. 2h")] = None,
+    comment: Comment = "",
+) -> None:
+    """Keep a stream from being restarted by itself until a time. What runs goes on; a start lifts the hold."""
+    from lakeward.cli.times import until_when
+    from lakeward.operations import hold as holding
+
+    moment = until_when(until, for_)
+    with state().registry() as connection:
+        told = holding.hold(connection, stream, moment, author=author(), comment=comment)
+    state().output.show({"operation": "hold", "stream": stream, "result": "done", "detail": told})
+
+
+@app.command()
+def unhold(stream: Stream, comment: Comment = "") -> None:
+    """Lift a hold: the stream is restarted by itself again."""
+    from lakeward.operations import hold as holding
+
+    with state().registry() as connection:
+        told = holding.lift(connection, stream, author=author(), comment=comment)
+    state().output.show({"operation": "unhold", "stream": stream, "result": "done", "detail": told})
+
+
+@dataclass(frozen=True)
+class _How:
+    """How an operation is run, whatever it is."""
+
+    timeout: str | None
+    dry_run: bool
+    yes: bool = False
+
+
+def _operate(operation: str, stream: str | None, tag: str | None, max_parallel: int, how: _How, **asked: Any) -> None:
+    if (stream is None) == (tag is None):
+        raise SpecError("Name one stream, or many with --tag", next=f"lakeward streams {operation} flights --wait")
+    operator = operator_of(how.timeout)
+    if stream is not None:
+        state().output.show(_one(operator, _request(operation, stream, **asked), how))
+        return
+    view = _view()
+    names = [row.id for row in view.facts.streams if (spec := view.spec(row.id)) and tag in spec.tags]
+    if not names:
+        raise SpecError(f"No stream has the tag {tag!r}", next="lakeward streams list")
+
+    def attempt(name: str) -> tuple[dict[str, Any], int]:
+        try:
+            return _one(operator, _request(operation, name, **asked), how), 0
+        except LakewardError as error:
+            result = {2: "refused", 4: "refused", 5: "timed_out"}.get(error.exit_code, "failed")
+            answer = {"operation": operation, "stream": name, "result": result, "detail": str(error)}
+            return answer, error.exit_code
+
+    with ThreadPoolExecutor(max_parallel) as pool:
+        answers = list(pool.map(attempt, names))
+    state().output.show({"operations": [each for each, _ in answers]}, rows="operations")
+    worst = max(code for _, code in answers)
+    if worst:
+        raise typer.Exit(worst)
+
+
+def _request(operation: str, stream: str, **asked: Any) -> Request:
+    from lakeward.operations.request import Operation, Request
+
+    return Request(Operation.of(operation), stream, **asked)
+
+
+def _one(operator: Operator, request: Request, how: _How) -> dict[str, Any]:
+    if how.dry_run:
+        outcome = operator.dry_run(request)
+        _show(outcome.plan.lines if outcome.plan else ())
+        return _answer(outcome)
+    return _answer(operator.run(_approved(operator, request, yes=how.yes)))
+
+
+def _answer(outcome: Outcome) -> dict[str, Any]:
+    fields = ("operation", "stream", "result", "detail")
+    answer: dict[str, Any] = {name: getattr(outcome, name) for name in fields}
+    return answer | (dict(outcome.plan.data) if outcome.plan is not None else {})
+
+
+def _approved(operator: Operator, request: Request, *, yes: bool) -> Request:
+    """The request with the yes of whoever sits there, where one is needed; the plan is shown first."""
+    from lakeward.operations.request import Approval
+
+    if not operator.asks(request.operation):
+        return request
+    plan = operator.plan(request)
+    _show((*plan.lines, f"This would {plan.text}."))
+    if not yes and sys.stdin.isatty():
+        request = replace(request, comment=request.comment or _asked("Why? (kept with the change) "))
+        yes = _asked("Type the stream's id to do it: ") == request.stream
+    return replace(request, approval=Approval(operator.author, plan.key)) if yes else request
+
+
+def _asked(question: str) -> str:
+    return str(state().output.messages.input(question)).strip()
+
+
+def _show(lines: tuple[str, ...]) -> None:
+    for line in lines:
+        state().output.note(line)
+
+
+def operator_of(timeout: str | None) -> Operator:
+    from lakeward.operations.runner import Operator
+    from lakeward.spec.model.types import Duration
+    from lakeward.telemetry import logs
+
+    try:
+        seconds = None if timeout is None else Duration(timeout).seconds
+    except ValueError as error:
+        raise SpecError(f"--timeout {timeout} is not a duration", why=str(error)) from None
+    logs.to_stderr()
+    who = author()
+    return Operator(
+        connect=lambda: state().registry(),
+        runtime=state().runtime,
+        author=who,
+        holder=f"the command line of {who} on {socket.gethostname()}",
+        settings=_settings(),
+        timeout_s=seconds,
+    )
+
+
+def _settings() -> Any:
+    """The project's settings, for the size of drivers; the defaults where there is no project here."""
+    from lakeward.spec.read.loader import load_project
+
+    return load_project(state().project).settings

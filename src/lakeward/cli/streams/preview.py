@@ -1,0 +1,47 @@
+"""`streams preview`: the transform of a file on the source's newest records."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakeward.cli.context import state
+from lakeward.cli.streams.group import Stream, app
+
+if TYPE_CHECKING:
+    from lakeward.operations.preview import Preview
+
+MOST = 1000
+
+
+@app.command()
+def preview(
+    stream: Stream,
+    rows: Annotated[int, typer.Option(min=1, max=MOST, help="how many records of each source, the newest")] = 20,
+) -> None:
+    """What the stream's file makes of its source's newest records. Deployed or not; nothing is touched."""
+    from lakeward.cli.config import of_project
+    from lakeward.engine import analysis
+    from lakeward.operations import preview as previewing
+
+    spec, runtime = of_project(stream).spec, state().runtime
+    samples = previewing.take(spec, runtime, rows)
+    with analysis.session([spec], runtime) as spark:
+        found = previewing.of(spark, spec, runtime, samples, rows)
+    state().output.either({"stream": stream, **asdict(found)}, text(found))
+
+
+def text(found: Preview) -> str:
+    """For people: a row a line, then what would be put aside."""
+    lines = [f"{found.read:,} records read, {found.landed:,} rows would land, {len(found.quarantined):,} put aside"]
+    lines += [f"  {json.dumps(row, ensure_ascii=False)}" for row in found.rows]
+    if found.landed > len(found.rows):
+        lines.append(f"  and {found.landed - len(found.rows):,} more")
+    lines += [
+        f"aside  {each['record'] or each['source']}: {each['reason']}: {each['error']}" for each in found.quarantined
+    ]
+    lines += ["columns", *(f"  {name} {kind}" for name, kind in found.columns.items())]
+    return "\n".join([*lines, *(f"note   {note}" for note in found.notes)])

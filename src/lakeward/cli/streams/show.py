@@ -1,0 +1,80 @@
+"""`lakeward streams ...`: see streams. Works with Airflow down. What changes them: `stream_operations`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakeward.cli.context import state
+from lakeward.cli.streams.group import Stream, Tag, app
+from lakeward.platform.errors import SpecError
+
+if TYPE_CHECKING:
+    from lakeward.supervision.report.material import View
+
+
+def _view() -> View:
+    """All streams now, judged here and not by whoever reconciled last: Airflow may be down."""
+    from lakeward.supervision.reconcile import backend_of
+    from lakeward.supervision.report.material import look_at
+
+    return look_at(lambda: state().registry(), backend_of(state().runtime))
+
+
+@app.command("list")
+def list_streams(
+    only: Annotated[str | None, typer.Option("--state", help="only streams with this state")] = None,
+    tag: Tag = None,
+    owner: Annotated[str | None, typer.Option(help="only streams of this owner")] = None,
+) -> None:
+    """Every stream: its state, since when, and why."""
+    from lakeward.cli.streams.text import table
+    from lakeward.supervision.decide.health import State
+    from lakeward.supervision.report.document import entry
+
+    words = [each.value for each in State]
+    if only is not None and only not in words:
+        raise SpecError(f"There is no state {only!r}", why=f"states are: {', '.join(words)}")
+    view = _view()
+    found = [entry(view, stream) for stream in view.facts.streams]
+    found = [
+        each
+        for each in found
+        if (only is None or each["state"] == only)
+        and (tag is None or tag in each["tags"])
+        and (owner is None or each["owner"] == owner)
+    ]
+    state().output.either({"streams": found}, table(found, view.facts.now))
+
+
+@app.command()
+def status(stream: Stream) -> None:
+    """One stream: what is wrong, how far behind, what landed, what to do. Exit code 3 when it is down."""
+    from lakeward.supervision import report
+    from lakeward.supervision.decide.health import TROUBLE
+    from lakeward.supervision.report.block import block
+
+    view, found = report.read(lambda: state().registry(), state().runtime, stream)
+    state().output.either(found, "\n".join(block(found)))
+    if view.verdicts[stream].state in TROUBLE:
+        raise typer.Exit(3)
+
+
+@app.command()
+def audit(stream: Stream) -> None:
+    """Prove what landed: every source position against the tables. Exit code 3 when any is missing or doubled."""
+    from lakeward.cli.streams import audit as stream_audit
+    from lakeward.registry import batches, streams
+
+    with state().registry() as connection:
+        streams.get(connection, stream)
+        totals = batches.totals(connection, stream)
+    spec = _view().spec(stream)
+    if spec is None:
+        raise SpecError(f"Stream {stream} has no generation to audit", next="lakeward deploy")
+    found = stream_audit.audit(state().runtime, spec, totals["late_dropped"])
+    columns = ["source", "partition", "from", "to", "missing", "duplicates"]
+    state().output.show(found, rows="partitions", columns=columns)
+    if found["missing"] or found["duplicates"] or found.get("beyond"):
+        raise typer.Exit(3)

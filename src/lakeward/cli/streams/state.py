@@ -1,0 +1,94 @@
+"""`streams state`: what a stream remembers, from its checkpoint and its newest report."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lakeward.cli.context import state
+from lakeward.cli.streams.group import Stream, app
+from lakeward.platform.errors import SpecError
+from lakeward.platform.text import count
+from lakeward.supervision.report.block import size
+
+if TYPE_CHECKING:
+    from lakeward.engine.checkpoint.state_store import Store
+
+MOST = 1000
+
+
+@app.command("state")
+def show(
+    stream: Stream,
+    rows: Annotated[int, typer.Option(min=0, max=MOST, help="how many rows of each store are shown")] = 0,
+) -> None:
+    """What a stream keeps between its batches. Read only, whether it runs or not; starts a Spark of its own."""
+    from lakeward.engine import analysis
+    from lakeward.engine.checkpoint import files, state_store
+    from lakeward.registry import generations, observations, streams
+
+    with state().registry() as connection:
+        row = streams.get(connection, stream)
+        generation = generations.named(connection, stream, row.generation)
+        seen = observations.latest(connection).get(stream)
+    folder = state().runtime.checkpoint_of(generation.checkpoint)
+    if "://" in folder and not folder.startswith("file:"):
+        raise SpecError(
+            f"The state of stream {stream} cannot be shown yet",
+            why=f"its checkpoint is not on the file system of this machine: {folder}",
+            next=f"lakeward streams status {stream}   has its rows and bytes",
+        )
+    with analysis.session() as spark:
+        found = state_store.read(spark, folder, rows)
+        kept = files.read(files.files_of(spark, folder), folder).conf if found else {}
+    reported = (seen.progress or {}).get("stateOperators") if seen is not None else None
+    data = document(stream, folder, found, state_store.provider(kept), reported or [], state_store.frozen(kept))
+    state().output.either(data, text(data))
+
+
+def document(
+    stream: str,
+    folder: str,
+    stores: list[Store],
+    provider: str | None,
+    reported: list[dict[str, Any]],
+    frozen: Mapping[str, str],
+) -> dict[str, Any]:
+    """The JSON: one entry for each store. Rows and bytes are the operator's own figures, of its newest report.
+
+    Args:
+        frozen: the options that the checkpoint keeps, whatever the spec says now.
+    """
+    shown = []
+    for each in stores:
+        told = reported[each.operator] if each.operator < len(reported) else {}
+        figures = {"rows": told.get("numRowsTotal"), "memory_bytes": told.get("memoryUsedBytes")}
+        shown.append({**asdict(each), "provider": provider, **figures})
+    return {"stream": stream, "checkpoint": folder, "stateful": bool(stores), "frozen": dict(frozen), "stores": shown}
+
+
+def text(data: dict[str, Any]) -> str:
+    """For people: a store a paragraph."""
+    if not data["stateful"]:
+        return f"{data['stream']} keeps no state: each batch stands for itself ({data['checkpoint']})"
+    lines = []
+    for each in data["stores"]:
+        what = f"operator {each['operator']} {each['name']}, {each['provider'] or 'provider not known'}"
+        if each["variable"]:
+            what += f", {each['kind']} {each['variable']}{', with a time to live' if each['ttl'] else ''}"
+        elif each["store"] != "default":
+            what += f", {each['store']}"
+        lines.append(f"{what}: batches {each['from_batch']} to {each['to_batch']}, {count(each['partitions'], 'part')}")
+        if each["rows"] is not None:
+            lines.append(f"  {count(each['rows'], 'row')} of the operator, {size(each['memory_bytes'])} in memory")
+        for word in ("keys", "values"):
+            columns = ", ".join(f"{name} {kind}" for name, kind in each[word].items())
+            lines += [f"  {word}  {columns}"] if columns else []
+        lines += [f"  {json.dumps(row, ensure_ascii=False)}" for row in each["sample"]]
+        lines += [f"  cannot be read: {each['problem']}"] if each["problem"] else []
+    lines += ["frozen in the checkpoint; another value in the spec takes effect after reset, or under a new id:"]
+    return "\n".join([*lines, *(f"  {name} = {value}" for name, value in data["frozen"].items())])

@@ -1,0 +1,13 @@
+"""The command group `lakeward tables`, and the arguments its commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(help="Health of the lake's tables, what is due, and doing it.", no_args_is_help=True)
+
+Table = Annotated[str, typer.Argument(metavar="TABLE", help="namespace.table")]
+Comment = Annotated[str, typer.Option(help="why; kept with the change")]
+Optional = Annotated[str | None, typer.Argument(metavar="[TABLE]", help="namespace.table; every table by default.")]

@@ -1,0 +1,227 @@
+"""`lakeward tables`: how the lake's tables are, what is due, and doing it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from lakeward.cli.context import state
+from lakeward.cli.deploy import author
+from lakeward.cli.output import ConsoleOutput
+from lakeward.cli.tables.group import Comment, Optional, Table, app
+from lakeward.platform.errors import SpecError
+
+_EXITS = {"failed": 3, "refused": 4, "timed_out": 5}
+
+
+@app.command()
+def health(table: Optional = None) -> None:
+    """How every table is: files, small files, manifests, snapshots, what is due."""
+    from lakeward.tables import run
+
+    here = state()
+    data = run.health(here.runtime, here.project, table)
+    columns = ["table", "files", "small_files", "size_bytes", "manifests", "snapshots", "last_maintenance", "due"]
+    here.output.show(data, rows="tables", columns=[*columns, "advice"])
+
+
+@app.command()
+def plan(table: Optional = None) -> None:
+    """What is due and why, and what is not and why not. Changes nothing."""
+    from lakeward.tables import run
+
+    here = state()
+    data = run.plans(here.runtime, here.project, table)
+    if isinstance(here.output, ConsoleOutput):
+        for each in data["plans"]:
+            _show_plan(each)
+        return
+    here.output.show(data)
+
+
+@app.command()
+def policy(table: Table) -> None:
+    """Every threshold of a table, and where each came from. Reads the project's files alone."""
+    from lakeward.cli.config import with_origins
+    from lakeward.spec.model.tables import resolve_policy
+    from lakeward.spec.model.types import TableName
+    from lakeward.spec.read.loader import load_project
+    from lakeward.spec.read.problems import raise_if_any
+    from lakeward.tables.context import class_of
+
+    try:
+        name = TableName(table)
+    except ValueError as error:
+        raise SpecError(f"{table!r} is no name of a table", why=str(error), next="lakeward tables health") from None
+    loaded = load_project(state().project)
+    raise_if_any([each for each in loaded.problems if each.file.startswith("conf/")])
+    writers = {str(spec.sink.table): spec.sink.mode for spec in loaded.specs if spec.sink.table is not None}
+    landing = tuple(spec.id for spec in loaded.specs if name in spec.tables)
+    delta = any(spec.sink.delta is not None and spec.sink.delta.table == name for spec in loaded.specs)
+    found = resolve_policy(loaded.tables, name, class_of(name, writers, landing, delta=delta))
+    document = found.policy.model_dump(mode="json", by_alias=True)
+    data = {"table": name, "streams": landing, "policy": document, "origins": found.origins}
+    state().output.either(data, with_origins(document, found.origins))
+
+
+@app.command("import-policy")
+def import_policy(
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Policies as Apache Polaris returns them.")],
+    match: Annotated[str, typer.Option(help="Tables it is for, as a glob over namespace.table.")],
+) -> None:
+    """Policies of Apache Polaris as an entry of conf/tables.yaml, printed; what has no counterpart is named."""
+    from lakeward.spec.model import polaris
+
+    found = polaris.imported(file.read_text(encoding="utf-8"), match)
+    data = {"match": match, "settings": found.settings, "unmapped": found.unmapped}
+    state().output.either(data, polaris.entry(found, match).rstrip())
+
+
+@app.command()
+def history(
+    table: Table, limit: Annotated[int, typer.Option(min=1, max=10_000, help="Newest actions shown.")] = 20
+) -> None:
+    """What was done to a table: each action, before and after, how long it took, and whether it was verified."""
+    from lakeward.tables import ledger
+
+    with state().registry() as connection:
+        data = ledger.history(connection, table, limit)
+    columns = ["started_at", "action", "result", "verified", "change", "duration_s", "cpu_s", "why"]
+    state().output.show(data, rows="actions", columns=columns)
+
+
+@app.command()
+def savings(
+    table: Table,
+    price: Annotated[
+        float, typer.Option("--request-price", min=0, help="US dollars for a million reads of an object.")
+    ] = 0.40,
+) -> None:
+    """What maintenance of a table saved and what it cost, with the formula."""
+    from lakeward.tables import ledger
+
+    with state().registry() as connection:
+        data = ledger.savings(connection, table, price)
+    state().output.either(data, "\n".join(ledger.sentences(data)))
+
+
+@app.command()
+def readers(table: Table) -> None:
+    """Who needs a table's history: streams that read it, writers, checks, holds; the oldest keeps the most."""
+    from lakeward.tables import run
+
+    here = state()
+    data = run.pins(here.runtime, here.project, table)
+    here.output.show(data, rows="pins", columns=["who", "why", "since"])
+    for each in data["refusals"]:
+        here.output.note(f"Expiry does not run: {each}")
+
+
+@app.command()
+def why(table: Table) -> None:
+    """Why a table is, or is not, maintained now: the decision with its reasons, and the last action."""
+    from lakeward.tables import run
+
+    here = state()
+    data = run.why(here.runtime, here.project, table)
+    if not isinstance(here.output, ConsoleOutput):
+        here.output.show(data)
+        return
+    _show_plan(data["plan"])
+    for line in data["advice"]:
+        here.output.text(f"  advice   {line}")
+    last = data["last"]
+    if last is not None:
+        change = f" {last['change']}." if last["change"] else ""
+        here.output.text(
+            f"  last     {last['action']:<10} {last['started_at']:%Y-%m-%d %H:%M:%S} UTC, "
+            f"{last['result'] or 'under way'}.{change} {last['why']}"
+        )
+
+
+@app.command()
+def maintain(
+    table: Table,
+    actions: Annotated[
+        str | None,
+        typer.Option(
+            "--actions", help="Only these, with commas: compact, deletes, manifests, tags, expire, metadata, orphans."
+        ),
+    ] = None,
+    partitions: Annotated[
+        list[str] | None, typer.Option("--partition", help="Compact only this one, as the plan names it; repeatable.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan, change nothing.")] = False,
+    engine: Annotated[
+        Literal["connect", "submit"] | None,
+        typer.Option(
+            help="connect: the warm server; submit: a Spark application of its own. Default: as the policy says."
+        ),
+    ] = None,
+) -> None:
+    """Do what is due for one table, verify it from the metadata, and record before and after.
+
+    Orphan files only where they are named: the location is listed, which is dear. A first run only shows them."""
+    from lakeward.tables import run
+
+    here = state()
+    chosen = [each.strip() for each in actions.split(",") if each.strip()] if actions else None
+    console = isinstance(here.output, ConsoleOutput)
+    data = run.maintain(
+        here.runtime,
+        here.project,
+        table,
+        chosen,
+        partitions=partitions or (),
+        dry_run=dry_run,
+        engine=engine,
+        tell=(lambda found: _show_plan(found["plan"])) if console else (lambda _: None),
+    )
+    if console:
+        for each in data["actions"]:
+            here.output.note(f"{each['action']}: {each['result']} in {each['duration_s']:.1f} s. {each['why']}")
+    else:
+        here.output.show(data)
+    code = max((_EXITS.get(each["result"], 0) for each in data["actions"]), default=0)
+    if code:
+        raise typer.Exit(code)
+
+
+@app.command()
+def hold(
+    table: Table,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="RFC 3339, e.g. 2026-11-21T06:00:00Z")] = None,
+    for_: Annotated[str | None, typer.Option("--for", metavar="DURATION", help="e.g. 2h")] = None,
+    comment: Comment = "",
+) -> None:
+    """Keep a table from being maintained until a time. What streams land goes on."""
+    from lakeward.cli.times import until_when
+    from lakeward.tables import hold as holding
+
+    moment = until_when(until, for_)
+    with state().registry() as connection:
+        told = holding.hold(connection, table, moment, author=author(), comment=comment)
+    state().output.show({"operation": "hold", "table": table, "result": "done", "detail": told})
+
+
+@app.command()
+def unhold(table: Table, comment: Comment = "") -> None:
+    """Lift what holds a table: a hold, or expiry held by a failed verification (then say what was found)."""
+    from lakeward.tables import hold as holding
+
+    with state().registry() as connection:
+        told = holding.lift(connection, table, author=author(), comment=comment)
+    state().output.show({"operation": "unhold", "table": table, "result": "done", "detail": told})
+
+
+def _show_plan(data: dict[str, Any]) -> None:
+    here = state()
+    lines = [data["table"]]
+    for each in data["actions"]:
+        lines.append(f"  due      {each['action']:<10} {each['why']}")
+    for each in data["not_planned"]:
+        at = f" (next {each['next_at']:%Y-%m-%d %H:%M:%S} UTC)" if each["next_at"] else ""
+        lines.append(f"  not due  {each['action']:<10} {each['why']}{at}")
+    here.output.text("\n".join(lines))

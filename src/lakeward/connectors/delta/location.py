@@ -1,0 +1,71 @@
+"""Where Delta tables stand, and the name each has in Spark.
+
+Delta has no catalog here: a table is a folder below the warehouse, and every application that wants its name registers
+it in its own `spark_catalog`. No Iceberg table can have the folder: a namespace has no dot in it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lakeward.platform.errors import SpecError
+from lakeward.platform.runtime import Lake
+from lakeward.spec.sql.statements import quote, quote_table, quote_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
+
+CATALOG = "spark_catalog"
+_FOLDER = "delta.tables"
+
+
+def warehouse(lake: Lake) -> Path | None:
+    """The folder of all Delta tables; None where the warehouse is no folder of this machine."""
+    place = lake.warehouse.removeprefix("file://")
+    return None if "://" in place or not place.startswith("/") else Path(place) / _FOLDER
+
+
+def folder_of(lake: Lake, table: str) -> Path:
+    """The folder of `namespace.table`, whether it exists or not.
+
+    Raises:
+        SpecError: the warehouse is on an object store, where Delta's log lets two writers commit one version (ADR 23).
+    """
+    root = warehouse(lake)
+    if root is None:
+        raise SpecError(
+            f"Delta table {table} cannot stand in the warehouse {lake.warehouse}",
+            why="on an object store two processes can both commit one version of a Delta log, and the rows of one are "
+            "gone without an error (docs/adr/0023); Delta tables stand in a folder of this machine only",
+            next="use an Iceberg table (sink: {iceberg: ..}) on an object store",
+        )
+    namespace, _, name = table.rpartition(".")
+    return root / namespace / name
+
+
+def exists(folder: Path) -> bool:
+    """Whether a Delta table stands in `folder`."""
+    return (folder / "_delta_log").is_dir()
+
+
+def known(lake: Lake) -> list[str]:
+    """Every Delta table of the warehouse as `namespace.table`, sorted."""
+    root = warehouse(lake)
+    if root is None or not root.is_dir():
+        return []
+    return sorted(f"{each.parent.name}.{each.name}" for each in root.glob("*/*") if exists(each))
+
+
+def register(session: SparkSession | ConnectSession, lake: Lake, table: str) -> None:
+    """Give `table`, which exists, its name `spark_catalog.namespace.table` in this application."""
+    namespace = table.rpartition(".")[0]
+    session.sql(f"CREATE NAMESPACE IF NOT EXISTS {quote_table(namespace, CATALOG)}")
+    path = quote_text(str(folder_of(lake, table)))
+    session.sql(f"CREATE TABLE IF NOT EXISTS {quote_table(table, CATALOG)} USING delta LOCATION {path}")
+
+
+def by_path(folder: Path) -> str:
+    """A table as SQL that needs no name: ``delta.`/path` ``."""
+    return f"delta.{quote(str(folder))}"

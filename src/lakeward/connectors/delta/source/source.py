@@ -1,0 +1,113 @@
+"""A Delta table as a source of a stream."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lakeward.connectors import table_rows
+from lakeward.connectors.delta import location, log
+from lakeward.connectors.delta.source import backlog, history
+from lakeward.connectors.plain.not_replayable import OnceInlet
+from lakeward.platform.errors import Blocked, DependencyDown, SpecError, expect
+from lakeward.platform.runtime import Runtime
+from lakeward.spec.model.table_source import DeltaSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass
+class DeltaInlet(OnceInlet):
+    """The table as it stands when the stream begins, then its appends."""
+
+    runtime: Runtime
+    stream: str
+    _schema: Any = field(default=None, init=False)
+
+    @property
+    def delta(self) -> DeltaSource:
+        """The connector's own part of the spec."""
+        return expect(self.spec.delta, "a source `delta`")
+
+    @property
+    def table(self) -> str:
+        """Its name."""
+        return str(self.delta.table)
+
+    @property
+    def folder(self) -> Path:
+        """Where it stands."""
+        return location.folder_of(self.runtime.lake, self.table)
+
+    @property
+    def logged(self) -> bool:
+        """Delta's source takes no place to go on from but its checkpoint's."""
+        return True
+
+    def ids(self) -> dict[str, str]:
+        found = history.table_id(self.folder) if location.exists(self.folder) else None
+        return {} if found is None else {f"table {self.table}": found}
+
+    def still_has(self, stream: str, at: str, known: Collection[str]) -> None:
+        if not location.exists(self.folder):
+            raise Blocked(
+                f"The table that source {self.name} of stream {stream} reads is gone",
+                why=f"{self.folder} holds no Delta table: it was removed or moved",
+                next="bring the folder back, or give the stream a new id and a new table "
+                f"(conf/streams/{stream}.yaml), then: lakeward deploy",
+                reason="source-missing",
+            )
+        found = history.parse(at)
+        if found is not None:
+            skip = self.delta.skip_changes
+            history.check(stream, self.name, self.table, self.folder, found, skip=skip)
+
+    def read(self, session: SparkSession, *, fresh: bool, begin: str | None) -> DataFrame:
+        if not location.exists(self.folder):
+            raise DependencyDown(
+                f"There is no table {self.table} for source {self.name} of stream {self.stream} yet",
+                why=f"{self.folder} holds no Delta table",
+                next="start the stream that lands in it first (this one tries again by itself), or correct "
+                "delta: table: and deploy",
+            )
+        version = self.delta.starting_version
+        if fresh and begin is None and version is not None:
+            history.check_version(self.stream, self.name, self.table, self.folder, version)
+        rows = session.readStream.format("delta").options(**self._options()).load(str(self.folder))
+        self._schema = rows.schema
+        return table_rows.packed(rows, self.name)
+
+    def newest(self, session: SparkSession, most: int) -> DataFrame:
+        from pyspark.sql.types import StructType
+
+        table = log.read(self.folder)
+        if table is None:
+            raise SpecError(f"Source {self.name} cannot be previewed", why=f"there is no table {self.table} yet")
+        self._schema = StructType.fromJson(json.loads(table.metadata["schemaString"]))
+        files = [str(log.absolute(self.folder, path)) for path in backlog.newest(self.folder, most)]
+        if not files:
+            return table_rows.packed(session.createDataFrame([], self._schema), self.name)
+        # The files as they are: a session for previews has no catalogs, and reads no log.
+        rows = session.read.schema(self._schema).option("basePath", str(self.folder)).parquet(*files)
+        return table_rows.packed(rows.limit(most), self.name)
+
+    def decode(self, raw: DataFrame) -> DataFrame:
+        return table_rows.decoded(raw, self.name, self._schema)
+
+    def _options(self) -> dict[str, str]:
+        source = self.delta
+        found = {
+            "skipChangeCommits": str(source.skip_changes).lower(),
+            "failOnDataLoss": "true",  # a lost range must stop the stream, never be skipped
+            # Delta's own cap on files is 1000 where none is said.
+            "maxFilesPerTrigger": str(source.max_files_per_trigger or 2**31 - 1),
+        }
+        if source.max_bytes_per_trigger is not None:
+            found["maxBytesPerTrigger"] = str(source.max_bytes_per_trigger.bytes)
+        if source.starting_version is not None:
+            found["startingVersion"] = str(source.starting_version)
+        return found

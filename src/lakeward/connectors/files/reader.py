@@ -1,0 +1,116 @@
+"""Reading files: as a stream of what arrives in a folder, and named ones again as a batch.
+
+Options of Spark that would pass over files in silence are set here and are nobody's to choose: a file older than the
+newest one by more than `maxFileAge` (7 days by default) is ignored, so are folders below the one named, and missing or
+corrupt files where a session asks for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from lakeward.connectors.source import VALUE
+from lakeward.spec.model.file_paths import archive_of, hadoop
+from lakeward.spec.model.position_columns import INGESTED_AT
+from lakeward.spec.model.sources import TYPED, FilesSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+CORRUPT = "_lw_corrupt"
+"""The text of a CSV row whose number of values is not that of the columns."""
+_ALWAYS = {
+    "recursiveFileLookup": "true",  # else a folder below is passed over, or becomes a column
+    "ignoreMissingFiles": "false",
+    "ignoreCorruptFiles": "false",
+}
+
+
+def record_column(source: str) -> str:
+    """The column in which a record of columns (CSV, Parquet, Avro) stands as one struct until it is decoded."""
+    return f"_lw_record_{source}"
+
+
+def stream_options(source: FilesSource) -> dict[str, str]:
+    """Options of Spark's file source."""
+    chosen = {
+        **_ALWAYS,
+        **_format_options(source),
+        "maxFilesPerTrigger": str(source.max_files_per_trigger),
+        "maxFileAge": "36500d",
+        "latestFirst": "false",
+        "fileNameOnly": "false",
+        "cleanSource": "off" if source.after == "keep" else source.after,
+    }
+    if source.after == "archive":
+        chosen["sourceArchiveDir"] = hadoop(archive_of(source.path))
+    return chosen
+
+
+def read(session: SparkSession, name: str, source: FilesSource, schema: StructType | None) -> DataFrame:
+    """The files as a stream of raw records with their position columns."""
+    reader = session.readStream.format(_format(source)).options(**stream_options(source))
+    return _shape(_with_schema(reader, source, schema).load(hadoop(source.path)), name, source, schema)
+
+
+def read_files(
+    session: SparkSession, name: str, source: FilesSource, schema: StructType | None, paths: Sequence[str]
+) -> DataFrame:
+    """The records of named files, as a batch. Fails where one is gone."""
+    options = {**_ALWAYS, **_format_options(source), "__globPaths__": "false"}  # a name may hold a `*`
+    reader = _with_schema(session.read.format(_format(source)).options(**options), source, schema)
+    return _shape(reader.load([unquote(path) for path in paths]), name, source, schema)
+
+
+def _format(source: FilesSource) -> str:
+    return "text" if source.format == "json" else source.format
+
+
+def _format_options(source: FilesSource) -> Mapping[str, str]:
+    if source.format != "csv":
+        return {}
+    return {
+        "header": "true" if source.header else "false",
+        "enforceSchema": "false",  # a header that names other columns is refused, not read by place
+        "mode": "PERMISSIVE",
+        "columnNameOfCorruptRecord": CORRUPT,
+        "columnPruning": "false",  # what is not read cannot be found bad
+        "multiLine": "true",
+        "quote": '"',
+        "escape": '"',
+        "encoding": "UTF-8",
+        **({"nullValue": source.nulls} if source.nulls is not None else {}),
+    }
+
+
+def _with_schema(reader: Any, source: FilesSource, schema: StructType | None) -> Any:
+    if schema is None:
+        return reader.schema("value STRING")  # else a place without files, as S3 has none, has no columns
+    if source.format in TYPED:
+        return reader.schema(schema)
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    texts = [StructField(field.name, StringType()) for field in schema.fields]
+    return reader.schema(StructType([*texts, StructField(CORRUPT, StringType())]))
+
+
+def _shape(raw: DataFrame, name: str, source: FilesSource, schema: StructType | None) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    where = [
+        # `file:/in/a` here and `file:///in/a` in the source's log are one file: it is called as the log calls it.
+        F.regexp_replace(F.col("_metadata.file_path"), "^file:/(?!/)", "file:///").alias("_file_path"),
+        F.col("_metadata.file_modification_time").alias("_file_modified"),
+        # In a streaming plan this is the batch's own timestamp: the same for every task, and when it is replayed.
+        F.current_timestamp().alias(INGESTED_AT),
+    ]
+    if schema is None:
+        lines = raw.select(F.col("value").cast("binary").alias(VALUE), *where)
+        # A line of spaces is no record of JSON; in a text it is a line.
+        return lines if source.format == "text" else lines.where(F.trim(F.col(VALUE).cast("string")) != "")
+    extra = [CORRUPT] if source.format == "csv" else []
+    fields = F.struct(*(F.col(f"`{field}`") for field in [*schema.fieldNames(), *extra]))
+    return raw.select(fields.alias(record_column(name)), *where)

@@ -1,0 +1,51 @@
+"""Where a stream that was never started begins, as offsets: what `latest` means is settled once and not at each try."""
+
+from __future__ import annotations
+
+from lakeward.connectors.kafka import broker, position
+from lakeward.connectors.kafka.cluster import Cluster
+from lakeward.connectors.kafka.position import EARLIEST
+from lakeward.spec.model.sources import KafkaSource
+
+_LATEST = -1
+
+
+def resolve(source: KafkaSource, cluster: Cluster, topics: list[str]) -> str:
+    """`starting_offsets` as a position that names each partition there is.
+
+    Raises:
+        DependencyDown: the broker does not answer.
+    """
+    begins, ends = broker.begin_offsets(cluster, topics), broker.end_offsets(cluster, topics)
+    chosen = source.starting_offsets
+    found: position.Offsets = {}
+    for topic, parts in ends.items():
+        for part, end in parts.items():
+            begin = begins[topic][part]
+            if isinstance(chosen, str):
+                at = EARLIEST if chosen == "earliest" else _LATEST
+            else:
+                at = chosen.get(topic, {}).get(str(part), EARLIEST)  # type: ignore[call-overload]  # a Topic is a str
+            found.setdefault(topic, {})[part] = {EARLIEST: begin, _LATEST: end}.get(at, at)
+    return position.render(found)
+
+
+def widened(known: str, cluster: Cluster, topics: list[str]) -> str:
+    """The position with the partitions that came since: those begin at their first record.
+
+    Raises:
+        DependencyDown: the broker does not answer.
+    """
+    at, begins = position.parse(known), broker.begin_offsets(cluster, topics)
+    return position.render(
+        {topic: {p: at.get(topic, {}).get(p, first) for p, first in each.items()} for topic, each in begins.items()}
+    )
+
+
+def partitions(cluster: Cluster, topics: list[str]) -> int:
+    """How many partitions the topics have together.
+
+    Raises:
+        DependencyDown: the broker does not answer.
+    """
+    return sum(len(parts) for parts in broker.end_offsets(cluster, topics).values())

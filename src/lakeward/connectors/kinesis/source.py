@@ -1,0 +1,147 @@
+"""A Kinesis stream as a source of a stream."""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from lakeward.connectors.aws import account
+from lakeward.connectors.kinesis import continuity, shard_offsets
+from lakeward.connectors.kinesis.shard_offsets import HORIZON, Mark
+from lakeward.connectors.kinesis.stream import Place, Stream
+from lakeward.connectors.record_source import RecordInlet
+from lakeward.platform.errors import DependencyDown, LakewardError, SpecError, expect
+from lakeward.platform.runtime import Runtime
+from lakeward.spec.model.position_columns import INGESTED_AT
+from lakeward.spec.model.sources import KinesisSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_Answer = TypeVar("_Answer")
+_REFUSED = (
+    "AccessDenied", "UnrecognizedClient", "InvalidSignature", "IncompleteSignature", "ExpiredToken",
+    "MissingAuthenticationToken", "InvalidClientTokenId", "SignatureDoesNotMatch", "KMSAccessDenied",
+)  # fmt: skip
+_ACTIONS = "kinesis:DescribeStreamSummary, ListShards, GetShardIterator, GetRecords"
+
+
+def place_of(source: KinesisSource, runtime: Runtime) -> Place:
+    """Where a stream is, with its connection.
+
+    Raises:
+        SpecError: boto3 is not installed, or the connection is not there or not in order.
+    """
+    if importlib.util.find_spec("boto3") is None:
+        raise SpecError(
+            "A Kinesis source needs boto3", why="it is not installed where the driver runs",
+            next="pip install 'lakeward[kinesis]'   (in a checkout: uv sync --extra kinesis)",
+        )  # fmt: skip
+    account.find(source.connection, runtime.connections)
+    folder = "" if runtime.connections is None else str(runtime.connections)
+    return Place(str(source.stream), str(source.region), str(source.connection or ""), folder)
+
+
+@dataclass
+class KinesisInlet(RecordInlet):
+    """Records of one stream."""
+
+    place: Place
+
+    @property
+    def kinesis(self) -> KinesisSource:
+        """The connector's own part of the spec."""
+        return expect(self.spec.kinesis, "a source `kinesis`")
+
+    @property
+    def undecoded(self) -> str:
+        return "_kinesis_value"
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset({self.place.name})
+
+    def ids(self) -> dict[str, str]:
+        return {self.place.name: self._ask(lambda stream: stream.summary()[0])}
+
+    def still_has(self, stream: str, at: str, known: Collection[str]) -> None:
+        self._ask(lambda source: continuity.check(stream, source, at, time.time()))
+
+    def canonical(self, offset: str) -> str:
+        return shard_offsets.canonical(offset)
+
+    def read(self, session: SparkSession, *, fresh: bool, begin: str | None) -> DataFrame:
+        from lakeward.connectors.kinesis import datasource
+
+        session.dataSource.register(datasource.KinesisSource)
+        options = self.place.options() | {
+            datasource.MOST: str(self.kinesis.max_records_per_trigger),
+            datasource.START: begin or str(self._start()),
+        }
+        return _shape(session.readStream.format(datasource.NAME).options(**options).load())
+
+    def again(self, session: SparkSession, start: str, end: str) -> DataFrame:
+        from lakeward.connectors.kinesis import datasource
+
+        session.dataSource.register(datasource.KinesisSource)
+        options = self.place.options() | {datasource.START: start, datasource.END: end}
+        return _shape(session.read.format(datasource.NAME).options(**options).load())
+
+    def newest(self, session: SparkSession, most: int) -> DataFrame:
+        from lakeward.connectors.kinesis import datasource, sample
+
+        rows = self._ask(lambda stream: sample.newest(stream, most, time.time()))
+        return _shape(session.createDataFrame(rows, datasource.COLUMNS))
+
+    def _start(self) -> Mark:
+        where = self.kinesis.starting_position
+        if where == HORIZON:
+            return Mark(HORIZON)
+        moment = where.moment_ms
+        return Mark.at(int(time.time() * 1000) if moment is None else moment)
+
+    def _ask(self, question: Callable[[Stream], _Answer]) -> _Answer:
+        """Ask Kinesis in the driver, outside of any query.
+
+        Raises:
+            SpecError: there is no such stream, or Kinesis does not let us in.
+            DependencyDown: it does not answer.
+        """
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        try:
+            return question(Stream(self.place))
+        except ClientError as error:
+            raise self._error(str(error.response["Error"]["Code"])) from None
+        except BotoCoreError as error:
+            raise self._error(type(error).__name__) from None
+
+    def _error(self, code: str) -> LakewardError:
+        where = account.find(self.place.connection or None, self._folder).where
+        at = f"{self.place.name} in {self.place.region}: {code}, as {where}"
+        if code.startswith("ResourceNotFound"):
+            return SpecError(
+                f"There is no Kinesis stream {self.place.name}", why=at,
+                next="create it, or correct kinesis: stream: and region: and deploy",
+            )  # fmt: skip
+        if code.startswith(_REFUSED) or code in ("NoCredentialsError", "PartialCredentialsError"):
+            return SpecError(
+                f"Kinesis does not let Lakeward read stream {self.place.name}", why=at,
+                next=f"correct the key, or allow it {_ACTIONS}",
+            )  # fmt: skip
+        return DependencyDown("Kinesis does not answer", why=at, next="streams wait for it; nothing is lost")
+
+    @property
+    def _folder(self) -> Path | None:
+        return Path(self.place.connections) if self.place.connections else None
+
+
+def _shape(raw: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    # In a streaming plan this is the batch's own timestamp: the same for every task, and the same when it is replayed.
+    return raw.withColumn(INGESTED_AT, F.current_timestamp())

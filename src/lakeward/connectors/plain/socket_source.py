@@ -1,0 +1,37 @@
+"""Lines of a TCP socket: for looking. They are in the driver's memory and nowhere else, so nothing is read twice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakeward.connectors import table_rows
+from lakeward.connectors.plain.not_replayable import OnceInlet
+from lakeward.platform.errors import expect
+from lakeward.spec.model.sources import SocketSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass
+class SocketInlet(OnceInlet):
+    """`value`, a line. Spark connects when the query starts; nothing here does, a server may take one client only."""
+
+    @property
+    def socket(self) -> SocketSource:
+        """The connector's own part of the spec."""
+        return expect(self.spec.socket, "a source `socket`")
+
+    @property
+    def resumes(self) -> bool:
+        return False
+
+    def read(self, session: SparkSession, *, fresh: bool, begin: str | None) -> DataFrame:
+        options = {"host": self.socket.host, "port": str(self.socket.port)}
+        return table_rows.packed(session.readStream.format("socket").options(**options).load(), self.name)
+
+    def decode(self, raw: DataFrame) -> DataFrame:
+        from pyspark.sql.types import StringType, StructField, StructType
+
+        return table_rows.decoded(raw, self.name, StructType([StructField("value", StringType())]))

@@ -1,1 +1,0 @@
-"""Messages to people: one for each incident, changed while it lasts, and told its end."""

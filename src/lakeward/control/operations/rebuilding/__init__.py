@@ -1,1 +1,0 @@
-"""rebuild: a stream's table made anew from its source beside the running stream, and swapped at an exact position."""

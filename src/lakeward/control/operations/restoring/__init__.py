@@ -1,1 +1,0 @@
-"""A table taken back to an earlier snapshot, together with the positions that stand on it and `verified`."""

@@ -1,0 +1,147 @@
+"""Accounting for what a hop has passed: after each boundary its records are read once more, counted, and the bad ones
+put into quarantine. The rows themselves left long before.
+
+It follows the checkpoint: continuous processing reports no progress. How far it came stands beside the checkpoint, so
+that a restart goes on there: no bad record is forgotten, and none is kept aside twice.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import structlog
+
+from lakeward.connectors.commit_protocol.batch import RunningBatch
+from lakeward.connectors.kafka import position
+from lakeward.connectors.source import Inlet
+from lakeward.driver.real_time.progress_marker import Mark, Marks
+from lakeward.driver.real_time.stop import halt
+from lakeward.engine.batch import BatchFunction, Done
+from lakeward.engine.checkpoint import layout
+from lakeward.engine.checkpoint.files import Files
+from lakeward.engine.gate import Draining, wait_until
+from lakeward.engine.sinks.base import Outcome
+from lakeward.engine.sinks.sent import Sent
+from lakeward.platform.errors import expect
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_log = structlog.get_logger(__name__)
+
+LOOK_S, LEAST_LOOK_S = 5.0, 0.5
+SHORTEST_S = 10.0
+"""Epochs of a second are accounted for together."""
+IDLE_S = 60.0
+"""How often it is said of a hop that nothing passes that it is alive."""
+
+
+@dataclass
+class Accounts:
+    """Of one start of one hop; one thread.
+
+    Args:
+        function: counts and keeps aside, as it does for batches.
+        sent: its landing.
+        inlet, files, folder: the source, and the checkpoint.
+        marks: how far it came.
+        check: (partitions) raises where there are too few cores for them.
+        interval_s: between two boundaries.
+    """
+
+    function: BatchFunction
+    sent: Sent
+    inlet: Inlet
+    files: Files
+    folder: str
+    marks: Marks
+    check: Callable[[int], None]
+    interval_s: float
+    done: Mark = field(init=False)
+    newest: int = field(default=-1, init=False)
+    """The newest boundary, by its batch."""
+    stop_after: int | None = field(default=None, init=False)
+    """The boundary after which the query is to be stopped; None while it is not."""
+    query: StreamingQuery | None = field(default=None, init=False)
+    _closed: threading.Event = field(default_factory=threading.Event, init=False)
+    _due: float = field(default=0.0, init=False)
+    _said: float | None = field(default=None, init=False)
+
+    def begin(self) -> None:
+        """Learn how far it came."""
+        self.done = expect(self.marks.newest(), "a mark: a start puts the first one")
+        self.newest = self._committed()
+
+    def run(self) -> None:
+        """Follow the query until it is over and all it passed is accounted for, or `close`."""
+        query = expect(self.query, "the query")
+        try:
+            while not self._closed.is_set():
+                ended = not query.isActive
+                self._look(query)
+                if ended:
+                    self._account()
+                    return
+                if time.monotonic() >= self._due:
+                    self._account()
+                    self._due = time.monotonic() + (SHORTEST_S if self.interval_s < SHORTEST_S else 0.0)
+                self._closed.wait(self._pause_s)
+        except Draining:
+            return
+        except Exception as error:  # noqa: BLE001  # named boundary: what cannot be accounted for ends the query
+            self.function.failure = self.function.failure or error
+            halt(query, self.function.session)
+
+    def close(self) -> None:
+        """Stop as soon as it can; what is left the next start does."""
+        self._closed.set()
+
+    def settled(self, timeout_s: float) -> bool:
+        """Wait until everything that passed is accounted for; False when that took too long."""
+        return wait_until(lambda: self._closed.is_set() or self.done.batch > self._committed(), timeout_s)
+
+    @property
+    def _pause_s(self) -> float:
+        if self.stop_after is not None:
+            return 0.05
+        return min(LOOK_S, max(LEAST_LOOK_S, self.interval_s / 10))
+
+    def _look(self, query: StreamingQuery) -> None:
+        self.newest = self._committed()
+        if self.stop_after is not None and self.newest > self.stop_after:
+            halt(query, self.function.session)  # at once: what it sends after its boundary comes again
+
+    def _committed(self) -> int:
+        names = self.files.names(f"{self.folder}/commits")
+        return max((int(name) for name in names if name.isdigit()), default=-1)
+
+    def _account(self) -> None:
+        batch = self.newest
+        if batch < self.done.batch:
+            return
+        entry = layout.parse_offsets(self.files.text(f"{self.folder}/offsets/{batch}") or "")
+        [end] = entry.ends
+        self.check(sum(len(parts) for parts in position.parse(end).values()))
+        name, start, query = self.inlet.name, self.done.end, str(self.query.id if self.query else "")
+        self.sent.batch = RunningBatch(query, batch, {name: start}, {name: end})
+        if position.canonical(start) != end:
+            self.function(self.inlet.again(self.function.session, start, end), batch)
+        else:
+            self._nothing(batch)
+        self.done = Mark(batch + 1, end)
+        self.marks.put(self.done)
+
+    def _nothing(self, batch: int) -> None:
+        """A boundary without records; said now and then."""
+        with self.function.gate.batch(batch):
+            pass
+        now = time.monotonic()
+        if self._said is None or now - self._said >= IDLE_S or self.interval_s >= IDLE_S:
+            self._said = now
+            outcome = Outcome(self.sent.running(batch), 0, 0)
+            mine = self.function
+            mine.report(Done(mine.stream, mine.generation, batch, outcome, 0, 0, None, now, 0.0))

@@ -1,0 +1,252 @@
+"""The driver's thread to the registry: claims and renews its leases, and takes a picture of what is wanted.
+
+The registry may be away for as long as it likes: the last picture stands, exact streams land on, and the leases are
+renewed when it is back.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import structlog
+from sqlalchemy import Connection, func, select
+
+from lakeward.engine.assignment import Picture, Wanted
+from lakeward.platform.errors import DependencyDown
+from lakeward.platform.runtime import Launch
+from lakeward.registry import backpressure, counters, drivers, engine, leases, writer_pauses
+from lakeward.registry.drivers import STUCK, Hosted, Plan
+from lakeward.registry.leases import STREAM_TTL
+
+_log = structlog.get_logger(__name__)
+
+LOOK_S = 1.0
+RENEW_S = 2.0
+TURN_S = 60.0
+"""A control loop that has not turned for this long hangs; whoever looks from outside may end the process."""
+
+
+class Link:
+    """One a driver.
+
+    Args:
+        launch: who we are, and the token that proves it.
+        url: the registry.
+        holder: who holds the leases, for people: host and process.
+    """
+
+    def __init__(self, launch: Launch, url: str, holder: str) -> None:
+        self._launch = launch
+        self._url = url
+        self._holder = holder
+        self._process = secrets.token_hex(8)
+        self._stop = threading.Event()
+        self._looked = threading.Condition()
+        self._picture: Picture | None = None
+        self._taken = 0.0
+        self._until: dict[str, float] = {}
+        self._hosted: frozenset[str] = frozenset()
+        self._plans: dict[tuple[str, int], Plan] = {}
+        self._renewed = 0.0
+        self._away_since: float | None = None
+        self._thread = threading.Thread(target=self._run, name="registry", daemon=True)
+        self.state = "launching"
+        self.spark_ui: str | None = None
+        self.turned: float | None = None
+        """When the control loop last turned (monotonic). One that no longer turns cannot say so itself."""
+        self.resting: frozenset[str] = frozenset()
+        """Streams that rest at their gate for maintenance, between two batches."""
+        self._rested: frozenset[str] = frozenset()
+        self.busy: frozenset[str] = frozenset()
+        """Streams whose query was started and not stopped yet; their leases are kept whatever the registry says."""
+
+    @property
+    def token(self) -> str:
+        """Of this launch."""
+        return self._launch.token
+
+    @property
+    def pgpass(self) -> Path | None:
+        return self._launch.runtime.pgpass
+
+    def connect(self) -> AbstractContextManager[Connection]:
+        """Opens a transaction."""
+        return engine.connect(self._url, self.pgpass)
+
+    def picture(self) -> tuple[Picture | None, float]:
+        """The newest picture and when it was asked for (monotonic)."""
+        with self._looked:
+            return self._picture, self._taken
+
+    def leased(self, stream: str) -> bool:
+        """Whether our lease of the stream is live; by our own clock it ends before the database says so."""
+        with self._looked:
+            return self._until.get(stream, 0.0) > time.monotonic()
+
+    def claim(self, timeout_s: float) -> bool:
+        """Claim the launch, and take the driver's own lease.
+
+        False when a newer launch exists, another process has this one, or somebody else keeps the lease.
+
+        Raises:
+            DependencyDown: the registry cannot be reached.
+        """
+        end = time.monotonic() + timeout_s
+        while True:
+            with engine.connect(self._url, self.pgpass) as connection:
+                launch = self._launch
+                if not drivers.claim(connection, launch.driver, launch.token, self._process, self._holder):
+                    return False
+                if self._take(connection, "driver", self._launch.driver):
+                    return True
+            if time.monotonic() > end:
+                return False
+            time.sleep(0.5)
+
+    def start(self) -> None:
+        """Begin to look and to renew."""
+        self._thread.start()
+
+    def look_now(self, timeout_s: float = 5.0) -> None:
+        """Wait for a picture that was asked for after this call."""
+        asked = time.monotonic()
+        with self._looked:
+            self._looked.wait_for(lambda: self._taken > asked, timeout_s)
+
+    def close(self) -> None:
+        """Stop, and give the leases back."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=15)
+        try:
+            with engine.connect(self._url, self.pgpass) as connection:
+                leases.release(connection, "stream", sorted(self._hosted), self._launch.token)
+                leases.release(connection, "driver", [self._launch.driver], self._launch.token)
+        except DependencyDown:
+            _log.info("leases lapse by themselves: the registry is away")
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            began = time.monotonic()
+            try:
+                with engine.connect(self._url, self.pgpass) as connection:
+                    picture, held = self._look(connection, began)
+            except DependencyDown as error:
+                self._away(error)
+            except Exception:  # noqa: BLE001  # named boundary: a dead thread would let every lease lapse in silence
+                _log.exception("the registry could not be read")
+            else:
+                self._back()
+                self._note(held, began)  # a lease is ours when that is committed, and not before
+                with self._looked:
+                    self._picture, self._taken = picture, began
+                    self._looked.notify_all()
+            self._stop.wait(max(0.05, LOOK_S - (time.monotonic() - began)))
+
+    def _look(self, connection: Connection, began: float) -> tuple[Picture, set[tuple[str, str]]]:
+        """What is wanted, and the leases that are ours once the transaction is committed."""
+        name, token = self._launch.driver, self._launch.token
+        now = connection.execute(select(func.now())).scalar_one()
+        row = drivers.find(connection, name)
+        held: set[tuple[str, str]] = set()
+        if row is None or row.token != token:
+            return Picture(now, fenced=True), held
+        hosted = {each.id: each for each in drivers.hosted(connection, name)}
+        self._hosted = frozenset(hosted)
+        if began - self._renewed >= RENEW_S:
+            if not drivers.beat(connection, name, token, state=self._says(), spark_ui=self.spark_ui):
+                return Picture(now, fenced=True), held
+            held = self._renew(connection, began)
+        ready = {each.id: each for each in hosted.values() if _ready(each)}
+        held -= {("stream", stream) for stream in self._give_back(connection, frozenset(ready))}
+        later = {each.id for each in ready.values() if each.run_after is not None and each.run_after > now}
+        run = {stream: each for stream, each in ready.items() if stream not in later}
+        for stream in sorted(run):
+            known = ("stream", stream) in held or self.leased(stream)
+            if not known and self._take(connection, "stream", stream):
+                held.add(("stream", stream))
+        wanted = self._wanted(connection, run)
+        resting, slowed = self._windows(connection), backpressure.current(connection)
+        counted = counters.said(connection, sorted({each.table for each in wanted.values() if each.table}))
+        picture = Picture(
+            now, wanted, frozenset(later), frozenset(hosted), windows=resting, pressures=slowed, counters=counted
+        )
+        return picture, held
+
+    def _windows(self, connection: Connection) -> dict[str, str]:
+        """The windows that are open, and our word that streams rest in them."""
+        rest = self.resting
+        gone = sorted(self._rested - rest)
+        if gone:
+            leases.release(connection, writer_pauses.RESTS, gone, self._launch.token)
+        for stream in sorted(rest):
+            self._take(connection, writer_pauses.RESTS, stream)
+        self._rested = rest
+        return writer_pauses.opened(connection)
+
+    def _says(self) -> str:
+        """Our state; `stuck` while the control loop hangs, e.g. in a call to a JVM that stands still."""
+        hangs = self.turned is not None and time.monotonic() - self.turned > TURN_S
+        return STUCK if hangs else self.state
+
+    def _renew(self, connection: Connection, began: float) -> set[tuple[str, str]]:
+        """Renew what is ours; the driver's own lease is taken up again when somebody removed its row by hand."""
+        name, token = self._launch.driver, self._launch.token
+        held = leases.renew_all(connection, token, STREAM_TTL)
+        if ("driver", name) not in held:
+            self._take(connection, "driver", name)
+        self._renewed = began
+        return held
+
+    def _wanted(self, connection: Connection, run: Mapping[str, Hosted]) -> dict[str, Wanted]:
+        """The streams to run with their specs; each spec is read once, for it never changes."""
+        keys = {(each.id, each.generation) for each in run.values()}
+        self._plans = {key: plan for key, plan in self._plans.items() if key in keys}
+        self._plans |= drivers.plans(connection, keys - self._plans.keys())
+        return {
+            stream: Wanted(
+                stream, plan.generation, plan.spec, self._launch.runtime.checkpoint_of(plan.checkpoint), each.query_id
+            )
+            for stream, each in run.items()
+            if (plan := self._plans.get((stream, each.generation))) is not None
+        }
+
+    def _give_back(self, connection: Connection, ready: frozenset[str]) -> list[str]:
+        """Streams that are not to run here any more and whose query has ended: that is how others see that it has."""
+        with self._looked:
+            gone = sorted(set(self._until) - ready - self.busy)
+            for stream in gone:
+                del self._until[stream]
+        if gone:
+            leases.release(connection, "stream", gone, self._launch.token)
+        return gone
+
+    def _take(self, connection: Connection, scope: str, name: str) -> bool:
+        taken = leases.take(connection, scope, name, self._launch.token, self._holder, STREAM_TTL)
+        return taken is not None
+
+    def _note(self, held: set[tuple[str, str]], asked: float) -> None:
+        until = asked + STREAM_TTL.total_seconds()
+        with self._looked:
+            for scope, name in held:
+                if scope == "stream":
+                    self._until[name] = until
+
+    def _away(self, error: DependencyDown) -> None:
+        if self._away_since is None:
+            self._away_since = time.monotonic()
+            _log.warning("the registry is away, streams land on", why=error.why)
+
+    def _back(self) -> None:
+        if self._away_since is not None:
+            _log.info("the registry is back", away_s=round(time.monotonic() - self._away_since, 1))
+            self._away_since = None
+
+
+def _ready(each: Hosted) -> bool:
+    return each.desired == "running" and each.blocked is None and each.removed_at is None

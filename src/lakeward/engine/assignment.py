@@ -1,0 +1,83 @@
+"""What the registry wants of this driver, and what it saw last. A plain picture, taken about once a second."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from lakeward.registry.backpressure import Pressed
+from lakeward.registry.leases import STREAM_TTL
+from lakeward.spec.model.stream import StreamSpec
+from lakeward.spec.python.packages import digest_of
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One stream that should run.
+
+    Attributes:
+        stream, generation: what to run.
+        document: the resolved spec as it stands in the registry.
+        checkpoint: its folder.
+        known_query: the query id last seen for it, None if it never ran.
+    """
+
+    stream: str
+    generation: int
+    document: Mapping[str, Any]
+    checkpoint: str
+    known_query: str | None = None
+
+    @cached_property
+    def spec(self) -> StreamSpec:
+        """The spec as a model."""
+        return StreamSpec.model_validate(dict(self.document))
+
+    @property
+    def table(self) -> str | None:
+        """The table of the lake it lands in; None: another sink."""
+        sink = self.document.get("sink") or {}
+        return next((str(sink[kind]["table"]) for kind in ("iceberg", "delta") if sink.get(kind)), None)
+
+    @property
+    def packages(self) -> str | None:
+        """The digest of the packages its Python needs; None when it needs none."""
+        lines = self.document.get("packages")
+        return digest_of(lines) if lines else None
+
+
+@dataclass(frozen=True)
+class Picture:
+    """The registry at one moment.
+
+    Attributes:
+        now: database time.
+        run: streams to run now, by id.
+        later: streams that are to run, but not before their back-off is over.
+        hosted: every stream this driver hosts, run or not.
+        fenced: a newer launch of this driver exists.
+        windows: table -> the token of maintenance that asks the streams which change its rows to rest.
+        pressures: table -> how the streams that write it are slowed down, because its maintenance is behind.
+        counters: table -> digest and text of what its rows are counted by while they land.
+    """
+
+    now: datetime
+    run: Mapping[str, Wanted] = field(default_factory=dict)
+    later: frozenset[str] = frozenset()
+    hosted: frozenset[str] = frozenset()
+    fenced: bool = False
+    windows: Mapping[str, str] = field(default_factory=dict)
+    pressures: Mapping[str, Pressed] = field(default_factory=dict)
+    counters: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+    def asks(self, taken: float) -> Picture | None:
+        """Itself while it may hold streams up: not longer than a lease lives, so that a registry that went away cannot.
+
+        Args:
+            taken: when it was taken (monotonic).
+        """
+        return self if time.monotonic() - taken < STREAM_TTL.total_seconds() else None

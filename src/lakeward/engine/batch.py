@@ -1,0 +1,244 @@
+"""One batch of one stream: count, split, transform, land. What Spark calls inside `foreachBatch`."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from lakeward.connectors.commit_protocol import offsets
+from lakeward.connectors.commit_protocol.batch import Counted, RunningBatch
+from lakeward.connectors.commit_protocol.row_count import tally
+from lakeward.connectors.iceberg import quarantine
+from lakeward.connectors.source import REASON
+from lakeward.engine import rows, transform
+from lakeward.engine.flow import Flow
+from lakeward.engine.gate import Draining, Gate
+from lakeward.engine.references import References
+from lakeward.engine.routing import Bad, Sorter, keep
+from lakeward.engine.sinks.base import Landing, Outcome
+from lakeward.platform.errors import DependencyDown, SpecError
+from lakeward.spec.model.position_columns import POSITION_TYPES
+from lakeward.telemetry import failpoints
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_log = structlog.get_logger(__name__)
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 5.0
+
+
+class Interrupted(Exception):
+    """Raised inside a batch that hangs, to end it."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """A batch that is over, for the registry and for people.
+
+    Counts are of this batch; `filtered` is None where records and rows do not correspond. `complete_through` is the
+    event time (RFC 3339) up to which the sink is final. `ended` is monotonic: how long ago that was holds whatever the
+    clock of this host says.
+    """
+
+    stream: str
+    generation: int
+    batch_id: int
+    outcome: Outcome
+    consumed: int
+    quarantined: int
+    complete_through: str | None
+    ended: float
+    duration_s: float
+
+
+@dataclass
+class BatchFunction:
+    """Lands the batches of one start of one stream.
+
+    Args:
+        session: the session that starts the query.
+        stream, generation: whose batches they are.
+        flow: the stream's plan.
+        landing: its sink.
+        gate: lets batches in, one at a time.
+        references: of the row-by-row shape: refreshed before a batch.
+        quarantine_table: where bad rows go; None: there is nowhere, and the first one fails the batch.
+        report: takes what became of each batch; must not block.
+    """
+
+    session: SparkSession
+    stream: str
+    generation: int
+    flow: Flow
+    landing: Landing
+    gate: Gate
+    references: References
+    quarantine_table: str | None
+    report: Callable[[Done], None]
+    failure: BaseException | None = field(default=None, init=False)
+    first_commit: float | None = field(default=None, init=False)
+    """When the first batch of this start landed (monotonic): `reset_after` of the restart policy counts from it."""
+    failed_batch: RunningBatch | None = field(default=None, init=False)
+    """The batch that failed, with its offsets, if it got that far."""
+    landed: tuple[int, int] = field(default=(0, 0), init=False)
+    """Batches and rows of this start, without those that were there already."""
+    _thread: int | None = field(default=None, init=False)
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        """Land one batch, or raise. Spark commits the batch when this returns."""
+        try:
+            with (
+                self.gate.batch(batch_id),
+                transform.failures_of(self.stream, self.flow.spec),
+                failpoints.batch(self.stream, batch_id),
+            ):
+                self._thread = threading.get_ident()
+                failpoints.hit("batch-start")
+                began = time.monotonic()
+                done = self._patiently(frame, batch_id, began)
+                failpoints.hit("before-return")
+        except BaseException as error:
+            self.failure = error  # Spark hands the query's end a text; this is the exception itself
+            self.failed_batch = self._whose(batch_id, error)
+            raise
+        finally:
+            self._thread = None
+        self.first_commit = self.first_commit or time.monotonic()
+        if not done.outcome.already:
+            self.landed = (self.landed[0] + 1, self.landed[1] + done.outcome.landed)
+        self.report(done)
+
+    def interrupt(self) -> None:
+        """Raise `Interrupted` in the thread that runs the batch, as soon as Python runs there again."""
+        thread = self._thread
+        if thread is not None:
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(Interrupted))
+
+    def _whose(self, batch_id: int, error: BaseException) -> RunningBatch | None:
+        """The offsets of a batch that failed: still there to be read, while this call is inside the query."""
+        if isinstance(error, Draining | Interrupted):
+            return None
+        with suppress(Exception):
+            return self.landing.running(batch_id)
+        return None
+
+    def _patiently(self, frame: DataFrame, batch_id: int, began: float) -> Done:
+        """Wait inside the batch while a dependency is away: commits pause and go on, the query does not fail."""
+        pause, away_since = FIRST_PAUSE_S, None
+        while True:
+            try:
+                done = self._once(frame, batch_id, began)
+            except DependencyDown as error:
+                if away_since is None:
+                    away_since = time.monotonic()
+                    _log.warning("batch waits", stream=self.stream, batch=batch_id, what=error.what, why=error.why)
+                self.gate.pause(pause)
+                pause = min(LONGEST_PAUSE_S, pause * 2)
+                continue
+            if away_since is not None:
+                waited = round(time.monotonic() - away_since, 1)
+                _log.info("batch goes on", stream=self.stream, batch=batch_id, waited_s=waited)
+            return done
+
+    def _once(self, frame: DataFrame, batch_id: int, began: float) -> Done:
+        checked = [inlet for inlet in self.flow.inlets if inlet.checked]
+        if checked:
+            batch = self.landing.running(batch_id)
+            for inlet in checked:
+                inlet.before_reading(self.stream, batch.start[inlet.name], batch.end[inlet.name])
+        with ExitStack() as held:
+            shape = self._with_state if self.flow.stateful else self._by_row
+            good, consumed, bad, complete = shape(frame, batch_id, held)
+            quarantined = sum(number for _, number, _ in bad)
+            if quarantined and self.quarantine_table is None:
+                raise self._nowhere(bad)
+
+            def put_aside() -> None:
+                if batch is not None:
+                    listed = offsets.files_read(offsets.execution_of(self.session, self.stream))
+                    for inlet in checked:
+                        inlet.before_landing(self.stream, batch.start[inlet.name], batch.end[inlet.name], listed)
+                for kept, number, identity in bad:
+                    if number and self.quarantine_table is not None:
+                        quarantine.insert(kept, self.quarantine_table, self.stream, identity, self.generation)
+                        _log.info("rows quarantined", stream=self.stream, batch=batch_id, rows=number)
+
+            known = not self.flow.stateful or all(inlet.replays for inlet in self.flow.inlets)
+            outcome = self.landing.land(
+                good,
+                batch_id,
+                Counted(consumed if known else None, quarantined, traced=self.flow.lineage == "rows"),
+                put_aside if quarantined or checked else None,
+                complete,
+            )
+        return Done(
+            stream=self.stream,
+            generation=self.generation,
+            batch_id=batch_id,
+            outcome=outcome,
+            consumed=consumed,
+            quarantined=quarantined,
+            complete_through=complete,
+            ended=time.monotonic(),
+            duration_s=time.monotonic() - began,
+        )
+
+    def _by_row(self, raw: DataFrame, batch_id: int, held: ExitStack) -> tuple[DataFrame, int, list[Bad], str | None]:
+        """Everything of the batch from one reading of its records."""
+        found = self._sorter.by_row(raw, self.references.frames(raw.sparkSession), held)
+        return found.good, found.consumed, found.bad, None
+
+    @property
+    def _sorter(self) -> Sorter:
+        return Sorter(self.stream, self.flow)
+
+    def _with_state(
+        self, result: DataFrame, batch_id: int, held: ExitStack
+    ) -> tuple[DataFrame, int, list[Bad], str | None]:
+        """The result comes from the streaming plan; the records are read again to count them and find the bad ones."""
+        session = result.sparkSession
+        batch = self.landing.running(batch_id)
+        consumed, bad = 0, list[Bad]()
+        for inlet in self.flow.inlets:
+            start, end = batch.start[inlet.name], batch.end[inlet.name]
+            if start == end or not inlet.replays:
+                continue
+            decoded = inlet.decode(inlet.again(session, start, end))
+            all_rows, bad_rows = tally(decoded, REASON)
+            consumed += all_rows
+            if bad_rows:
+                bad.append((rows.undecoded(inlet, decoded), bad_rows, inlet.identity))
+        joined = self.flow.lineage == "rows" and self.flow.joins
+        if joined and not self.flow.spec.rules:
+            result = keep(result, held)  # the plan must run once: it changes the state
+        good, broken, came_out = self._sorter.judge(result, held)
+        if joined:
+            self._sorter.one_to_one(good, consumed, came_out)
+        return good, consumed, bad + broken, self._watermark()
+
+    def _watermark(self) -> str | None:
+        """The watermark this batch runs under: what ends before it is final."""
+        execution: Any = offsets.execution_of(self.session, self.stream)
+        millis = execution.lastExecution().offsetSeqMetadata().batchWatermarkMs()
+        if millis <= 0:
+            return None
+        return datetime.fromtimestamp(millis / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+    def _nowhere(self, bad: list[Bad]) -> SpecError:
+        total = sum(number for _, number, _ in bad)
+        first = next(frame for frame, number, _ in bad if number).first()
+        where = {name: value for name, value in first.asDict().items() if name in POSITION_TYPES} if first else {}
+        return SpecError(
+            f"Stream {self.stream} has {total} bad rows and nowhere to put them",
+            why=f"the first: {first['reason'] if first else ''}: {first['error'] if first else ''}, at {where}",
+            next="add quarantine: {table: namespace.table} to the stream's file, then: lakeward deploy",
+        )

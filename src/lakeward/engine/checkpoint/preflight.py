@@ -1,0 +1,283 @@
+"""Is a checkpoint fit to be started from? Pure: what its files say against what the table says.
+
+Spark itself resumes silently, with rows lost or doubled, from a checkpoint without `metadata`, from an older copy and
+from an empty folder; from a cut file it dies at every restart without naming it. Each of these has a finding here.
+Whether a checkpoint fits the stream that is to run on it says `fit`; whether somebody is in the way, `neighbours`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from lakeward.connectors.commit_protocol.position import Position
+from lakeward.engine.checkpoint.layout import COMMITS_VERSION, OFFSETS_VERSION, Checkpoint, Entry
+from lakeward.platform.errors import Blocked
+
+
+class Finding(StrEnum):
+    """What a checkpoint is. The first three may be started from."""
+
+    FRESH = "fresh"
+    CLEAN = "clean"
+    REPLAY = "replay"  # the newest batch was begun and not finished: it runs again
+    TRUNCATED = "checkpoint-truncated"  # a file is cut, unreadable or absent
+    OLDER = "older-checkpoint"  # the table has batches this checkpoint does not know
+    AHEAD = "checkpoint-ahead"  # the checkpoint calls batches done that the table does not have
+    FOREIGN = "foreign-checkpoint"  # another query's
+    MISSING = "checkpoint-missing"
+    NO_POSITION = "no-position"
+    NEWER = "newer-checkpoint"  # a newer Spark wrote it
+    SOURCES = "changed-sources"  # it belongs to other sources, or to the same in another order
+    STATE = "damaged-state"  # the state store cannot give the version the next batch needs
+    SHAPE = "changed-shape"  # state was added to the stream, or taken from it
+    SHARED = "shared-checkpoint"  # another stream uses it too
+    RENAMED = "renamed-stream"  # the table was landed under another id
+    NESTED = "checkpoint-in-table"  # orphan removal would take it
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A finding, with the text a person needs if the stream may not start."""
+
+    finding: Finding
+    what: str = ""
+    why: str = ""
+    next: str = ""
+
+    @property
+    def fit(self) -> bool:
+        return self.finding in (Finding.FRESH, Finding.CLEAN, Finding.REPLAY)
+
+    def check(self) -> Finding:
+        """The finding, if the stream may start.
+
+        Raises:
+            Blocked: it may not.
+        """
+        if not self.fit:
+            raise Blocked(self.what, why=self.why, next=self.next, reason=str(self.finding))
+        return self.finding
+
+
+def classify(
+    stream: str,
+    checkpoint: Checkpoint,
+    position: Position | None,
+    *,
+    exact: bool,
+    known_query: str | None = None,
+    begins: bool = True,
+) -> Verdict:
+    """Judge a checkpoint.
+
+    Args:
+        stream: its id, for the texts.
+        checkpoint: what the folder holds.
+        position: the table's, None if there is none or the sink keeps none.
+        exact: the sink keeps a position.
+        known_query: the query id the registry saw last: what is left to compare with where there is no position.
+        begins: every source writes down where it begins, before its first batch.
+    """
+    landed_by = position.query_id if position is not None else None
+    expected = landed_by if exact else known_query
+    judges = (_presence, _versions, _files, _checksums, *([_beginning] if begins else []))
+    for judge in judges:
+        verdict = judge(stream, checkpoint, expected, position)
+        if verdict is not None:
+            return verdict
+    if expected and checkpoint.query_id != expected:
+        return Verdict(
+            Finding.FOREIGN,
+            f"The checkpoint of stream {stream} is another query's",
+            f"{checkpoint.folder}/metadata has id {checkpoint.query_id}; {_holder(position)} query {expected}",
+            f"put the right folder back, or: lakeward streams recover {stream}",
+        )
+    newest, committed = checkpoint.newest, checkpoint.committed
+    if position is None and exact and committed >= 0:
+        return Verdict(
+            Finding.NO_POSITION,
+            f"Stream {stream} has a checkpoint with {committed + 1} finished batches, but its table has no position",
+            f"{checkpoint.folder}/commits/{committed} exists: what the table holds of these batches is not known",
+            f"give the stream a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy",
+        )
+    if position is not None and landed_by:
+        verdict = _against(stream, checkpoint, position, newest, committed)
+        if verdict is not None:
+            return verdict
+    if newest < 0:
+        return Verdict(Finding.FRESH)
+    return Verdict(Finding.CLEAN if newest == committed else Finding.REPLAY)
+
+
+def _presence(stream: str, checkpoint: Checkpoint, expected: str | None, position: Position | None) -> Verdict | None:
+    if checkpoint.empty:
+        if not expected:
+            return Verdict(Finding.FRESH)
+        return Verdict(
+            Finding.MISSING,
+            f"The checkpoint of stream {stream} is gone",
+            f"{checkpoint.folder} is empty or absent; {_holder(position)} query {expected}. "
+            "Starting from nothing would land rows twice or leave a gap",
+            f"lakeward streams recover {stream}   goes on where the table's position ends",
+        )
+    if checkpoint.query_id is None:
+        return Verdict(
+            Finding.MISSING,
+            f"The checkpoint of stream {stream} has lost its identity",
+            f"{checkpoint.folder}/metadata is absent while offsets are there: Spark would go on as a new query",
+            f'put it back as {{"id":"{expected}"}}, or: lakeward streams recover {stream}'
+            if expected
+            else f"lakeward streams recover {stream}",
+        )
+    if checkpoint.query_id == "":
+        return _truncated(stream, checkpoint, "metadata", "it holds no query id", "put it back from a copy")
+    return None
+
+
+def _files(stream: str, checkpoint: Checkpoint, expected: str | None, position: Position | None) -> Verdict | None:
+    newest, committed = checkpoint.newest, checkpoint.committed
+    for number in sorted(checkpoint.offsets)[-2:]:
+        if checkpoint.offsets[number].broken:
+            unfinished = number == newest and number not in checkpoint.commits
+            repair = (
+                f"its batch never finished: remove {checkpoint.folder}/offsets/{number} (and .{number}.crc) and start"
+                if unfinished
+                else "put it back from a copy"
+            )
+            return _truncated(stream, checkpoint, f"offsets/{number}", checkpoint.offsets[number].broken, repair)
+    if committed >= 0 and checkpoint.commits[committed].broken:
+        return _truncated(
+            stream,
+            checkpoint,
+            f"commits/{committed}",
+            checkpoint.commits[committed].broken,
+            f"remove {checkpoint.folder}/commits/{committed} (and .{committed}.crc) and start: "
+            "the batch runs again, and the table knows whether it landed",
+        )
+    if newest > 0 and newest - 1 not in checkpoint.offsets:
+        return _truncated(
+            stream, checkpoint, f"offsets/{newest - 1}", "it is absent; Spark needs the newest two", "put it back"
+        )
+    if committed > newest:
+        return _truncated(
+            stream,
+            checkpoint,
+            f"offsets/{committed}",
+            f"it is absent though commits/{committed} says its batch is done; the batch would be planned anew",
+            "put it back from a copy",
+        )
+    return None
+
+
+def _versions(stream: str, checkpoint: Checkpoint, expected: str | None, position: Position | None) -> Verdict | None:
+    for kind, entries, most in (
+        ("offsets", checkpoint.offsets, OFFSETS_VERSION),
+        ("commits", checkpoint.commits, COMMITS_VERSION),
+    ):
+        for number, entry in sorted(entries.items()):
+            if entry.version > most:
+                return Verdict(
+                    Finding.NEWER,
+                    f"The checkpoint of stream {stream} was written by a newer Spark",
+                    f"{checkpoint.folder}/{kind}/{number} has version v{entry.version}, this Spark reads up to v{most}",
+                    f"run it on the Spark that wrote it, or: lakeward streams recover {stream}",
+                )
+    return None
+
+
+def _checksums(stream: str, checkpoint: Checkpoint, expected: str | None, position: Position | None) -> Verdict | None:
+    """Hadoop compares at every restart and dies; whoever edited a file by hand finds it only here by name."""
+    if not checkpoint.misfits:
+        return None
+    file = checkpoint.misfits[0]
+    folder, _, name = file.rpartition("/")
+    sums = f"{checkpoint.folder}/{folder + '/' if folder else ''}.{name}.crc"
+    return _truncated(
+        stream,
+        checkpoint,
+        file,
+        f"its checksum in {sums} does not fit: the file was edited or damaged after it was written",
+        f"put both back from a copy; or, if the file is right as it is, remove {sums} and start",
+    )
+
+
+def _beginning(stream: str, checkpoint: Checkpoint, expected: str | None, position: Position | None) -> Verdict | None:
+    """While batch 0 is not finished, where it begins stands only in `sources/`: without it Spark asks the broker."""
+    if checkpoint.newest != 0 or checkpoint.committed >= 0:
+        return None
+    first = checkpoint.offsets[0]
+    if first.continuous:
+        return None
+    for index, _ in enumerate(first.ends):
+        entry = checkpoint.initial.get(index)
+        if entry is None or entry.broken:
+            return _truncated(
+                stream,
+                checkpoint,
+                f"sources/{index}/0",
+                f"{entry.broken if entry is not None else 'it is absent'}: batch 0 was begun and where it began is "
+                "not known any more; Spark would begin at the newest records",
+                f"nothing is landed yet: remove the folder {checkpoint.folder} and start",
+            )
+    return None
+
+
+def _against(stream: str, checkpoint: Checkpoint, position: Position, newest: int, committed: int) -> Verdict | None:
+    """The checkpoint's batches against the position's, both of the same query."""
+    recover = f"lakeward streams recover {stream}   goes on where the table's position ends"
+    if position.batch > newest:
+        return Verdict(
+            Finding.OLDER,
+            f"The checkpoint of stream {stream} is an older copy",
+            f"the table holds batch {position.batch} (seq {position.seq}), the newest file is "
+            f"{checkpoint.folder}/offsets/{newest if newest >= 0 else '(none)'}: batches would be planned and taken "
+            "for landed",
+            recover,
+        )
+    at = checkpoint.offsets.get(position.batch)
+    if at is not None and not at.broken and not _same_ends(at, position):
+        return Verdict(
+            Finding.OLDER,
+            f"The checkpoint of stream {stream} is an older copy that went another way",
+            f"{checkpoint.folder}/offsets/{position.batch} ends at {', '.join(at.ends)}; the table holds that batch up "
+            f"to {', '.join(position.end.values())}",
+            recover,
+        )
+    done = checkpoint.offsets.get(committed)
+    if committed > position.batch and done is not None and not done.broken and not _same_ends(done, position):
+        return Verdict(
+            Finding.AHEAD,
+            f"The checkpoint of stream {stream} is ahead of its table",
+            f"{checkpoint.folder}/commits/{committed} says {', '.join(done.ends)} is landed; the table's position is "
+            f"{', '.join(position.end.values())} (seq {position.seq}, batch {position.batch}): what lies between "
+            "would never land",
+            recover,
+        )
+    return None
+
+
+def _same_ends(entry: Entry, position: Position) -> bool:
+    # The files do not name their sources; as multisets they can still be told apart from a different history.
+    return sorted(entry.ends) == sorted(position.end.values()) or not entry.ends
+
+
+def _truncated(stream: str, checkpoint: Checkpoint, file: str, why: str, repair: str) -> Verdict:
+    return Verdict(
+        Finding.TRUNCATED,
+        f"The checkpoint of stream {stream} is damaged",
+        f"{checkpoint.folder}/{file}: {why}",
+        repair,
+    )
+
+
+def _holder(position: Position | None) -> str:
+    if position is None:
+        return "the registry knows"
+    return f"the table was landed up to batch {position.batch} (seq {position.seq}) by"
+
+
+def ends_of(checkpoint: Checkpoint, sources: list[str]) -> dict[str, str]:
+    """Where the last finished batch ended, by source; only where the one source makes the names certain."""
+    done = checkpoint.offsets.get(max(checkpoint.commits, default=-1))
+    return {sources[0]: done.ends[0]} if done is not None and len(sources) == len(done.ends) == 1 else {}

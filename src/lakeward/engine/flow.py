@@ -1,0 +1,226 @@
+"""What a stream does to its rows, built from its spec: read, decode, transform, split good rows from bad ones.
+
+Two shapes. *Row by row*: the streaming plan reads raw records only; everything else happens per batch inside
+`foreachBatch`, on records read once and kept until the batch is landed. So every record is counted at decode, bad ones
+are split off before the transform can drop them, and references are as fresh as the batch. *With state* (windows,
+aggregates, deduplication, joins of streams): decode and transform must stand in the streaming plan; the records of a
+batch are then read a second time, as a batch over the same offsets, to count and quarantine them.
+See docs/adr/0010.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from lakeward.connectors.commit_protocol import offsets
+from lakeward.connectors.python.code import UserCodeFailed
+from lakeward.connectors.source import ERROR, RAW, REASON, Inlet
+from lakeward.engine import rows, transform
+from lakeward.platform.errors import SpecError
+from lakeward.spec.model.stream import StreamSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SOURCE = "_lw_source"
+"""Which source a raw record is from; needed where several are read into one streaming plan."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where a query begins.
+
+    Attributes:
+        finding: what the checkpoint is.
+        fresh: it is new, so that the sources must be told where to begin.
+        begin: source name -> position that a recovered stream goes on from; other sources begin where the spec says.
+        at: source name -> position up to which is landed, as far as it is known before the first batch.
+    """
+
+    finding: str
+    fresh: bool
+    begin: Mapping[str, str] = field(default_factory=dict)
+    at: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Flow:
+    """A stream, ready to be started.
+
+    Attributes:
+        spec, inlets: what it was built from.
+        query: the streaming DataFrame to start: raw records, or the transformed rows where there is state.
+        stateful: which of the two.
+        columns: the sink's columns as a schema (of the transform's result).
+        lineage: `rows` when each of its rows is one record of the source.
+        joins: whether references are joined, or Python maps rows: only then can one record become several rows.
+        keeps_all: no record can be dropped either (left joins, no filter): then equal counts prove one row a record.
+        transformed: where there is no state, the transform's result as a stream: the rows of a hop.
+    """
+
+    spec: StreamSpec
+    inlets: list[Inlet]
+    query: DataFrame
+    stateful: bool
+    columns: Any
+    lineage: str
+    joins: bool = False
+    keeps_all: bool = False
+    transformed: DataFrame | None = None
+
+
+def build(
+    session: SparkSession, spec: StreamSpec, sources: list[Inlet], references: Mapping[str, DataFrame], start: Start
+) -> Flow:
+    """Build a stream's plan in `session`, whose views it sets.
+
+    Raises:
+        SpecError: the SQL does not fit the columns, or does what a stream cannot.
+    """
+    for name, table in references.items():
+        table.createOrReplaceTempView(name)
+    frames = dict(references)
+    for inlet in sources:
+        frames[inlet.name] = good(inlet, inlet.decode(stream_of(inlet, session, start)))
+        frames[inlet.name].createOrReplaceTempView(inlet.name)
+    try:
+        with transform.fitting(spec, references):
+            transformed = transform.apply(session, spec, frames)
+            for rule, condition in spec.rules.items():
+                rows.check_rule(transformed, rule, condition)
+    except UserCodeFailed as error:
+        raise SpecError(
+            f"The transform of stream {spec.id} cannot be planned",
+            why="\n".join(part for part in (error.what, error.why) if part),
+            next="correct it in python/, then: lakeward config validate --deep, lakeward deploy",
+        ) from error
+    if not transformed.isStreaming:
+        raise SpecError(
+            f"The transform of stream {spec.id} reads none of its sources",
+            why=f"sources: {', '.join(inlet.name for inlet in sources)}",
+            next=f"name {sources[0].name} in the transform's FROM",
+        )
+    why_state = needs_state(transformed) or next(
+        (f"deduplicate of {i.name}" for i in sources if i.spec.deduplicate), None
+    )
+    kept = all(set(i.traces) <= set(transformed.columns) for i in sources)
+    lineage = spec.lineage or ("rows" if kept and not why_state and "Generate" not in kinds(transformed) else "none")
+    nodes = kinds(transformed)
+    joined = "Join" in nodes or not nodes.isdisjoint(_PYTHON)
+    if spec.transform.python is not None and lineage == "rows":
+        _one_record_a_row(spec, kept=kept, why_state=why_state, nodes=nodes)
+    if why_state:
+        return Flow(spec, sources, transformed, True, transformed.schema, lineage, joined)
+    raw = _raw(session, sources, start)
+    whole = keeps_all(transformed, len(sources))
+    return Flow(spec, sources, raw, False, transformed.schema, lineage, joined, whole, transformed)
+
+
+def stream_of(inlet: Inlet, session: SparkSession, start: Start) -> DataFrame:
+    """Raw records of a source as a stream, recognisable in the plan."""
+    return offsets.mark(inlet.read(session, fresh=start.fresh, begin=start.begin.get(inlet.name)), inlet.name)
+
+
+def good(inlet: Inlet, decoded: DataFrame) -> DataFrame:
+    """The rows the transform sees: decoded well, without our own columns, with watermark and deduplication."""
+    from pyspark.sql import functions as F
+
+    kept = decoded.where(F.col(REASON).isNull()).drop(REASON, ERROR, RAW, *inlet.hidden)
+    if not kept.isStreaming:
+        return kept
+    if (mark := inlet.spec.watermark) is not None:
+        kept = kept.withWatermark(str(mark.column), mark.delay.spark)
+    if (unique := inlet.spec.deduplicate) is not None:
+        keys = [str(key) for key in unique.keys]
+        kept = kept.dropDuplicatesWithinWatermark(keys) if unique.within_watermark else kept.dropDuplicates(keys)
+    return kept
+
+
+def _one_record_a_row(spec: StreamSpec, *, kept: bool, why_state: str | None, nodes: set[str]) -> None:
+    """Refuse `lineage: rows` of Python that does not keep it; of SQL the loader has seen that."""
+    why = None
+    if not kept:
+        why = f"it drops position columns ({', '.join(spec.position_columns)})"
+    elif why_state or "Generate" in nodes:
+        why = f"it makes other rows than it reads ({why_state or 'an explode'})"
+    if why is not None:
+        raise SpecError(
+            f"The transform of stream {spec.id} does not keep lineage: rows",
+            why=f"{spec.transform.python}: {why}",
+            next=f"keep the columns, or write lineage: none in conf/streams/{spec.id}.yaml, then: lakeward deploy",
+        )
+
+
+def _raw(session: SparkSession, sources: list[Inlet], start: Start) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    parts = [stream_of(inlet, session, start).withColumn(SOURCE, F.lit(inlet.name)) for inlet in sources]
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = whole.unionByName(part, allowMissingColumns=True)
+    return whole
+
+
+_PYTHON = frozenset({"MapInPandas", "MapInArrow", "PythonMapInArrow"})
+"""Functions over the rows of a partition. They keep no state, but may make any number of rows of one."""
+_ROW_BY_ROW = _PYTHON | frozenset(
+    {"Project", "Filter", "SubqueryAlias", "View", "Generate", "Union", "WithCTE", "CTERelationDef", "CTERelationRef"}
+    | {"EventTimeWatermark", "ResolvedHint", "UnresolvedHint", "StreamingRelationV2", "StreamingRelation"}
+)
+
+
+def needs_state(frame: DataFrame) -> str | None:
+    """The operator for which a streaming query must keep state (or refuse), None when rows go through one by one."""
+    for node in _streaming_nodes(frame._jdf.queryExecution().analyzed()):
+        kind = node.getClass().getSimpleName()
+        children = [child for child in _seq(node.children()) if child.isStreaming()]
+        if kind == "Join" and len(children) == 1:
+            continue
+        if kind not in _ROW_BY_ROW:
+            return str(kind)
+        if any(query.isStreaming() for query in _seq(node.subqueries())):
+            return f"a subquery over a source in {kind}"
+    return None
+
+
+def kinds(frame: DataFrame) -> set[str]:
+    """The operators that streaming rows pass."""
+    return {str(node.getClass().getSimpleName()) for node in _streaming_nodes(frame._jdf.queryExecution().analyzed())}
+
+
+def keeps_all(frame: DataFrame, sources: int) -> bool:
+    """Whether every streaming row comes out at least once: one source, no filter, only left outer joins to it.
+
+    The filters of decoding stand below the source's view; they are not the transform's.
+    """
+    pending, joins = [frame._jdf.queryExecution().analyzed()], 0
+    while pending:
+        node = pending.pop()
+        kind = node.getClass().getSimpleName()
+        if kind == "View":
+            continue
+        children = [child for child in _seq(node.children()) if child.isStreaming()]
+        if kind == "Join":
+            joins += 1
+            if str(node.joinType().toString()) != "LeftOuter" or not node.left().isStreaming():
+                return False
+        elif kind not in ("Project", "SubqueryAlias", "ResolvedHint", "UnresolvedHint") or len(children) > 1:
+            return False
+        pending.extend(children)
+    return sources == 1 and joins > 0
+
+
+def _streaming_nodes(plan: Any) -> list[Any]:
+    found, pending = [], [plan]
+    while pending:
+        node = pending.pop()
+        if node.isStreaming():
+            found.append(node)
+            pending.extend(_seq(node.children()))
+    return found
+
+
+def _seq(scala: Any) -> list[Any]:
+    return [scala.apply(index) for index in range(scala.size())]

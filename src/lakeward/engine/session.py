@@ -1,0 +1,171 @@
+"""The Spark session of one launch, and a session of its own for each stream."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from string import Template
+from typing import TYPE_CHECKING
+
+from lakeward import jars
+from lakeward.connectors.aws import store
+from lakeward.connectors.iceberg import catalog
+from lakeward.connectors.spark import master as spark_master
+from lakeward.engine import cluster, event_log
+from lakeward.platform.runtime import Launch
+from lakeward.spec.checks import spark_conf
+from lakeward.spec.model.stream import StreamSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOGGING = Path(__file__).with_name("log4j2.properties")
+SPARK_LOG = "spark.log"
+_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_HDFS = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+BATCH_CONF = {
+    # A batch's rows are kept for a second or two, between their count and their landing: to compress them costs a fifth
+    # of what decoding costs. What does not fit into memory goes to disk either way.
+    "spark.sql.inMemoryColumnarStorage.compressed": "false",
+    # PySpark notes the caller's line at every column expression, by a walk over the stack: a fifth of a second of CPU
+    # in every batch, for errors whose place our users would look for in vain.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    # Each `persist` clones the whole session, folder and all, unless it finds these as it wants them. The first is
+    # about Hive's buckets, which no table of a lake has; the second lets AQE coalesce what is kept.
+    "spark.sql.sources.bucketing.autoBucketedScan.enabled": "false",
+    "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
+}
+"""What makes a batch cheaper to run."""
+LOCAL_CHECKPOINT_FILES = {
+    # Without Hadoop's native library its FileContext, Spark's choice, runs `readlink` sixteen times a batch, each time
+    # as a process. This one does not. On a local disk both write aside, look, and rename by the same call.
+    "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing."
+    "FileSystemBasedCheckpointFileManager",
+}
+"""Conf of streams whose checkpoints stand on a local disk."""
+# A stream's own conf may not loosen what exactness or secrecy stand on.
+_FIXED = ("spark.sql.catalog.", "spark.sql.extensions", "spark.sql.session.timeZone", "spark.wap.", "spark.redaction.")
+
+
+def conf(launch: Launch, here: str | None = None) -> dict[str, str]:
+    """The Spark conf of a launch. Holds no secret: it is shown in the Spark UI and on the JVM's command line.
+
+    Args:
+        here: the address its executors reach it at; None where it has none.
+    """
+    classpath = jars.spark_classpath(launch.runtime.jars)
+    temporary = launch.folder / "tmp"
+    base = {
+        "spark.master": spark_conf.local(2),
+        "spark.app.name": f"lakeward {launch.driver}",
+        "spark.driver.memory": "1g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        # Streams of one driver get their turns side by side; each has a pool of its own.
+        "spark.scheduler.mode": "FAIR",
+        "spark.ui.enabled": "true",
+        "spark.ui.port": "0",
+        "spark.ui.killEnabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.ui.retainedJobs": "200",
+        "spark.ui.retainedStages": "200",
+        "spark.ui.retainedTasks": "2000",
+        "spark.sql.ui.retainedExecutions": "50",
+        "spark.sql.streaming.ui.retainedQueries": "20",
+        "spark.local.dir": str(temporary),
+        "spark.sql.warehouse.dir": str(temporary / "warehouse"),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.ansi.enabled": "true",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.streaming.stopTimeout": "60000",
+        "spark.sql.streaming.noDataProgressEventInterval": "10000",
+        "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
+        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+        "spark.sql.streaming.stateStore.rocksdb.boundedMemoryUsage": "true",
+        "spark.sql.streaming.stateStore.rocksdb.maxMemoryUsageMB": "128",
+        **BATCH_CONF,
+        **checkpoint_files(launch.runtime.checkpoints),
+        "spark.cleaner.periodicGC.interval": "10min",
+    }
+    base["spark.driver.extraClassPath"] = os.pathsep.join(str(jar) for jar in classpath)
+    base |= event_log.conf(launch.folder)
+    base |= catalog.spark_conf(launch.runtime.lake)
+    if here is not None:
+        base |= spark_master.conf(launch.runtime, here)
+    base |= launch.conf
+    logging = (launch.folder / LOGGING.name).as_uri()
+    options = f"-Dlog4j2.configurationFile={logging} -Dderby.system.home={temporary} -XX:+ExitOnOutOfMemoryError"
+    if "-XX:+Use" not in launch.conf.get("spark.driver.extraJavaOptions", ""):
+        options += " -XX:+UseSerialGC"  # a heap of a gigabyte on two cores: a third less memory than G1
+    options = " ".join([options, *jars.archive.options(launch.runtime.jars)])
+    base["spark.driver.extraJavaOptions"] = f"{options} {launch.conf.get('spark.driver.extraJavaOptions', '')}".strip()
+    return base
+
+
+def start(launch: Launch) -> SparkSession:
+    """Start the JVM and the session. Once a process.
+
+    Raises:
+        DependencyDown: the cluster its executors are to run on does not answer.
+        SpecError: the cluster wants a secret, and there is none.
+    """
+    master = cluster.master_of(launch)
+    here = None if master is None else spark_master.reach(master)
+    launch.folder.mkdir(parents=True, exist_ok=True)
+    (launch.folder / "tmp").mkdir(exist_ok=True)
+    (launch.folder / event_log.FOLDER).mkdir(exist_ok=True)
+    text = Template(LOGGING.read_text()).substitute(file=launch.folder / SPARK_LOG)
+    (launch.folder / LOGGING.name).write_text(text)
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"  # the UI listens on what this says, else on every address
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    if here is not None:  # Python of the workers' machines, which may stand elsewhere there
+        os.environ["PYSPARK_PYTHON"] = launch.conf.get(cluster.PYTHON, sys.executable)
+        cluster.hand_over_secret(launch)
+    if launch.runtime.pgpass is not None:
+        os.environ.setdefault("PGPASSFILE", str(launch.runtime.pgpass))
+    os.environ.update(store.environment(launch.runtime.lake, launch.runtime.jars))
+    from pyspark.java_gateway import ensure_callback_server_started
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder
+    for name, value in conf(launch, here).items():
+        builder = builder.config(name, value)
+    try:
+        session = builder.getOrCreate()
+    finally:
+        cluster.forget_secret(launch)
+    # Streams start side by side, and the first one to call back would start this under the others.
+    ensure_callback_server_started(session.sparkContext._gateway)  # type: ignore[no-untyped-call]  # pyspark's own
+    return session
+
+
+def for_stream(session: SparkSession, spec: StreamSpec, checkpoint: str = "") -> SparkSession:
+    """A session of the stream's own: its conf and its views are nobody else's.
+
+    Args:
+        checkpoint: where its checkpoint stands; empty where it has none.
+    """
+    own = session.newSession()
+    # What asks the JVM for its conf without a session at hand takes the thread's, and this thread may be a new one.
+    own._get_j_spark_session_class(own._jvm).setActiveSession(own._jsparkSession)
+    for name, value in stream_conf(spec, checkpoint).items():
+        own.conf.set(name, value)
+    return own
+
+
+def stream_conf(spec: StreamSpec, checkpoint: str = "") -> Mapping[str, str]:
+    """The session conf of one stream: its state store, its own `spark:` keys, and how its checkpoint is written."""
+    provider = _ROCKSDB if spec.state.provider == "rocksdb" else _HDFS
+    wanted = {"spark.sql.streaming.stateStore.providerClass": provider}
+    wanted |= {name: value for name, value in spec.spark.items() if not name.startswith(_FIXED)}
+    return {**wanted, **(store.CHECKPOINT_FILES if store.on_s3(checkpoint) else {})}
+
+
+def checkpoint_files(place: str) -> Mapping[str, str]:
+    """The conf of a driver whose checkpoints stand below a place; empty where Spark's own choice is right.
+
+    On S3 too: a stream's own conf says how its checkpoint is written there, and one may have stayed on a local disk.
+    """
+    return {} if "://" in place and not place.startswith("file://") else LOCAL_CHECKPOINT_FILES

@@ -1,0 +1,1 @@
+"""What a person does to a stream or a table: plan, approval, apply, record."""

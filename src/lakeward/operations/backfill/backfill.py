@@ -1,0 +1,290 @@
+"""A bounded range of a stream's source, landed once beside the running stream, under a position of its own.
+
+The records go through the same decoding, transform, rules and commit protocol as those of a batch; only who plans the
+batches is another: this module, from the position in the table, in steps as large as the stream's own. So whoever is
+killed leaves a position, and the next one goes on from there.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from lakeward.connectors import source_types
+from lakeward.connectors.commit_protocol.attempt import ATTEMPTS, pause
+from lakeward.connectors.commit_protocol.position import Position, key
+from lakeward.connectors.iceberg import jvm, publish, quarantine
+from lakeward.connectors.kafka.source import KafkaInlet
+from lakeward.engine import flow, session
+from lakeward.engine.assignment import Wanted
+from lakeward.engine.references import References
+from lakeward.engine.routing import Sorter
+from lakeward.engine.sinks.choose import choose
+from lakeward.engine.sinks.iceberg import IcebergLanding
+from lakeward.operations.backfill.eligibility import following, name_of, overwritable, repairable, suited
+from lakeward.operations.backfill.range import FilesSpan, Span, TopicSpan
+from lakeward.operations.backfill.windows import MARGIN, Windows
+from lakeward.operations.backfill.work import Report as Report
+from lakeward.operations.backfill.work import Work, topics
+from lakeward.operations.backfill.write_strategy import ByKey, InPlace, NewTable, Way
+from lakeward.platform.errors import Refused, expect_type
+from lakeward.platform.runtime import CATALOG
+from lakeward.spec.sql.statements import quote_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakeward.platform.runtime import Runtime
+
+_log = structlog.get_logger(__name__)
+
+
+def backfill(
+    spark: SparkSession,
+    wanted: Wanted,
+    runtime: Runtime,
+    start: str,
+    end: str,
+    *,
+    into: str | None = None,
+    named: str | None = None,
+    dry_run: bool = False,
+    tell: Callable[[Report], None] = lambda report: None,
+) -> Report:
+    """Land a range of the source. Safe to call again with the same range: it goes on where it came to.
+
+    Args:
+        spark: a session with the lake's catalog.
+        wanted: the stream's current generation.
+        start, end: canonical offsets of its source, from (inclusive) and to (exclusive), of the same partitions.
+        into: another table than the stream's; made when it is not there.
+        named: the position's name, where the caller answers for what else is in the table.
+        dry_run: change nothing.
+        tell: takes the report after each batch.
+
+    Raises:
+        Refused: rows could land twice, or the stream's range cannot be worked on its own.
+        SpecError: the transform does not fit the table or the records.
+        Fenced: another run of the same backfill landed a batch.
+        Blocked: the table was rolled back, replaced or dropped.
+        Transient: the table kept changing, or the catalog does not answer.
+    """
+    suited(wanted.spec, into)
+    (inlet,) = source_types.of(wanted.spec, runtime)
+    span = topics(wanted, inlet, start, end)
+    return _over(spark, wanted, runtime, span, _way(into), into=into, named=named, dry_run=dry_run, tell=tell)
+
+
+def overwrite(
+    spark: SparkSession,
+    wanted: Wanted,
+    runtime: Runtime,
+    start: str,
+    end: str,
+    *,
+    readers: Sequence[str] = (),
+    dry_run: bool = False,
+    tell: Callable[[Report], None] = lambda report: None,
+) -> Report:
+    """Land a range once more into the stream's own table, in the place of the rows that came of it.
+
+    What the stream has not landed of the range is left out: that is the stream's own to land.
+
+    Args:
+        readers: the streams that read the table as it grows.
+
+    Raises:
+        Refused: also where rows could not be told from those of other records, or the audit not tell afterwards.
+        For others see `backfill`.
+    """
+    overwritable(wanted.spec, readers)
+    (inlet,) = source_types.of(wanted.spec, runtime)
+    way = InPlace(spark, wanted, inlet.name)
+    first, last = way.within(start, end)
+    # Each batch writes the rest of the files anew that it takes rows from: few large ones write less than many.
+    span = topics(wanted, inlet, first, last, times=10)
+    return _over(spark, wanted, runtime, span, way, into=None, dry_run=dry_run, tell=tell)
+
+
+def repair_windows(
+    spark: SparkSession,
+    wanted: Wanted,
+    runtime: Runtime,
+    low: datetime,
+    high: datetime,
+    *,
+    margin: timedelta = MARGIN,
+    readers: Sequence[str] = (),
+    dry_run: bool = False,
+    tell: Callable[[Report], None] = lambda report: None,
+) -> Report:
+    """Compute the windows that lie whole in a range of event time again, with the rows that came late, and put them
+    in the place of those in the stream's table. Windows that the stream has not closed are left out.
+
+    Args:
+        low, high: event times.
+        margin: records are read from so long before `low` on, by the time at which they were written.
+        readers: the streams that read the table as it grows.
+
+    Raises:
+        Refused: also where the topic has not all records of the windows any more. For others see `backfill`.
+    """
+    window = repairable(wanted.spec, readers)
+    (source,) = source_types.of(wanted.spec, runtime)
+    inlet = expect_type(source, KafkaInlet, "the source")
+    way = Windows(spark, wanted, window, low, high, margin)
+    way.covers, at = way.range()
+    span = TopicSpan(inlet, *way.offsets(inlet, at), most=0)
+    told = f"{window.column} from {way.covers.low.isoformat()} to {way.covers.high.isoformat()}"
+    if way.covers.final < high:
+        told += f"; left out, because the stream has not closed them: those that end after {at.complete_through}"
+    done = _over(spark, wanted, runtime, span, way, into=None, dry_run=dry_run, tell=tell)
+    return replace(done, windows=told)
+
+
+def backfill_files(
+    spark: SparkSession,
+    wanted: Wanted,
+    runtime: Runtime,
+    span: FilesSpan,
+    *,
+    into: str | None = None,
+    dry_run: bool = False,
+    tell: Callable[[Report], None] = lambda report: None,
+) -> Report:
+    """Land files as if they were the source's. Arguments and errors as of `backfill`, with positions of a listing.
+
+    Raises:
+        Refused: also where files are not what they were when an earlier run landed them.
+    """
+    suited(wanted.spec, into, files=True)
+    return _over(spark, wanted, runtime, span, _way(into), into=into, dry_run=dry_run, tell=tell)
+
+
+def _way(into: str | None) -> Way:
+    return ByKey() if into is None else NewTable(into)
+
+
+def _over(
+    spark: SparkSession,
+    wanted: Wanted,
+    runtime: Runtime,
+    span: Span,
+    way: Way,
+    *,
+    into: str | None,
+    named: str | None = None,
+    dry_run: bool,
+    tell: Callable[[Report], None],
+) -> Report:
+    """Land a span that suits the stream; see `backfill`."""
+    spec, inlet = wanted.spec, span.inlet
+    own = session.for_stream(spark, spec)
+    table = into or str(spec.sink.label)
+    name, begun, left = (named, None, ()) if named else _choose(own, wanted, table, span.start, way)
+    report = Report(
+        wanted.stream, wanted.generation, table, name, span.start, span.end,
+        begun=begun.end[inlet.name] if begun else None,
+    )  # fmt: skip
+    if begun is not None:
+        span.goes_on(begun)
+    if dry_run:
+        return report
+    for each in left:
+        _forget(own, table, each)
+    chosen = choose(own, _aimed(wanted, name, table), runtime, inlet.ids, lambda: None, {inlet.name: inlet.canonical})
+    landing = expect_type(chosen, IcebergLanding, "the sink")
+    way.begin(landing)
+    standing = landing.look(inlet.ids())
+    if standing.halt is not None:
+        raise standing.halt.error()
+    begun = standing.position
+    report = replace(report, begun=begun.end[inlet.name] if begun else None)
+    references = References(wanted.stream, spec.reference, runtime)
+    try:
+        built = flow.build(own, spec, [inlet], references.frames(own), flow.Start("fresh", fresh=True))
+        if inlet.hidden and built.joins:
+            built = replace(built, lineage="none")  # only by its position could a record be seen to come out twice
+        if built.stateful and not way.stateful:
+            raise Refused(
+                f"Stream {wanted.stream} cannot be backfilled yet",
+                why="it keeps state: windows of a range on its own would lack what came before it",
+                next=f"lakeward streams backfill {wanted.stream} --windows FROM..TO   repairs windows in its table",
+            )
+        way.prepare(landing, built)
+        landing.writer.stateful = False
+        if spec.quarantine is not None:
+            quarantine.create(own, str(spec.quarantine.table))
+        sorter, counts = Sorter(wanted.stream, built), built.lineage == "rows"
+        done = Work(own, wanted, inlet, landing, sorter, references, counts, span, way).run(report, begun, tell)
+        if not way.alone:
+            _forget(own, table, name)
+        return done
+    finally:
+        references.release()
+
+
+def _choose(
+    own: SparkSession, wanted: Wanted, table: str, start: str, way: Way
+) -> tuple[str, Position | None, Sequence[str]]:
+    """The backfill's name, its position where an earlier run left one, and names of those that were killed when they
+    were done."""
+    others: Mapping[str, Position] = {}
+    rows, used = False, list[str]()
+    if own.catalog.tableExists(quote_table(table, CATALOG)):
+        metadata = jvm.metadata_of(jvm.load(own, table))
+        others = jvm.others_of(metadata, "", table)
+        rows = metadata.currentSnapshot() is not None
+        used = _published(metadata)
+    if way.whole is not None:
+        left = [name for name in others if name.startswith(wanted.stream + way.whole)]
+        return following(wanted.stream, way.whole, [*others, *used]), None, left
+    source = str(next(iter(wanted.spec.sources)))
+    begin, alone = {source: start}, way.alone
+    return *name_of(wanted.stream, wanted.generation, table, others, begin, alone=alone, rows=rows, used=used), ()
+
+
+def _published(metadata: Any) -> list[str]:
+    """Whose batches main shows, by the ids they were published under."""
+    found, head = dict[str, None](), metadata.currentSnapshot()
+    link = jvm.link_of(head)
+    while link is not None:
+        found[(link.wap_id or "").partition("/")[0]] = None
+        link = None if link.parent is None else jvm.link_of(metadata.snapshot(link.parent))
+    return list(found)
+
+
+def _forget(own: SparkSession, table: str, name: str) -> None:
+    """Take the position out of the stream's own table: it has done its work, and would pass for a stream's.
+
+    To land the range again changes nothing: no row replaces one that is as new, or each replaces its like.
+    """
+    for attempt in range(ATTEMPTS):
+        if attempt:
+            pause(attempt)
+        raw = jvm.metadata_of(jvm.load(own, table)).properties().get(key(name))
+        if raw is None:
+            return
+        try:
+            publish.remove_position(own, table, name, raw)
+        except publish.PositionMoved:
+            continue
+        except Exception as error:
+            if jvm.trouble(error) not in (jvm.Trouble.COMMIT_FAILED, jvm.Trouble.UNKNOWN):
+                raise
+        else:
+            return
+    _log.warning("the backfill's position stays in the table", table=table, position=name)
+
+
+def _aimed(wanted: Wanted, name: str, table: str) -> Wanted:
+    """The same spec into another table, under the backfill's name."""
+    document: dict[str, Any] = copy.deepcopy(json.loads(json.dumps(dict(wanted.document))))
+    document["sink"]["iceberg"]["table"] = table
+    return Wanted(name, wanted.generation, document, "")

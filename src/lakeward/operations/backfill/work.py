@@ -1,0 +1,127 @@
+"""The work of a backfill: batch by batch from its position to its end, each landed by the protocol of a stream's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import structlog
+
+from lakeward.connectors.commit_protocol.batch import Counted, RunningBatch
+from lakeward.connectors.commit_protocol.position import Position
+from lakeward.connectors.iceberg import quarantine
+from lakeward.connectors.source import Inlet
+from lakeward.engine.assignment import Wanted
+from lakeward.engine.references import References
+from lakeward.engine.routing import Sorter
+from lakeward.engine.sinks.iceberg import IcebergLanding
+from lakeward.operations.backfill.range import Span, TopicSpan
+from lakeward.operations.backfill.write_strategy import Way
+from lakeward.platform.errors import Refused
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a backfill did.
+
+    Attributes:
+        stream, generation: whose, by which spec.
+        into, position: the table, and the name of the position in it.
+        start, end: canonical offsets: from (inclusive) and to (exclusive).
+        begun: how far an earlier run of it had come; None for a new one.
+        batches, consumed, landed, quarantined, filtered: of this run; `filtered` is None where rows and records do not
+            correspond.
+        done: whether the range is landed whole.
+        windows: those that are replaced, where it is windows.
+    """
+
+    stream: str
+    generation: int
+    into: str
+    position: str
+    start: str
+    end: str
+    begun: str | None = None
+    batches: int = 0
+    consumed: int = 0
+    landed: int = 0
+    quarantined: int = 0
+    filtered: int | None = 0
+    done: bool = False
+    windows: str | None = None
+
+
+@dataclass(frozen=True)
+class Work:
+    """A backfill, made ready."""
+
+    own: SparkSession
+    wanted: Wanted
+    inlet: Inlet
+    landing: IcebergLanding
+    sorter: Sorter
+    references: References
+    exact_count: bool
+    span: Span
+    way: Way
+
+    def run(self, report: Report, begun: Position | None, tell: Callable[[Report], None]) -> Report:
+        """Batch by batch up to the end."""
+        at, number = (begun.end[self.inlet.name], begun.batch + 1) if begun else (report.start, 0)
+        while (upto := self.span.next(at)) is not None:
+            report = self._land(report, number, at, upto)
+            at, number = upto, number + 1
+            tell(report)
+        return replace(report, done=True)
+
+    def _land(self, report: Report, number: int, start: str, end: str) -> Report:
+        name = self.inlet.name
+        batch = RunningBatch(report.position, number, {name: start}, {name: end}, self.inlet.ids())
+        self.landing.writer.planned = lambda _: batch
+        aside = self.wanted.spec.quarantine
+        self.span.before(start, end)
+        with ExitStack() as held:
+            self.way.aim(self.landing, start, end)
+            raw = self.way.chosen(self.inlet.again(self.own, start, end))
+            found = self.sorter.by_row(raw, self.references.frames(self.own), held)
+            found = self.way.sorted(found, self.exact_count)
+            bad = sum(each for _, each, _ in found.bad)
+            if bad and aside is None:
+                raise Refused(
+                    f"Stream {self.wanted.stream} has {bad} bad rows in this range and nowhere to put them",
+                    why=f"between {start} and {end}",
+                    next="add quarantine: {table: namespace.table} to the stream's file, then: lakeward deploy",
+                )
+
+            def put_aside() -> None:
+                self.span.unchanged(start, end)
+                for kept, rows, identity in found.bad:
+                    if rows and aside is not None:
+                        placed, whose = self.span.placed(kept, start, end), self.way.named(report.position)
+                        quarantine.insert(placed, str(aside.table), whose, identity, self.wanted.generation)
+
+            counted = Counted(found.consumed, bad, traced=self.exact_count)
+            outcome = self.landing.land(found.good, number, counted, put_aside, None)
+        _log.info("range landed", stream=self.wanted.stream, position=report.position, batch=number, upto=end)
+        lost = report.filtered is None or outcome.filtered is None
+        return replace(
+            report,
+            batches=report.batches + 1,
+            consumed=report.consumed + found.consumed,
+            landed=report.landed + outcome.landed,
+            quarantined=report.quarantined + bad,
+            filtered=None if lost else (report.filtered or 0) + (outcome.filtered or 0),
+        )
+
+
+def topics(wanted: Wanted, inlet: Inlet, start: str, end: str, times: int = 1) -> TopicSpan:
+    """A range of topics, in batches `times` as large as the stream's own."""
+    kafka = wanted.spec.source.kafka
+    return TopicSpan(inlet, start, end, times * ((kafka and kafka.max_offsets_per_trigger) or 0))

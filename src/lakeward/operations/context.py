@@ -1,0 +1,140 @@
+"""Where operations work: the registry, the addresses, the backend, and who asks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from lakeward.engine.analysis import problems
+from lakeward.platform.errors import DependencyDown, Refused
+from lakeward.platform.runtime import Runtime
+from lakeward.registry import drivers, events, streams
+from lakeward.registry.drivers import Driver
+from lakeward.registry.streams import Stream
+from lakeward.spec.model.settings import Settings
+from lakeward.spec.model.stream import StreamSpec
+from lakeward.supervision import observe
+from lakeward.supervision.backends.base import Backend, Job, Life
+from lakeward.supervision.decide.health import Verdict, verdict
+from lakeward.supervision.decide.reconcile import remains
+from lakeward.supervision.observe import Connect, Facts
+from lakeward.supervision.reconcile import backend_of, reconcile_once
+
+log = structlog.get_logger(__name__)
+
+TIMEOUT_S = 300.0
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One stream at one moment."""
+
+    facts: Facts
+    row: Stream
+    verdict: Verdict
+    process: Life
+
+    @property
+    def quiet(self) -> bool:
+        """No query of it runs: nobody holds its lease, whatever word it has."""
+        lease = self.facts.stream_leases.get(self.row.id)
+        return lease is None or not lease.live
+
+    @property
+    def out_of_reach(self) -> bool:
+        """Its driver's process cannot be asked from here, and it holds nothing any more."""
+        lease = self.facts.driver_leases.get(self.row.driver)
+        return self.process is Life.UNKNOWN and (lease is None or not lease.live)
+
+
+@dataclass(frozen=True)
+class Site:
+    """What every operation needs.
+
+    Attributes:
+        connect: opens a transaction on the registry.
+        author: who asks.
+        holder: who waits, as others will read it.
+        timeout_s: how long one wait may take; None: as long as the operation usually needs.
+        sleep: waits; given so that tests need no real time.
+        analyse: what is wrong with a spec's transform, found without running anything; takes the table's columns
+            and the addresses.
+    """
+
+    connect: Connect
+    runtime: Runtime
+    author: str
+    holder: str
+    backend: Backend | None = None
+    settings: Settings | Callable[[], Settings] | None = None
+    timeout_s: float | None = None
+    sleep: Callable[[float], None] = time.sleep
+    analyse: Callable[[StreamSpec, Mapping[str, Any] | None, Runtime | None], list[str]] = problems
+
+    def see(self, stream: str) -> Seen:
+        """The stream as it is now."""
+        with self.connect() as connection:
+            facts = observe.read(connection)
+            row = streams.get(connection, stream)
+        found = observe.ask(self.backend or backend_of(self.runtime), facts)
+        sight = observe.sight(facts, found, row)
+        return Seen(facts, row, verdict(sight), sight.process)
+
+    def reconcile(self) -> None:
+        """One pass, so that an operation needs nobody else."""
+        try:
+            reconcile_once(self.connect, self.runtime, self.backend, holder=self.holder, settings=self.settings)
+        except DependencyDown as error:
+            log.warning(f"{error.what}: {error.why}")
+
+    def kill(self, stream: str) -> str:
+        """End the process of a stream's driver, or give it up where its host cannot be asked; which of them, in words.
+
+        It ends because a person wants that: it is no failure, whoever starts the stream next.
+
+        Raises:
+            Refused: it runs other streams too, or out of reach.
+        """
+        backend = self.backend or backend_of(self.runtime)
+        with self.connect() as connection:
+            facts = observe.read(connection)
+            row = streams.get(connection, stream)
+        driver = facts.drivers.get(row.driver)
+        jobs = [job for job in backend.find(facts.known()) if job.driver == row.driver]
+        for job in jobs:
+            if driver is not None and job.token == driver.token and remains(driver, job) is Life.UNKNOWN:
+                return self._give_up(facts, stream, driver, job)
+        hosted = [item.id for item in facts.streams if item.driver == row.driver and item.desired == "running"]
+        if hosted:
+            raise Refused(
+                f"The driver of {stream} is not killed",
+                why=f"it also runs {', '.join(hosted)}",
+                next=f"lakeward streams stop {' '.join(hosted)}",
+            )
+        for job in jobs:
+            if job.life in (Life.ALIVE, Life.REMNANT) and backend.stop(job, grace_s=5.0):
+                self._bury(job, f"{self.author} ended process {(job.handle or {}).get('pid')} of driver {job.driver}")
+        return "killing its driver"
+
+    def _give_up(self, facts: Facts, stream: str, driver: Driver, job: Job) -> str:
+        """Count a launch as over that cannot be asked. If it runs all the same it is fenced by the next one."""
+        lease = facts.driver_leases.get(driver.name)
+        if lease is not None and lease.live:
+            raise Refused(
+                f"The driver of {stream} cannot be ended from here",
+                why=f"it runs on host {job.host}: its lease is live",
+                next=f"on that host: lakeward streams restart {stream} --kill",
+            )
+        self._bury(job, f"{self.author} gave driver {driver.name} up: its host {job.host} cannot be asked from here")
+        return f"giving up its driver on host {job.host}"
+
+    def _bury(self, job: Job, text: str) -> None:
+        with self.connect() as connection:
+            row = drivers.find(connection, job.driver)
+            if row is not None and row.token == job.token:
+                drivers.buried(connection, row.name, row.token, exit_code=row.exit_code, error=row.error or text)
+            events.record(connection, "driver", job.driver, "killed", text, handle=dict(job.handle or {}))

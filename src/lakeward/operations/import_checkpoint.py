@@ -1,0 +1,162 @@
+"""import: take over what a `toTable` query of somebody's landed, at the end of its checkpoint. Can be undone.
+
+The position is seeded where the newest batch of that query in the table ends (Spark's sink writes query and epoch into
+its snapshots), if the checkpoint calls just this batch its last, and finished. Where rows carry their source position,
+every record up to there must be in the table once. The old query's checkpoint is only read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from lakeward.connectors.commit_protocol import checkpoint_batch
+from lakeward.connectors.commit_protocol.position import Position, Totals
+from lakeward.connectors.iceberg import audit, pyiceberg_table
+from lakeward.operations import sink_position
+from lakeward.operations.operation import Act, spec_of
+from lakeward.operations.request import Operation, Plan
+from lakeward.operations.sink_position import InLake
+from lakeward.operations.skip_batch import by_source
+from lakeward.operations.waiting import Waiting
+from lakeward.platform.errors import Refused, SpecError
+from lakeward.registry import changes
+from lakeward.spec.model.position_columns import IDENTITY_COLUMNS
+
+WAP = "write.wap.enabled"
+_QUERY, _EPOCH = "spark.sql.streaming.queryId", "spark.sql.streaming.epochId"
+_ATTEMPT = "import/"
+
+
+@dataclass(frozen=True)
+class ImportPlan(Plan):
+    """The position to seed; None: an import is undone."""
+
+    moved: Position | None = field(default=None)
+
+
+class Import(Act[ImportPlan]):
+    """Refuses everything doubtful. What could be proved and what could not are said."""
+
+    operation = Operation.IMPORT
+
+    def plan(self) -> ImportPlan:
+        row = self.row()
+        if row.desired == "running":
+            raise Refused(
+                f"Stream {row.id} cannot be imported while it is to run",
+                why=f"it is {row.state}: {row.why}",
+                next=f"lakeward streams stop {row.id} --wait",
+            )
+        found = sink_position.in_lake(self.site, spec_of(self.generation(row.generation)), "imported")
+        return self._undoing(found) if self.request.undo else self._seeding(found)
+
+    def do(self, plan: ImportPlan, waiting: Waiting) -> str:
+        with self.site.connect() as connection:
+            kept = self.row().generation
+            newest = changes.newest(connection, "stream", self.stream)
+        found = sink_position.in_lake(self.site, spec_of(self.generation(kept)), "imported")
+        if plan.moved is None:
+            self._undoing(found)  # still: a batch that landed since stands on what was imported
+            made = next((item for item in newest if item["change"] == "import"), {})
+            wap = (made.get("detail") or {}).get("before", {}).get(WAP)
+            pyiceberg_table.remove_position(found.lake, found.name, self.stream, str(found.raw), {WAP: wap})
+            with self.site.connect() as connection:
+                self.changed(connection, {"end": found.position.end if found.position else None}, {"end": None})
+            return f"the import is undone; {found.name} has no position of it and is as it was"
+        if found.raw is not None:
+            raise self._no(f"{found.name} got a position of it meanwhile")
+        wap = found.table.properties.get(WAP)
+        with found.table.transaction() as change:
+            change.set_properties({WAP: "true"})
+        ids = sink_position.topic_ids(self.site, found.spec)
+        moved = found.write(plan.moved.model_copy(update={"topic_ids": ids}))
+        with self.site.connect() as connection:
+            self.changed(connection, {"end": None, WAP: wap}, {"end": moved.end, "seq": moved.seq})
+        return f"the position is seq {moved.seq} of {found.name}; the next start goes on there with a new checkpoint"
+
+    def _undoing(self, found: InLake) -> ImportPlan:
+        if found.position is None or not found.position.attempt.startswith(_ATTEMPT):
+            raise Refused(
+                f"There is no import of stream {self.stream} to undo",
+                why="it was moved or has landed batches since" if found.position else f"{found.name} has no position",
+                next=f"lakeward streams status {self.stream}",
+            )
+        return ImportPlan(f"take the import back: {found.name} loses its position, its rows stay")
+
+    def _seeding(self, found: InLake) -> ImportPlan:
+        folder = self.request.folder
+        if not folder:
+            raise SpecError(
+                f"Which query is stream {self.stream} to take over?",
+                why="--checkpoint is missing",
+                next=f"lakeward streams import {self.stream} --checkpoint FOLDER --dry-run",
+            )
+        if found.position is not None:
+            raise self._no(f"{found.name} has a position of it already (seq {found.position.seq})")
+        query = checkpoint_batch.read(self.site.runtime, folder, 0).query_id
+        if not query:
+            raise self._no(f"{folder}/metadata is absent or holds no query id")
+        batch = self._newest_batch(found, query)
+        files = checkpoint_batch.read(self.site.runtime, folder, batch)
+        if files.ends is None or not files.finished:
+            raise self._no(f"batch {batch} is in {found.name}, but {folder} does not call it finished")
+        if files.followed:
+            raise self._no(f"{folder}/offsets/{batch + 1} exists: a later batch was begun and may have landed")
+        first = checkpoint_batch.first(self.site.runtime, folder, len(files.ends))
+        moved = Position(
+            seq=1,
+            query_id="",
+            batch=-1,
+            end=by_source(found.spec, files.ends),
+            begin={} if first is None else by_source(found.spec, first),
+            attempt=f"{_ATTEMPT}{query}/{batch}",
+            at=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        )
+        moved, proof = self._proved(found, moved)
+        lines = (
+            f"proved: batch {batch} is the newest of query {query} in {found.name}, and its checkpoint's last",
+            proof,
+            "not proved: that the old query is stopped for good; if it runs again, its records land twice",
+        )
+        return ImportPlan(
+            f"seed the position of {found.name} after batch {batch} of query {query}",
+            lines,
+            {"query_id": query, "batch": batch, "end": moved.end, "equality": proof},
+            str(moved.end),
+            moved,
+        )
+
+    def _proved(self, found: InLake, moved: Position) -> tuple[Position, str]:
+        """The position with its totals, and whether every record is in the table once."""
+        columns = {each.name for each in found.table.schema().fields}
+        if not moved.begin:
+            return moved, "not proved: that every record is in the table once; where the query began is not known"
+        if not set(IDENTITY_COLUMNS["kafka"]) <= columns:
+            return moved, "not proved: that every record is in the table once; it has no position columns"
+        counted = audit.audit(found.table, self.stream, moved)
+        if counted.missing or counted.duplicates or counted.beyond:
+            raise self._no(
+                f"of {counted.consumed:,} records {counted.missing:,} are missing, {counted.duplicates:,} are there "
+                f"twice and {counted.beyond:,} lie beyond the checkpoint"
+            )
+        totals = Totals(consumed=counted.consumed, landed=counted.landed)
+        proof = f"proved: all {counted.consumed:,} records since the query began are in the table, each once"
+        return moved.model_copy(update={"totals": totals}), proof
+
+    def _newest_batch(self, found: InLake, query: str) -> int:
+        epochs = [
+            int(snapshot.summary[_EPOCH] or -1)
+            for snapshot in found.table.snapshots()
+            if snapshot.summary is not None and snapshot.summary.get(_QUERY) == query and snapshot.summary.get(_EPOCH)
+        ]
+        if not epochs:
+            raise self._no(f"no snapshot of {found.name} is of query {query}: it wrote elsewhere, or they have expired")
+        return max(epochs)
+
+    def _no(self, why: str) -> Refused:
+        return Refused(
+            f"Stream {self.stream} cannot be imported; nothing was changed",
+            why=why,
+            next="stop the old query between two batches and try again, or give the stream a table of its own",
+        )

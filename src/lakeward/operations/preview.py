@@ -1,0 +1,165 @@
+"""A stream's transform on a sample of its source: what would land, what would be put aside, and why. Touches nothing.
+
+The sample goes through the same decoding, SQL and rules as a batch does, in a session without catalogs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lakeward.connectors import source_types
+from lakeward.connectors.iceberg import quarantine
+from lakeward.connectors.kafka import broker, cluster, sample
+from lakeward.connectors.python import packages
+from lakeward.connectors.python.code import UserCodeFailed, told_within
+from lakeward.connectors.reference.choose import reader_of
+from lakeward.connectors.source import REASON
+from lakeward.engine import flow, rows, transform
+from lakeward.platform.errors import SpecError
+from lakeward.platform.runtime import Runtime
+from lakeward.spec.model.position_columns import INGESTED_AT
+from lakeward.spec.model.stream import StreamSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Samples = Mapping[str, Sequence[sample.Row]]
+"""Source name -> raw records."""
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What became of a sample.
+
+    Attributes:
+        read: records, over all sources.
+        columns: name -> type of what the transform gives.
+        rows: the first of the rows that would land; `landed` is how many there are.
+        quarantined: `{source, record, reason, error}` of what would be put aside.
+        notes: what a sample cannot show.
+    """
+
+    read: int
+    columns: dict[str, str]
+    rows: list[dict[str, Any]]
+    landed: int
+    quarantined: list[dict[str, Any]]
+    notes: tuple[str, ...]
+
+
+def take(spec: StreamSpec, runtime: Runtime, most: int) -> Samples:
+    """The newest records of every source, `most` of each.
+
+    Raises:
+        SpecError: a source that is not built yet.
+        DependencyDown: a broker does not answer.
+    """
+    found = {}
+    for name, source in spec.sources.items():
+        if source.from_table is not None or source.kinesis is not None:
+            continue  # its inlet reads the newest by itself
+        if source.kafka is None:
+            why = f"it is {source.connector}; Kafka's, Kinesis', Iceberg's and Delta's can"
+            raise SpecError(f"Source {name} cannot be previewed yet", why=why)
+        at = cluster.find(source.kafka.connection, runtime)
+        topics = sorted(broker.topic_ids(at, source.kafka))
+        begin, end = broker.begin_offsets(at, topics), broker.end_offsets(at, topics)
+        found[str(name)] = sample.newest(at, begin, end, most)
+    return found
+
+
+def of(session: SparkSession, spec: StreamSpec, runtime: Runtime, samples: Samples, most: int) -> Preview:
+    """Work the samples; shows `most` rows.
+
+    Raises:
+        SpecError: the SQL or a rule does not fit, or fails on a record.
+    """
+    from pyspark.errors import PySparkException
+    from pyspark.sql import functions as F
+
+    aside: list[DataFrame] = []
+    packages.activate(session, str(spec.id), spec.packages, runtime.environments)
+    try:
+        frames = {}
+        for name, reference in spec.reference.items():
+            reader = reader_of(str(name), reference, runtime)
+            frames[str(name)] = reader.read(session, reader.version(session))
+        sources = source_types.of(spec, runtime)
+        read = 0
+        for inlet in sources:
+            raw = inlet.newest(session, most)
+            if raw is None:
+                raw = session.createDataFrame(list(samples[inlet.name]), sample.COLUMNS)
+                raw = raw.withColumn(INGESTED_AT, F.current_timestamp())
+            read += raw.count()
+            decoded = inlet.decode(raw)
+            aside.append(rows.undecoded(inlet, decoded))
+            kept = flow.good(inlet, decoded)
+            if (unique := inlet.spec.deduplicate) is not None:
+                kept = kept.dropDuplicates([str(key) for key in unique.keys])
+            frames[inlet.name] = kept
+        for view, frame in frames.items():
+            frame.createOrReplaceTempView(view)
+        result = transform.apply(session, spec, frames)
+        rules = {str(name): str(condition) for name, condition in spec.rules.items()}
+        for rule, condition in rules.items():
+            rows.check_rule(result, rule, condition)
+        if rules:
+            judged = rows.judged(result, rules)
+            source = next(iter(spec.sources)) if len(spec.sources) == 1 else "transform"
+            identity = sources[0].identity
+            aside.append(rows.broken(judged, rules, str(source), identity))
+            good = judged.where(F.col(REASON).isNull()).drop(REASON)
+        else:
+            good = result
+        return Preview(
+            read=read,
+            columns={field.name: field.dataType.simpleString() for field in result.schema.fields},
+            rows=_json(good.limit(most)),
+            landed=good.count(),
+            quarantined=[_put_aside(each) for frame in aside for each in _json(frame)],
+            notes=tuple(_notes(spec, rows_stay_rows=spec.lineage == "rows")),
+        )
+    except UserCodeFailed as error:
+        raise SpecError(
+            f"The transform of stream {spec.id} does not work on this sample",
+            why=f"{error.what}: {error.why}",
+            next=f"correct it in python/, then: lakeward streams preview {spec.id}",
+        ) from error
+    except PySparkException as error:
+        raise SpecError(
+            f"The transform of stream {spec.id} does not work on this sample",
+            why=told_within(str(error)) or transform.first_line(error),
+            next=f"correct conf/streams/{spec.id}.yaml, then: lakeward streams preview {spec.id}",
+        ) from error
+
+
+def _json(frame: DataFrame) -> list[dict[str, Any]]:
+    """Rows as JSON has them: times as text, bytes in base64."""
+    from pyspark.sql import functions as F
+
+    whole = F.to_json(F.struct(*(F.col(f"`{name}`") for name in frame.columns)), {"ignoreNullFields": "false"})
+    return [json.loads(row[0]) for row in frame.select(whole).collect()]
+
+
+def _put_aside(kept: Mapping[str, Any]) -> dict[str, Any]:
+    place = [kept.get(name) for name in ("_kafka_topic", "_kafka_partition", "_kafka_offset")]
+    known = None if place[0] is None else f"{place[0]}/{place[1]} offset {place[2]}"
+    return {
+        "source": kept[quarantine.SOURCE],
+        "record": known,
+        "reason": kept[quarantine.REASON],
+        "error": kept[quarantine.ERROR],
+    }
+
+
+def _notes(spec: StreamSpec, *, rows_stay_rows: bool) -> list[str]:
+    notes = []
+    if not rows_stay_rows:
+        notes.append("groups and joins see the sample alone: a stream lands them when their time is over")
+    if any(source.deduplicate for source in spec.sources.values()):
+        notes.append("duplicates are those within the sample")
+    return notes

@@ -1,0 +1,171 @@
+"""`on_fail: quarantine` carried out: after a run that holds a table, its few bad rows go aside and the rest is proven.
+
+Decide, move, check again what is left: each part can die, and the next run goes on. Rows land meanwhile. So the second
+check ends with the snapshot that the rows were taken out of, not with the head; and where bad ones landed between the
+look and the act, it is done again, a few times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from lakeward.operations.quarantine.run import Act, Connect, act, failing_rows, sentence
+from lakeward.operations.quarantine.streams import landing
+from lakeward.platform.errors import LakewardError
+from lakeward.quality.ranges import metadata
+from lakeward.quality.results import incident
+from lakeward.quality.results.records import recorded
+from lakeward.quality.runs.ask import check
+from lakeward.quality.verdicts import quarantine_policy
+from lakeward.quality.verdicts.quarantine_policy import Decided
+from lakeward.quality.verdicts.verdict import Verdict
+from lakeward.quality.verdicts.waivers import ids
+from lakeward.registry import events, verifications
+from lakeward.spec.checks.quarantine import obstacle_of
+from lakeward.tables.guard import readers
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakeward.engine.assignment import Wanted
+    from lakeward.operations.quarantine.remove import Report
+    from lakeward.platform.runtime import Project, Runtime
+    from lakeward.quality.runs.process import Tell
+    from lakeward.spec.model.suite import Expectation, Suite
+
+ROUNDS = 3
+"""So often rows are moved and the rest is checked: bad ones that land faster are for a person."""
+Opens = Callable[["Sequence[Wanted]"], AbstractContextManager["SparkSession"]]
+
+
+@dataclass
+class Policy:
+    """The policy of one table's suite.
+
+    Attributes:
+        connect, registry_url, runtime, project: where everything is.
+        opens: a session with the lake's catalog for the streams that land in the table.
+        tell: takes what is told meanwhile: level, sentence, fields.
+    """
+
+    suite: Suite
+    connect: Connect
+    registry_url: str
+    runtime: Runtime
+    project: Project
+    opens: Opens
+    tell: Tell
+    reports: list[Report] = field(default_factory=list)
+
+    @property
+    def table(self) -> str:
+        """Whose."""
+        return str(self.suite.table)
+
+    def due(self, result: dict[str, Any]) -> bool:
+        """Whether a held run has failures that the policy is about: cheap, and not yet whether it acts."""
+        same = result["suite"] == self.suite.digest
+        return same and quarantine_policy.decide(Verdict(result["verdict"]), result["checks"]) is not None
+
+    def carry_out(self) -> dict[str, Any]:
+        """Do what the policy says of the newest run.
+
+        Returns:
+            The newest run then, as the contract's JSON of `quality show`.
+
+        Raises:
+            LakewardError: the registry, the catalog or Spark does not answer; what went, went, and is told. The same
+                call, or the next check run, goes on.
+        """
+        result = self._newest()
+        if result is None or not self.due(result):
+            return result or {}
+        streams, grown, decided = self._decided(result)
+        if decided is None or not decided.checks:
+            return self._left(result, decided)
+        self.tell("warning", f"{quarantine_policy.LINE}{decided.why} now (on_fail: quarantine)", {})
+        with self.opens(streams) as spark:
+            for _ in range(ROUNDS):
+                try:
+                    done = self._moved(spark, streams, grown, decided.checks, result)
+                except LakewardError as error:
+                    if error.exit_code == 3:
+                        raise
+                    return self._left(result, Decided((), ": ".join(filter(None, [error.what, error.why]))))
+                result = self._checked(done)
+                _, _, decided = self._decided(result)
+                if decided is None or not decided.checks:
+                    return self._left(result, decided)
+                if not any(each.moved for each in done):
+                    return self._left(result, Decided((), "they are none that may go: see what is left"))
+        why = f"bad rows landed each of {ROUNDS} times before the rest was checked; a rule of the stream keeps them out"
+        return self._left(result, Decided((), why))
+
+    def _newest(self) -> dict[str, Any] | None:
+        with self.connect() as connection:
+            newest = next(iter(verifications.newest(connection, self.table, limit=1)), None)
+            return recorded(newest, verifications.checks_of(connection, newest["run"])) if newest else None
+
+    def _decided(self, result: dict[str, Any]) -> tuple[list[Wanted], list[str], Decided | None]:
+        with self.connect() as connection:
+            try:
+                streams, _ = landing(connection, self.table)
+            except LakewardError as error:
+                streams, why = [], error.what
+            grown = sorted({each.stream for each in readers.registered(connection).get(self.table, ())})
+        if streams:
+            why = obstacle_of(self.table, [each.spec for each in streams], grown)
+        return streams, grown, quarantine_policy.decide(Verdict(result["verdict"]), result["checks"], why)
+
+    def _moved(
+        self, spark: SparkSession, streams: list[Wanted], grown: list[str], checks: Sequence[str], run: dict[str, Any]
+    ) -> list[Report]:
+        """The failing rows of the checks, put aside."""
+        asked: dict[str, Expectation] = dict(zip(ids(self.suite), self.suite.expectations, strict=True))
+        file = f"expectations/{self.table}.yaml"
+        first = run["first_bad_snapshot"]
+        since = f", bad since snapshot {first}" if first else ""
+        by = Act(f"policy ({file})", file, f"on_fail: quarantine, run {run['run']}{since}", {"run": run["run"]})
+        done = []
+        for id in checks:
+            failing = failing_rows(self.connect, self.runtime, self.table, asked[id], by_policy=True)
+            for each in streams:
+                found = act(spark, each, self.runtime, failing, self.connect, by, readers=grown)
+                done.append(found)
+                self._told(found, by)
+        self.reports += done
+        return done
+
+    def _told(self, found: Report, by: Act) -> None:
+        for each in found.left:
+            self.tell(
+                "warning", f"{quarantine_policy.LINE}{quarantine_policy.rows(each['count'])} stay: {each['why']}", {}
+            )
+        if found.seq is None:
+            return
+        text = sentence(found, by)
+        self.tell("warning", f"{quarantine_policy.LINE}{text}", {})
+        with self.connect() as connection:
+            incident.add(connection, self.table, f"{quarantine_policy.LINE}{text}")
+
+    def _checked(self, done: list[Report]) -> dict[str, Any]:
+        """The table checked again: up to the newest commit that took rows out, where there is one."""
+        tokens = {each.token for each in done if each.token}
+        history = metadata.history(metadata.catalog(self.runtime), self.table)
+        upto = next((each.id for each in history.ancestry(history.head) if each.wap_id in tokens), None)
+        (result,) = check(self.runtime, self.registry_url, self.project, [self.table], upto=upto, tell=self.tell)
+        return result
+
+    def _left(self, result: dict[str, Any], decided: Decided | None) -> dict[str, Any]:
+        """Nothing more is moved: where a person has to decide, that is said where people look."""
+        if decided is not None:
+            line = quarantine_policy.declined(decided.why, self.table)
+            self.tell("error", line, {})
+            with self.connect() as connection:
+                verifications.add_note(connection, result["run"], line)
+                incident.add(connection, self.table, line)
+                events.record(connection, "table", self.table, "quarantine_left", line, run=result["run"])
+        return self._newest() or result

@@ -1,0 +1,141 @@
+"""Putting the failing rows of a check aside, and telling it: which rows, by whom, why. For people and for policies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from lakeward.operations.quarantine.remove import Failing, Report, put_aside
+from lakeward.platform.errors import SpecError
+from lakeward.quality.engine.failing_rows import condition
+from lakeward.quality.ranges import metadata
+from lakeward.quality.ranges.frames import rows
+from lakeward.quality.ranges.range import Kind, Range, Read, decide, reading
+from lakeward.quality.ranges.snapshot_chain import Mark
+from lakeward.quality.results.offsets import between
+from lakeward.quality.verdicts import quarantine_policy
+from lakeward.quality.verdicts import quarantined as told
+from lakeward.quality.verdicts.waivers import name_of
+from lakeward.registry import changes, events, verifications
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from sqlalchemy import Connection
+
+    from lakeward.engine.assignment import Wanted
+    from lakeward.platform.runtime import Runtime
+    from lakeward.quality.ranges.snapshot_chain import History
+    from lakeward.spec.model.suite import Expectation
+
+Connect = Callable[[], AbstractContextManager["Connection"]]
+
+
+@dataclass(frozen=True)
+class Act:
+    """Who puts rows aside, and why.
+
+    Attributes:
+        by: as people read it: `ada`, or `policy (expectations/nyc.flights.yaml)`.
+        author, comment: as they are kept with the change.
+        more: what else is kept with it.
+    """
+
+    by: str
+    author: str
+    comment: str
+    more: dict[str, Any]
+
+
+def failing_rows(
+    connect: Connect, runtime: Runtime, table: str, expectation: Expectation, *, by_policy: bool = False
+) -> Failing:
+    """The rows that fail a check, of the range no run has proven when they are read.
+
+    Args:
+        by_policy: within the bounds of a policy, and no proven row.
+    """
+    name, scope = name_of(expectation), "table" if expectation.scope == "table" else "increment"
+
+    def range_now() -> tuple[Range, History]:
+        with connect() as connection:
+            proofs = verifications.proofs(connection, table)
+        history = metadata.history(metadata.catalog(runtime), table)
+        return decide(history, [Mark(each["to_snapshot"], each["to_sequence"]) for each in proofs]), history
+
+    def unproven(spark: SparkSession) -> DataFrame:
+        found, history = range_now()
+        read = reading(found, history, scope, datetime.now(UTC))
+        if read is None:
+            raise SpecError(f"All of {table} is proven", why=found.why, next=f"lakeward quality show {table}")
+        return _rows(spark, table, read)
+
+    def proven(spark: SparkSession) -> DataFrame | None:
+        base = range_now()[0].base
+        return None if base is None else _rows(spark, table, Read(None, base.snapshot))
+
+    def bound(failing: int, of: int) -> str:
+        found, history = range_now()
+        base = history.snapshots.get(found.base.snapshot) if found.base is not None else None
+        # Where the whole table has to be read, most of it is proven: the bound is about the rest.
+        return quarantine_policy.too_many(failing, of - (base.total or 0) if base and found.kind is Kind.TABLE else of)
+
+    asks = ", ".join(f"{key}={value!r}" for key, value in expectation.kwargs.items() if key != "column")
+    made = Failing(name, f"{name}({asks})" if asks else name, unproven, lambda frame: condition(frame, expectation))
+    return replace(made, bound=bound, proven=proven) if by_policy else made
+
+
+def _rows(spark: SparkSession, table: str, read: Read) -> DataFrame:
+    found: DataFrame = rows(spark, table, read)  # type: ignore[arg-type]  # either kind of session reads
+    return found
+
+
+def act(
+    spark: SparkSession,
+    wanted: Wanted,
+    runtime: Runtime,
+    failing: Failing,
+    connect: Connect,
+    by: Act,
+    *,
+    readers: Sequence[str] = (),
+    dry_run: bool = False,
+) -> Report:
+    """Move the rows, and keep who did it and why.
+
+    Raises:
+        Refused, Blocked, Transient: as `put_aside`.
+    """
+    table = wanted.spec.sink.label
+
+    def fields(found: Report) -> dict[str, Any]:
+        kept = ("check", "moved", "records", "seq", "token", "quarantine")
+        return {"stream": wanted.stream, **{key: asdict(found)[key] for key in kept}, **by.more}
+
+    # The change before the rows go: whoever dies in between has said what may be missing.
+    def before(found: Report) -> None:
+        with connect() as connection:
+            changes.record(
+                connection, "table", table, told.CHANGE, author=by.author, comment=by.comment,
+                text=sentence(found, by), **fields(found),
+            )  # fmt: skip
+
+    found = put_aside(spark, wanted, runtime, failing, readers=readers, dry_run=dry_run, before=before)
+    if found.seq is not None:
+        with connect() as connection:
+            events.record(connection, "table", table, told.CHANGE, sentence(found, by), **fields(found))
+    return found
+
+
+def sentence(found: Report, by: Act) -> str:
+    """Which check, how many rows, from where to where, by whom, and what can be replayed."""
+    rows = quarantine_policy.failing(found.moved, found.check)
+    text = f"{rows} went from {found.table} to {found.quarantine} by {by.by}"
+    if found.end is not None:
+        text += f", of offsets {between(found.start, found.end)}"
+    text += f": {by.comment}; " if by.comment else "; "
+    if found.records == found.moved:
+        return f"{text}when mended: lakeward quality replay {found.table}"
+    return f"{text}{found.records:,} of them can be replayed, the source has the records of the others no more"

@@ -1,0 +1,38 @@
+"""The streams that land in a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakeward.engine.assignment import Wanted
+from lakeward.platform.errors import SpecError
+from lakeward.registry import generations, streams
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+
+def landing(connection: Connection, table: str, only: str | None = None) -> tuple[list[Wanted], dict[str, int]]:
+    """The streams that land in a table, in the generation they run, and those that wait with another one.
+
+    Raises:
+        SpecError: there are none, or not this one.
+    """
+    rows = streams.all_streams(connection)
+    specs = generations.of_streams(connection, {row.id: row.generation for row in rows})
+    every = [
+        Wanted(row.id, row.generation, specs[row.id].spec, specs[row.id].checkpoint) for row in rows if row.id in specs
+    ]
+    found = [each for each in every if each.spec.sink.label == table and only in (None, each.stream)]
+    if not found:
+        aside = [each for each in every if each.spec.quarantine and each.spec.quarantine.table == table]
+        next_ = f"lakeward quality replay {aside[0].spec.sink.label}" if aside else "lakeward streams list"
+        landing = sorted({each.spec.sink.label for each in every if each.spec.quarantine})
+        raise SpecError(
+            f"No stream{f' {only}' if only else ''} lands in {table}",
+            why=f"{table} is a quarantine: name the table its rows should have landed in"
+            if aside
+            else f"tables with a quarantine: {', '.join(landing) or 'none'}",
+            next=next_,
+        )
+    return found, {row.id: row.pending_generation for row in rows if row.pending_generation is not None}

@@ -1,0 +1,82 @@
+"""The Spark side of a rebuild: the fill, by the work of a backfill, and whose the rows in quarantine are after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lakeward.connectors.iceberg import relabel
+from lakeward.connectors.iceberg.quarantine import put_aside_as
+from lakeward.connectors.kafka import position as kafka_position
+from lakeward.engine import session
+from lakeward.operations.backfill.backfill import Report, backfill
+from lakeward.platform.errors import Refused
+from lakeward.platform.runtime import CATALOG
+from lakeward.spec.sql.statements import quote_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakeward.engine.assignment import Wanted
+    from lakeward.platform.runtime import Runtime
+
+
+@dataclass
+class Rebuilding:
+    """Fills one table.
+
+    Attributes:
+        spark: a session with the lake's catalog.
+        wanted: the generation it is rebuilt by.
+        into: the table that is filled; made when it is not there.
+        name: of the fill's position in it.
+        start: canonical offsets where it begins.
+        tell: takes a report after each batch.
+    """
+
+    spark: SparkSession
+    wanted: Wanted
+    runtime: Runtime
+    into: str
+    name: str
+    start: str
+    tell: Callable[[Report], None] = lambda report: None
+    _new: bool = field(default=False, init=False)
+
+    @property
+    def _aside(self) -> str | None:
+        quarantine = self.wanted.spec.quarantine
+        return None if quarantine is None else str(quarantine.table)
+
+    def begin(self) -> None:
+        """Before the first batch: nothing of an earlier fill of this name is counted."""
+        self._new = True
+        if self._aside is not None:
+            fill = put_aside_as(self.name, self.into)
+            relabel.forget(session.for_stream(self.spark, self.wanted.spec), self._aside, fill)
+
+    def fill(self, end: str) -> None:
+        """Land what lies between its position and `end` (canonical offsets, exclusive); see `backfill`.
+
+        Raises:
+            Refused: the table is gone. Made again under its name it would stand in the folder of one that was swapped.
+        """
+        if not self._new and not self.spark.catalog.tableExists(quote_table(self.into, CATALOG)):
+            raise Refused(
+                f"{self.into} is gone",
+                why="somebody dropped, renamed or swapped it while it was filled",
+                next=f"lakeward streams rebuild {self.wanted.stream} --dry-run",
+            )
+        backfill(
+            self.spark, self.wanted, self.runtime, self.start, end, into=self.into, named=self.name, tell=self.tell
+        )
+        self._new = False
+
+    def settle(self, before: str, end: str, at: str, *, rows: bool) -> None:
+        """After the swap: what the fill put aside is the stream's; see `relabel`."""
+        if self._aside is not None:
+            own = session.for_stream(self.spark, self.wanted.spec)
+            ends = kafka_position.parse(end)
+            fill = put_aside_as(self.name, self.into)
+            relabel.relabel(own, self._aside, self.wanted.stream, fill, before, ends, at, rows=rows)

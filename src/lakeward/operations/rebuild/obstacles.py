@@ -1,0 +1,82 @@
+"""What stands in the way of a rebuild, by reason, and what a person should know before one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakeward.connectors.commit_protocol.position import Position
+from lakeward.connectors.iceberg import pyiceberg_table
+from lakeward.operations.context import Site
+from lakeward.platform.errors import Refused, expect
+from lakeward.platform.text import count
+from lakeward.spec.deploy.plan import keeps_state
+from lakeward.tables.guard import readers
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from lakeward.spec.model.stream import StreamSpec
+
+
+def no(stream: str, why: str, next_: str) -> Refused:
+    """The refusal of a rebuild."""
+    return Refused(f"Stream {stream} cannot be rebuilt", why=why, next=next_)
+
+
+def suited(spec: StreamSpec) -> None:
+    """Refuse what a spec alone tells."""
+    stream, sink = str(spec.id), spec.sink.iceberg
+    beside = f"give it a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy"
+    if sink is None or sink.commit != "exact":
+        raise no(stream, f"its sink is {spec.sink.connector}; rebuilds are built for exact Iceberg tables", beside)
+    if sink.mode == "complete":
+        raise no(stream, "mode complete replaces all rows with every batch", f"lakeward streams restart {stream}")
+    if len(spec.sources) > 1:
+        raise no(stream, "it has several sources; rebuilds are done for streams of one, not yet for others", beside)
+    if spec.source.kafka is None:
+        why = f"its source is {spec.source.connector}; rebuilds are done for Kafka, not yet for others"
+        raise no(stream, why, beside)
+    if keeps_state(spec):
+        why = "it keeps state, and state belongs to its checkpoint: the new rows would not be its own"
+        raise no(stream, why, beside)
+
+
+def alone(site: Site, stream: str, table: str, old: Table) -> None:
+    """Nobody else lands in the table or reads it as it grows."""
+    others = sorted(set(pyiceberg_table.positions(old)) - {stream})
+    if others:
+        raise no(
+            stream,
+            f"{', '.join(others)} landed in {table} too: these rows would not be in the new table",
+            "finish a backfill first; for another stream, give one of the two a table of its own",
+        )
+    with site.connect() as connection:
+        reading = sorted({each.stream for each in readers.registered(connection).get(table, ())})
+    if reading:
+        raise no(
+            stream,
+            f"{', '.join(reading)} reads {table} as it grows, and would be blocked: to it the new table is another one",
+            f"remove the file of {', '.join(reading)}, lakeward deploy, rebuild, and give it a new id and a new table",
+        )
+
+
+def notes(stream: str, old: Table, live: Position, spec: StreamSpec) -> list[str]:
+    """What a person should know besides."""
+    found = []
+    if live.totals.skipped:
+        found.append(f"{count(live.totals.skipped, 'record')} given up by reset or skip-batch are read again")
+    refs = sorted(set(old.metadata.refs) - {"main"})
+    if refs:
+        found.append(f"branches and tags stay with the old table: {', '.join(refs)}")
+    own = {name for name in old.properties if not name.startswith("lakeward.")}
+    sink = expect(spec.sink.iceberg, "a sink `iceberg`")
+    extra = sorted(
+        name
+        for name in own - set(sink.properties)
+        if not name.startswith(("write.", "commit.", "format-version", "owner", "created-at"))
+    )
+    if extra:
+        found.append(f"table properties that are not in the spec stay with the old table: {', '.join(extra)}")
+    if spec.quarantine is not None:
+        found.append(f"what the old transform put aside is kept in quarantine as {stream}@before-<n>")
+    return found

@@ -1,0 +1,306 @@
+"""What a rebuild would do, found out without touching anything."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pyiceberg.exceptions import NoSuchTableError
+
+from lakeward.connectors.commit_protocol import position
+from lakeward.connectors.commit_protocol.position import NO_DATA, Position
+from lakeward.connectors.iceberg import pyiceberg_table, rename
+from lakeward.connectors.iceberg.quarantine import BACKFILL
+from lakeward.operations import reset_target as target
+from lakeward.operations import sink_position
+from lakeward.operations.context import Site
+from lakeward.operations.operation import spec_of
+from lakeward.operations.rebuild import names
+from lakeward.operations.rebuild.missing_rows import Lost, lost, places
+from lakeward.operations.rebuild.names import HandOver
+from lakeward.operations.rebuild.obstacles import alone, no, notes, suited
+from lakeward.operations.upgrade import continues
+from lakeward.platform.errors import DependencyDown
+from lakeward.platform.text import count
+from lakeward.registry import generations, streams
+from lakeward.registry.generations import Generation
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
+
+    from lakeward.spec.model.stream import StreamSpec
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What a person asks for.
+
+    Attributes:
+        start: `earliest`, a time or a file of offsets.
+        into: the table to fill; None: `<table>_rebuild_<n>`.
+        accept_lost: how many rows (or records) of the old table may be missing in the new one.
+    """
+
+    stream: str
+    start: str = "earliest"
+    into: str | None = None
+    accept_lost: int = 0
+    comment: str = ""
+
+
+@dataclass(frozen=True)
+class RebuildPlan:
+    """Attributes:
+    kept: the generation that runs.
+    target: the one the table is rebuilt by.
+    source: the source's name.
+    fill: the name of the fill's position.
+    table, made, before: the stream's table, the new one, and the old one's later name.
+    start, end: canonical offsets: from (inclusive) and where the stream is now (exclusive).
+    at: how far an earlier run filled it; None for a new one.
+    swapped: an earlier run's hand-over whose last steps are missing; then only these are done.
+    """
+
+    stream: str
+    kept: Generation
+    target: Generation
+    source: str
+    table: str
+    made: str
+    before: str
+    number: int
+    fill: str
+    start: str
+    end: str
+    at: str | None = None
+    lost: Lost = field(default_factory=lambda: Lost(0, rows=True))
+    swapped: HandOver | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def spec(self) -> StreamSpec:
+        """Of the generation it is rebuilt by."""
+        return spec_of(self.target)
+
+    @property
+    def records(self) -> int:
+        """Records to read, by offsets."""
+        return between(self.at or self.start, self.end)
+
+    @property
+    def text(self) -> str:
+        """In one sentence, after "would"."""
+        if self.swapped is not None:
+            return f"finish rebuild {self.number} of {self.table}: the tables are swapped, {self.before} is the old one"
+        goes_on = f", on from {self.at}" if self.at else ""
+        return (
+            f"read about {count(self.records, 'record')} from {self.start} into {self.made}{goes_on} by generation "
+            f"{self.target.generation}, then swap: {self.table} becomes {self.before}, {self.made} becomes {self.table}"
+        )
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {
+            "generation": self.target.generation,
+            "table": self.table,
+            "into": self.made,
+            "before": self.before,
+            "position": self.fill,
+            "from": self.start,
+            "to": self.end,
+            "records": self.records,
+            "lost": self.lost.number,
+            "lost_unit": "rows" if self.lost.rows else "records",
+            "lost_ranges": list(self.lost.lines),
+            "notes": list(self.notes),
+        }
+
+
+def plan(site: Site, ask: Ask) -> RebuildPlan:
+    """What would be done.
+
+    Raises:
+        SpecError: there is no such stream, or `start` cannot be read.
+        Refused: it cannot be done as things are; names what stands in the way.
+        DependencyDown: the catalog, the broker or the registry does not answer.
+    """
+    from sqlalchemy.exc import OperationalError
+
+    kept, chosen = _generations(site, ask.stream)
+    spec = spec_of(chosen)
+    suited(spec)
+    try:
+        lake = sink_position.lake_of(site.runtime)
+        rename.swappable(lake, ask.stream)
+        return _of_tables(site, ask, kept, chosen, spec, lake)
+    except OperationalError as error:
+        raise DependencyDown(
+            "The catalog does not answer", why=str(error.orig).strip().splitlines()[0], next="lakeward stack status"
+        ) from None
+
+
+def _of_tables(
+    site: Site, ask: Ask, kept: Generation, chosen: Generation, spec: StreamSpec, lake: Catalog
+) -> RebuildPlan:
+    table, source = str(spec.sink.label), str(next(iter(spec.sources)))
+    old = loaded(lake, ask.stream, table)
+    mark = old.properties.get(names.marker(ask.stream))
+    if mark is not None:
+        over = HandOver.model_validate_json(mark)
+        return RebuildPlan(
+            ask.stream, kept, chosen, over.source, table, table, over.before, over.number, over.fill, over.end,
+            over.end, over.end, swapped=over,
+        )  # fmt: skip
+    live = position_of(old, ask.stream)
+    alone(site, ask.stream, table, old)
+    beside = [".".join(each) for each in lake.list_tables(table.rpartition(".")[0])]
+    number = names.next_number(table, old.location(), beside)
+    made, at, fill = ask.into or names.made(table, number), None, names.filling(ask.stream, number)
+    _own_folder(ask.stream, made, old)
+    for each in [ask.into] if ask.into else [name for name in sorted(beside) if name.startswith(f"{table}_rebuild_")]:
+        known = _filled(lake, ask.stream, each, named=ask.into is not None)
+        if known is not None:
+            made, (fill, at) = each, known
+            number = names.number_of(ask.stream, [fill]) or number
+    end = live.end[source]
+    start = at.begin[source] if at is not None else target.of(site, spec, ask.start, {})[source]
+    if at is not None and ask.start != "earliest" and target.of(site, spec, ask.start, {})[source] != start:
+        raise no(
+            ask.stream,
+            f"{made} is filled from {start} already, and --from is somewhere else",
+            f'lakeward sql --write "DROP TABLE lake.{made}"   throws it away; or leave out --from',
+        )
+    if set(places(end)) - set(places(start)):
+        raise no(
+            ask.stream,
+            f"partitions came after {made} was begun from {start}; the stream is at {end}",
+            f'lakeward sql --write "DROP TABLE lake.{made}"   then the same command begins anew, with them',
+        )
+    _same_spec(site, ask.stream, made, at, chosen)
+    filled = at.end[source] if at is not None else None
+    if between(start, end) == 0:
+        raise no(ask.stream, f"there is nothing between {start} and where it is, {end}", "give --from an earlier time")
+    return RebuildPlan(
+        ask.stream, kept, chosen, source, table, made, names.before(table, number), number, fill, start, end, filled,
+        lost(old, live.begin.get(source, NO_DATA), start, end), notes=tuple(notes(ask.stream, old, live, spec)),
+    )  # fmt: skip
+
+
+def between(start: str, end: str) -> int:
+    """Records by offsets."""
+    low = places(start)
+    return sum(max(0, to - low.get(part, to)) for part, to in places(end).items())
+
+
+def loaded(lake: Catalog, stream: str, table: str) -> Table:
+    """The stream's table.
+
+    Raises:
+        Refused: there is none.
+    """
+    try:
+        return lake.load_table(table)
+    except NoSuchTableError:
+        raise no(
+            stream,
+            f"table {table} does not exist, and only it says how far the stream is",
+            "bring it back from a backup of the catalog, or give the stream a new id and a new table",
+        ) from None
+
+
+def position_of(table: Table, stream: str) -> Position:
+    """The stream's position in its table.
+
+    Raises:
+        Refused: nothing was landed.
+    """
+    name = ".".join(table.name())
+    raw = table.properties.get(position.key(stream))
+    if raw is None:
+        raise no(stream, f"{name} has no position of it: nothing was landed", f"lakeward streams start {stream}")
+    found = position.parse(raw, stream, name)
+    if NO_DATA in found.end.values():
+        raise no(stream, f"it has landed nothing in {name}", f"lakeward streams status {stream}")
+    return found
+
+
+def _generations(site: Site, stream: str) -> tuple[Generation, Generation]:
+    """The one that runs, and the newest that was deployed."""
+    with site.connect() as connection:
+        row = streams.get(connection, stream)
+        kept = generations.named(connection, stream, row.generation)
+        newest = kept
+        if row.pending_generation is not None:
+            newest = generations.named(connection, stream, row.pending_generation)
+    if row.removed_at is not None:
+        raise no(stream, "its file was removed and deployed", "lakeward deploy")
+    if row.proving is not None:
+        raise no(
+            stream,
+            f"generation {row.proving['generation']} is proving itself until {row.proving['until']}",
+            f"wait, or take it back: lakeward streams rollback {stream}",
+        )
+    if newest is not kept:
+        continues(row, spec_of(kept), spec_of(newest), newest)
+    return kept, newest
+
+
+def _own_folder(stream: str, made: str, old: Table) -> None:
+    """A table keeps its folder when its name changes, so a name of earlier may be a folder in use.
+
+    Raises:
+        Refused: the new table would be made in the folder of the stream's.
+    """
+    if old.location().rstrip("/").endswith("/" + made.replace(".", "/")):
+        raise no(stream, f"{'.'.join(old.name())} itself stands in the folder of {made}", "name another: --into TABLE")
+
+
+def _filled(lake: Catalog, stream: str, made: str, *, named: bool) -> tuple[str, Position] | None:
+    """The name and the position of the fill that a table holds; None where there is no such table.
+
+    Args:
+        named: a person named the table; then what a backfill landed in it is a fill too.
+
+    Raises:
+        Refused: it was named and holds something else.
+    """
+    try:
+        table = lake.load_table(made)
+    except NoSuchTableError:
+        return None
+    there = pyiceberg_table.positions(table)
+    number = names.number_of(stream, there)
+    fills = [names.filling(stream, number)] if number is not None else []
+    if named and not fills:
+        fills = [each for each in there if each.startswith(f"{stream}{BACKFILL}")]
+    if len(fills) == 1 and set(there) <= {stream, *fills}:
+        return fills[0], there[fills[0]]
+    if not named or (not there and table.current_snapshot() is None):
+        return None
+    raise no(
+        stream,
+        f"{made} exists and holds {', '.join(sorted(there)) or 'rows without a position'}, not one fill of it",
+        "name a table that does not exist: --into TABLE",
+    )
+
+
+def _same_spec(site: Site, stream: str, made: str, at: Position | None, chosen: Generation) -> None:
+    """What an earlier run filled must be rows of the same spec."""
+    if at is None or at.generation == chosen.generation:
+        return
+    with site.connect() as connection:
+        begun = generations.get(connection, stream, at.generation)
+    if begun is None or begun.digest != chosen.digest:
+        raise no(
+            stream,
+            f"{made} was filled by generation {at.generation}, and now {chosen.generation} is the newest",
+            f'lakeward sql --write "DROP TABLE lake.{made}"   then the same command begins anew',
+        )
+
+
+def told(over: HandOver) -> str:
+    """The hand-over as a property."""
+    return json.dumps(over.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))

@@ -1,0 +1,119 @@
+"""Is the new table right? Read from the tables themselves, before they are swapped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lakeward.connectors.commit_protocol import audit as counting
+from lakeward.connectors.commit_protocol.position import Position
+from lakeward.connectors.iceberg import audit
+from lakeward.connectors.iceberg.audit import scan
+from lakeward.connectors.iceberg.quarantine import put_aside_as
+from lakeward.operations.rebuild.missing_rows import places
+from lakeward.platform.errors import Unhealthy
+from lakeward.platform.text import count
+from lakeward.spec.model.position_columns import IDENTITY_COLUMNS
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What was found.
+
+    Attributes:
+        lines: a sentence each, for people.
+        data: the same as JSON values.
+    """
+
+    lines: tuple[str, ...]
+    data: dict[str, Any]
+
+
+def contiguous(stream: str, table: str, source: str, at: Position, live: Position) -> None:
+    """The fill ends exactly where the stream's position does, and read the same topics.
+
+    Raises:
+        Unhealthy: it does not.
+    """
+    ours, theirs = places(at.end[source]), places(live.end[source])
+    apart = sorted(part for part in theirs if ours.get(part) != theirs[part])
+    if apart:
+        said = "; ".join(f"{t}/{p}: filled up to {ours.get((t, p))}, landed up to {theirs[t, p]}" for t, p in apart)
+        raise _wrong(stream, table, said)
+    other = sorted(t for t, known in at.topic_ids.items() if live.topic_ids.get(t, known) != known)
+    if other:
+        raise _wrong(stream, table, f"topic {', '.join(other)} was deleted and created again since")
+
+
+def prove(
+    stream: str, old: Table, new: Table, fill: str, at: Position, source: str, aside: Table | None, *, rows: bool
+) -> Proof:
+    """Every record of the range is accounted for once, and how the two tables compare.
+
+    Args:
+        old, new: freshly loaded.
+        fill, at: the fill's name and position.
+        aside: the quarantine table.
+        rows: whether each row is one record (lineage `rows`).
+
+    Raises:
+        Unhealthy: something is missing, doubled, or there uncounted.
+    """
+    totals, name = at.totals, ".".join(new.name())
+    data: dict[str, Any] = {"consumed": totals.consumed, "landed": totals.landed, "quarantined": totals.quarantined}
+    data |= {"filtered": totals.filtered if rows else None, "missing": None, "duplicates": None, "partitions": []}
+    if not rows:
+        return Proof(("contiguous up to the position; rows are not counted against records (lineage none)",), data)
+    found = audit.audit(new, put_aside_as(fill, name), at, aside)
+    # Markers of transactions and compacted records are offsets without a record: what was read is what counts.
+    holes = found.consumed - totals.consumed
+    missing = found.missing - holes
+    if missing or found.duplicates or found.beyond or holes < 0:
+        raise _wrong(
+            stream,
+            name,
+            f"of {count(totals.consumed, 'record')} {missing:,} are missing, {found.duplicates:,} are there twice, "
+            f"{found.beyond:,} are there uncounted",
+        )
+    data |= {"missing": 0, "duplicates": 0, "partitions": _compared(old, new, at, source)}
+    lines = [
+        f"{count(totals.consumed, 'record')}: {totals.landed:,} landed, {totals.quarantined:,} in quarantine, "
+        f"{totals.filtered:,} filtered; 0 missing, 0 doubled"
+        + (f"; {holes:,} offsets without a record" if holes else "")
+    ]
+    lines += [
+        f"{each['partition']}: {each['rows_before']:,} rows before, {each['rows']:,} now"
+        for each in data["partitions"]
+        if each["rows_before"] is not None
+    ]
+    return Proof(tuple(lines), data)
+
+
+def _compared(old: Table, new: Table, at: Position, source: str) -> list[dict[str, Any]]:
+    """Rows of the same records in both, by partition; None where the old rows do not say which record they are of."""
+    low, high = places(at.begin[source]), places(at.end[source])
+    now = counting.rows_between(scan(new), low, high)
+    told = set(IDENTITY_COLUMNS["kafka"]) <= set(old.schema().column_names)
+    then = counting.rows_between(scan(old), low, high) if told else {}
+    return [
+        {
+            "partition": f"{topic}/{part}",
+            "from": low[topic, part],
+            "to": to,
+            "rows": now.get((topic, part), (0, 0))[0],
+            "rows_before": then.get((topic, part), (0, 0))[0] if told else None,
+        }
+        for (topic, part), to in sorted(high.items())
+    ]
+
+
+def _wrong(stream: str, table: str, why: str) -> Unhealthy:
+    return Unhealthy(
+        f"{table} is not what stream {stream} needs; nothing was swapped, the stream goes on into its own table",
+        why=why,
+        next=f'drop it and fill another: lakeward sql --write "DROP TABLE lake.{table}"   '
+        f"then: lakeward streams rebuild {stream}",
+    )

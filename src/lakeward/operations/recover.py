@@ -1,0 +1,100 @@
+"""recover: a new checkpoint, beginning where the table's position ends.
+
+For a checkpoint that is gone, damaged, an older copy or another query's. Right only where the position alone says
+where to go on: sources whose offsets stand by themselves (Kafka) or whose log is copied beside the table (files), and
+transforms that keep no state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from lakeward.operations import sink_position
+from lakeward.operations.generation import again, next_checkpoint
+from lakeward.operations.operation import Act, spec_of
+from lakeward.operations.request import Operation, Plan
+from lakeward.operations.waiting import Waiting
+from lakeward.platform.errors import Refused
+from lakeward.registry import streams
+
+
+@dataclass(frozen=True)
+class RecoverPlan(Plan):
+    """The position goes on from `end` under a new checkpoint."""
+
+    seq: int = 0
+    end: dict[str, str] = field(default_factory=dict)
+    checkpoint: str = ""
+
+
+class Recover(Act[RecoverPlan]):
+    """Of a stream that does not run."""
+
+    operation = Operation.RECOVER
+
+    def plan(self) -> RecoverPlan:
+        row = self.row()
+        if row.desired == "running" and row.blocked is None:
+            raise Refused(
+                f"Stream {row.id} is not recovered while it is to run",
+                why=f"it is {row.state}: {row.why}",
+                next=f"lakeward streams stop {row.id} --wait",
+            )
+        kept = self.generation(row.generation)
+        found = sink_position.of(self.site, spec_of(kept), sink_position.RECOVERED)
+        if found.position is None:
+            raise Refused(
+                f"Stream {row.id} has nothing to recover",
+                why=f"{found.name} has no position of it: nothing was landed",
+                next=f"lakeward streams start {row.id}",
+            )
+        sink_position.check_logs(found, self.site.runtime.lake)
+        end = sink_position.with_new_partitions(self.site, found.spec, found.position.end)
+        checkpoint = next_checkpoint(kept.checkpoint, row.id)
+        where = ", ".join(f"{source} {at}" for source, at in sorted(end.items()))
+        return RecoverPlan(
+            f"go on after seq {found.position.seq} of {found.name}, at {where}, with checkpoint {checkpoint}",
+            (),
+            {"seq": found.position.seq, "checkpoint": checkpoint},
+            f"{found.raw}",
+            found.position.seq + 1,
+            end,
+            checkpoint,
+        )
+
+    def do(self, plan: RecoverPlan, waiting: Waiting) -> str:
+        with self.site.connect() as connection:
+            row = streams.get(connection, self.stream)
+        kept = self.generation(row.generation)
+        found = sink_position.of(self.site, spec_of(kept), sink_position.RECOVERED)
+        if found.position is None or f"{found.raw}" != plan.key:
+            raise Refused(
+                f"Stream {self.stream} is not recovered: its position moved meanwhile",
+                why="a driver nobody knew of landed a batch, or somebody moved it; nothing was changed",
+                next=f"lakeward streams recover {self.stream} --dry-run   shows where it goes on now",
+            )
+        waiting.keep()
+        found.write(
+            found.position.model_copy(
+                update={
+                    "seq": plan.seq,
+                    "query_id": "",
+                    "batch": -1,
+                    "end": plan.end,
+                    "attempt": f"recover/{plan.seq}/{self.site.author}",
+                }
+            )
+        )
+        with self.site.connect() as connection:
+            number = again(connection, kept, plan.checkpoint, self.site.author)
+            self.want(connection, row, "running")
+            self.changed(
+                connection,
+                {"generation": kept.generation, "checkpoint": kept.checkpoint, "end": found.position.end},
+                {"generation": number, "checkpoint": plan.checkpoint, "end": plan.end, "seq": plan.seq},
+            )
+        done = f"it goes on after seq {plan.seq - 1} of {found.name} with checkpoint {plan.checkpoint}"
+        if not self.request.wait:
+            self.site.reconcile()
+            return f"{done}; asked to run"
+        return f"{done}; {waiting.started()}"

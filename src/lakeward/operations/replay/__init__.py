@@ -1,0 +1,1 @@
+"""replay: quarantined records processed again by the current generation."""

@@ -1,0 +1,284 @@
+"""Replaying a stream's quarantine: what the current generation makes of the records that were kept aside.
+
+The records go through the same decoding, transform and rules as those of a batch, in a session of its own, beside the
+running stream. What is good now lands in the sink; how that happens once is told in `connectors.iceberg.replay`.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from lakeward.connectors import source_types
+from lakeward.connectors.commit_protocol.attempt import ATTEMPTS, Redo, pause
+from lakeward.connectors.commit_protocol.replay import Replayed
+from lakeward.connectors.decode.json import KEPT_BYTES
+from lakeward.connectors.iceberg import quarantine
+from lakeward.connectors.iceberg import replay as acts
+from lakeward.connectors.iceberg.change import Upsert
+from lakeward.connectors.iceberg.check import check_table
+from lakeward.connectors.iceberg.quarantine import Kept
+from lakeward.connectors.kafka import position as kafka_position
+from lakeward.connectors.source import VALUE, Inlet
+from lakeward.engine import flow, session
+from lakeward.engine.references import References
+from lakeward.engine.routing import Sorted, Sorter, keep
+from lakeward.engine.sinks.choose import choose
+from lakeward.engine.sinks.iceberg import IcebergLanding
+from lakeward.operations.replay.eligibility import Left, suited, traced
+from lakeward.platform.errors import Refused, expect_type
+from lakeward.platform.runtime import CATALOG
+from lakeward.spec.model.position_columns import INGESTED_AT
+from lakeward.spec.sql.statements import quote_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from lakeward.engine.assignment import Wanted
+    from lakeward.platform.runtime import Runtime
+
+_log = structlog.get_logger(__name__)
+
+LANDED, FILTERED, PRESENT = "landed", "filtered", "present"
+_WHY, _GOOD, _THERE, _BAD = "_lw_why", "_lw_good", "_lw_there", "_lw_still_bad"
+_SAMPLES = 3
+
+
+@dataclass(frozen=True)
+class Report:
+    """What became of a quarantine.
+
+    Attributes:
+        stream, generation, table, quarantine: whose, by which spec, from where to where.
+        found: records looked at.
+        landed: they are rows of the table now.
+        filtered: the transform drops them now.
+        present: the table had them already.
+        failing: `{reason, count, errors}` of those that are still bad, with some of the errors.
+        left: `{why, count}` of those that cannot be replayed.
+        seq: of the act; None where nothing was done.
+        dry_run: nothing was done, and this is what would be.
+    """
+
+    stream: str
+    generation: int
+    table: str
+    quarantine: str
+    found: int = 0
+    landed: int = 0
+    filtered: int = 0
+    present: int = 0
+    failing: list[dict[str, Any]] = field(default_factory=list)
+    left: list[dict[str, Any]] = field(default_factory=list)
+    seq: int | None = None
+    dry_run: bool = False
+
+
+def replay(
+    spark: SparkSession, wanted: Wanted, runtime: Runtime, *, reason: str | None = None, dry_run: bool = False
+) -> Report:
+    """Land the rows of a stream's quarantine that are good by now, each exactly once.
+
+    Args:
+        spark: a session with the lake's catalog.
+        wanted: the stream's current generation.
+        reason: only rows that were put aside for this one.
+        dry_run: change nothing.
+
+    Raises:
+        Refused: the stream's rows cannot be replayed, or another replay took over.
+        SpecError: the generation does not fit its table or its records.
+        Blocked: the table was rolled back, replaced or dropped.
+        Transient: a table kept changing, or the catalog does not answer.
+    """
+    spec = wanted.spec
+    suited(spec)
+    aside, into = str(spec.quarantine.table) if spec.quarantine else "", str(spec.sink.label)
+    report = Report(wanted.stream, wanted.generation, into, aside, dry_run=dry_run)
+    own = session.for_stream(spark, spec)
+    if not own.catalog.tableExists(quote_table(aside, CATALOG)):
+        return report
+    if quarantine.lacking(own, aside):
+        if dry_run:
+            raise Refused(
+                f"{aside} is of an earlier version and does not say what is kept of its rows",
+                why="a dry run changes nothing, not even the columns of a table",
+                next=f"lakeward streams restart {wanted.stream}   adds them; a replay does too",
+            )
+        quarantine.create(own, aside)
+    (inlet,) = source_types.of(spec, runtime)
+    chosen = choose(own, wanted, runtime, dict, lambda: None, {inlet.name: inlet.canonical})
+    landing = expect_type(chosen, IcebergLanding, "the sink")
+    references = References(wanted.stream, spec.reference, runtime)
+    try:
+        built = flow.build(own, spec, [inlet], references.frames(own), flow.Start("fresh", fresh=True))
+        traced(spec, built)
+        landing.as_it_is(built.columns)
+        if isinstance(landing.writer.change, Upsert):
+            landing.writer.change = replace(landing.writer.change, ties=False)
+        act = _Act(own, wanted, inlet, landing, Sorter(wanted.stream, built), references, aside, reason, report)
+        for attempt in range(ATTEMPTS):
+            if attempt:
+                pause(attempt)
+            try:
+                return act.once()
+            except Redo as redo:
+                _log.info("replaying again", stream=wanted.stream, why=str(redo))
+        raise landing.writer.contention(-1, "other commits came first, every time")
+    finally:
+        references.release()
+
+
+@dataclass(frozen=True)
+class _Act:
+    """One replay, made ready."""
+
+    own: SparkSession
+    wanted: Wanted
+    inlet: Inlet
+    landing: IcebergLanding
+    sorter: Sorter
+    references: References
+    aside: str
+    reason: str | None
+    report: Report
+
+    @property
+    def identity(self) -> list[str]:
+        """The columns that identify a record."""
+        return list(self.inlet.identity)
+
+    def once(self) -> Report:
+        """One attempt, from reading to settling.
+
+        Raises:
+            Redo: a table changed meanwhile in a way that needs another look.
+        """
+        from pyspark.sql import functions as F
+
+        at = acts.look(self.own, self.report.table, self.wanted.stream)
+        halt = check_table(at.state)
+        if halt is not None:
+            raise halt.error()
+        if not self.report.dry_run:
+            acts.settle(self.own, self.aside, at)
+        with ExitStack() as held:
+            rows = acts.pending(self.own, self.aside, at)
+            if self.reason is not None:
+                rows = rows.where(F.col(quarantine.REASON) == self.reason)
+            rows = keep(rows.dropDuplicates([quarantine.SOURCE, *self.identity]).withColumn(_WHY, self._why(at)), held)
+            counts = {each[_WHY]: int(each["count"]) for each in rows.groupBy(_WHY).count().collect()}
+            found = replace(
+                self.report,
+                found=sum(counts.values()),
+                left=[{"why": each.text, "count": counts[each.value]} for each in Left if each.value in counts],
+            )
+            if None not in counts:
+                return found
+            # Rows, not a plan, here and below: whatever looks a table up again finds it changed, by others or by us.
+            records = rows.where(F.col(_WHY).isNull()).localCheckpoint(eager=True)
+            sorted_ = self.sorter.by_row(self._raw(records), self.references.frames(self.own), held)
+            good = keep(sorted_.good, held)
+            claims = self._claims(records, good, sorted_).localCheckpoint(eager=True)
+            became = {each[0]: int(each[1]) for each in claims.groupBy(quarantine.BECAME).count().collect()}
+            found = replace(
+                found,
+                landed=became.get(LANDED, 0),
+                filtered=became.get(FILTERED, 0),
+                present=became.get(PRESENT, 0),
+                failing=_failing(sorted_),
+            )
+            claims = claims.where(F.col(quarantine.BECAME).isNotNull())
+            if self.report.dry_run or not found.landed + found.filtered + found.present:
+                return found
+            return replace(found, seq=self._write(at, good, claims, found))
+
+    def _write(self, at: acts.At, good: DataFrame, claims: DataFrame, found: Report) -> int:
+        """The four steps."""
+        from pyspark.sql import functions as F
+
+        begun = acts.begin(self.own, at, self.wanted.generation)
+        acts.claim(self.own, claims, self.aside, begun, self.identity)
+        staged, writer = None, self.landing.writer
+        if found.landed:
+            wanted = claims.where(F.col(quarantine.BECAME) == LANDED).select(*self.identity)
+            rows = self.landing.fitting(good.join(wanted, self.identity, "left_semi"))
+            staged = writer.stage(rows, begun.state, begun.newest.token)
+            if not writer.change.depends and staged.rows != found.landed:
+                raise Redo(f"staging: {staged.rows} rows of {found.landed} records")
+        more = Replayed(landed=found.landed, filtered=found.filtered)
+        done = acts.publish_rows(self.own, begun, staged, more, take=writer.take)
+        _log.info("rows replayed", stream=self.wanted.stream, landed=found.landed, filtered=found.filtered)
+        acts.settle(self.own, self.aside, replace(begun, newest=done))
+        return done.seq
+
+    def _why(self, at: acts.At) -> Column:
+        """Why a row cannot be replayed, null where it can."""
+        from pyspark.sql import functions as F
+
+        topic, partition, offset = (F.col(name) for name in self.identity)
+        position = at.state.position
+        ends = kafka_position.parse(position.end.get(self.inlet.name, "-")) if position else {}
+        passed = F.lit(False)
+        for name, parts in ends.items():
+            for number, end in parts.items():
+                passed = passed | ((topic == name) & (partition == number) & (offset < end))
+        # A version before `kept` kept the value of what could not be decoded, and only the row of what broke a rule.
+        early = F.when(F.col(quarantine.REASON) != "decode", Kept.ROW.value).when(
+            F.octet_length(quarantine.RAW) >= KEPT_BYTES, Kept.PART.value
+        )
+        kept = F.coalesce(F.col(quarantine.KEPT), early.otherwise(Kept.VALUE.value))
+        why = F.when(F.col(quarantine.SOURCE) != self.inlet.name, Left.SOURCE.value)
+        why = why.when(~F.coalesce(passed, F.lit(False)), Left.AHEAD.value)
+        why = why.when(kept == Kept.PART.value, Left.PART.value).when(kept == Kept.ROW.value, Left.ROW.value)
+        beside = self.inlet.spec.decode is None or self.inlet.spec.decode.columns == "all"
+        return why.when(kept == Kept.VALUE.value, Left.KEY.value) if beside else why
+
+    def _raw(self, records: DataFrame) -> DataFrame:
+        """Records of the quarantine as the source gave them."""
+        from pyspark.sql import functions as F
+
+        places = [name for name in self.inlet.spec.position_columns if name != INGESTED_AT]
+        beside = [name for name in self.inlet.record if name != VALUE]
+        now = F.current_timestamp().alias(INGESTED_AT)
+        return records.select(*places, F.col(quarantine.RAW).alias(VALUE), *beside, now)
+
+    def _claims(self, records: DataFrame, good: DataFrame, found: Sorted) -> DataFrame:
+        """Each record with what becomes of it, null for one that is still bad, and what stood beside it."""
+        from pyspark.sql import functions as F
+
+        own = good.select(*self.identity).distinct()
+        claims = records.select(quarantine.SOURCE, *self.identity, F.col(quarantine.REPLAY).alias(acts.OLD))
+        claims = claims.join(own.withColumn(_GOOD, F.lit(True)), self.identity, "left")
+        if self.landing.writer.change.depends:
+            claims = claims.withColumn(_THERE, F.lit(None).cast("boolean"))
+        else:
+            table = self.own.table(quote_table(self.report.table, CATALOG))
+            there = quarantine.narrowed(table, own, self.identity).select(*self.identity).distinct()
+            claims = claims.join(there.withColumn(_THERE, F.lit(True)), self.identity, "left")
+        bad = [frame.select(*self.identity) for frame, _, _ in found.bad]
+        if bad:
+            still = reduce(lambda one, other: one.unionByName(other), bad).distinct()
+            claims = claims.join(still.withColumn(_BAD, F.lit(True)), self.identity, "left")
+        else:
+            claims = claims.withColumn(_BAD, F.lit(None).cast("boolean"))
+        became = F.when(F.col(_BAD).isNotNull(), F.lit(None).cast("string")).when(F.col(_THERE).isNotNull(), PRESENT)
+        became = became.when(F.col(_GOOD).isNotNull(), LANDED).otherwise(FILTERED)
+        return claims.withColumn(quarantine.BECAME, became).drop(_GOOD, _THERE, _BAD)
+
+
+def _failing(found: Sorted) -> list[dict[str, Any]]:
+    """Reason, how many, some errors; most first."""
+    from pyspark.sql import functions as F
+
+    bad = [frame.select(quarantine.REASON, quarantine.ERROR) for frame, number, _ in found.bad if number]
+    if not bad:
+        return []
+    told = F.slice(F.array_sort(F.collect_set(quarantine.ERROR)), 1, _SAMPLES).alias("errors")
+    every = reduce(lambda one, other: one.unionByName(other), bad)
+    groups = every.groupBy(quarantine.REASON).agg(F.count(F.lit(1)).alias("count"), told)
+    return [each.asDict() for each in groups.orderBy(F.desc("count"), quarantine.REASON).collect()]

@@ -1,0 +1,219 @@
+"""reset: go on from another place of the source. Records are skipped, or read again; both are counted before."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from pyiceberg.exceptions import NoSuchTableError
+
+from lakeward.connectors.commit_protocol import audit as counting
+from lakeward.connectors.commit_protocol.position import Position
+from lakeward.connectors.iceberg import audit
+from lakeward.connectors.kafka import position as kafka_position
+from lakeward.operations import reset_target, sink_position
+from lakeward.operations.generation import again, next_checkpoint
+from lakeward.operations.move_position import Moving
+from lakeward.operations.operation import spec_of
+from lakeward.operations.request import Operation, Plan
+from lakeward.operations.sink_position import Ground
+from lakeward.operations.waiting import Waiting
+from lakeward.platform.errors import Refused, SpecError
+from lakeward.platform.text import count
+from lakeward.registry import streams
+from lakeward.registry.generations import Generation
+
+Place = tuple[str, int]
+"""(topic, partition)"""
+
+
+@dataclass(frozen=True)
+class ResetPlan(Plan):
+    """From the position's end to `end`, by source.
+
+    Attributes:
+        again: rows of the table that would land a second time.
+        unfiltered: records the transform had dropped that will be read again.
+    """
+
+    end: dict[str, str] = field(default_factory=dict)
+    again: int = 0
+    unfiltered: int = 0
+
+
+class Reset(Moving[ResetPlan]):
+    """Stops the stream first. The position moves by compare-and-set, and a new checkpoint begins there."""
+
+    operation = Operation.RESET
+
+    def plan(self) -> ResetPlan:
+        row = self.row()
+        if not self.request.to:
+            raise SpecError(
+                f"Where is stream {row.id} to go?",
+                why="--to is missing",
+                next=f"lakeward streams reset {row.id} --to earliest|latest|available|TIME|FILE --dry-run",
+            )
+        plan = self._plan(sink_position.of(self.site, spec_of(self.generation(row.generation)), "reset"))
+        if plan.again and not self.request.dry_run:
+            if row.desired == "running" and row.blocked is None:
+                raise Refused(
+                    f"Stream {row.id} runs: what would be read again is not exact until it is stopped",
+                    why=f"now {count(plan.again, 'row')} would land a second time",
+                    next=f"lakeward streams stop {row.id} --wait",
+                )
+            self._accepted(plan)
+        return plan
+
+    def move(self, plan: ResetPlan, waiting: Waiting) -> str:
+        with self.site.connect() as connection:
+            row = streams.get(connection, self.stream)
+        kept = self.generation(row.generation)
+        found = sink_position.of(self.site, spec_of(kept), "reset")
+        plan = self._plan(found)  # nothing lands any more: now it is exact
+        self._accepted(plan)
+        waiting.keep()
+        moved = found.write(self._moved(found, plan, kept))
+        checkpoint = next_checkpoint(kept.checkpoint, self.stream)
+        with self.site.connect() as connection:
+            number = again(connection, kept, checkpoint, self.site.author)
+            before = found.position
+            self.changed(
+                connection,
+                {
+                    "end": before.end if before else None,
+                    "seq": before.seq if before else 0,
+                    "checkpoint": kept.checkpoint,
+                    "generation": kept.generation,
+                },
+                {"end": moved.end, "seq": moved.seq, "checkpoint": checkpoint, "generation": number},
+            )
+        return f"the position is seq {moved.seq} ({'; '.join(plan.lines)}), with checkpoint {checkpoint}"
+
+    def _plan(self, found: Ground) -> ResetPlan:
+        spec, at = found.spec, found.position
+        now = sink_position.with_new_partitions(self.site, spec, at.end) if at is not None else {}
+        approval = self.request.approval
+        # What was approved is where it goes, also when `latest` is somewhere else by now.
+        end = json.loads(approval.key) if approval else reset_target.of(self.site, spec, str(self.request.to), now)
+        here, there = _places(now), _places(end)
+        lines = []
+        skips = rereads = 0
+        for place in sorted(there):
+            before, after = here.get(place), there[place]
+            if before is None or before == after:
+                continue
+            name = f"{place[0]}/{place[1]}"
+            if after > before:
+                skips += after - before
+                lines.append(f"{name}: {count(after - before, 'record')} skipped ({before} to {after - 1})")
+            else:
+                rereads += before - after
+                lines.append(f"{name}: {count(before - after, 'record')} read again ({after} to {before - 1})")
+        doubled, unfiltered = self._doubled(found, there, here, rereads)
+        if doubled:
+            lines.append(f"{count(doubled, 'row')} of {found.name} would land a second time")
+        if at is None:
+            lines.append(f"{found.name} has no position of it yet: it begins there")
+        stays = "" if lines else " (it is there already)"
+        return ResetPlan(
+            f"go on from {self.request.to}{stays}: {skips:,} records skipped, {rereads:,} read again",
+            tuple(lines),
+            {"skipped": skips, "read_again": rereads, "duplicates": doubled, "to": end},
+            json.dumps(end, sort_keys=True),
+            end,
+            doubled,
+            unfiltered,
+        )
+
+    def _doubled(self, found: Ground, there: dict[Place, int], here: dict[Place, int], rereads: int) -> tuple[int, int]:
+        """Rows that would land twice, and records among those read again that are in no table: they were filtered."""
+        if not rereads or found.position is None:
+            return 0, 0
+        landed = counting.rows_between(found.rows, there, here)
+        rows, records = (sum(each[index] for each in landed.values()) for index in (0, 1))
+        filtered = found.position.totals.filtered
+        if not filtered or found.spec.quarantine is None:
+            return rows, min(filtered, rereads - records)
+        try:
+            aside = sink_position.lake_of(self.site.runtime).load_table(str(found.spec.quarantine.table))
+        except NoSuchTableError:
+            return rows, min(filtered, rereads - records)
+        put_aside = sum(each[1] for each in audit.put_aside_between(aside, there, here).values())
+        return rows, max(0, min(filtered, rereads - records - put_aside))
+
+    def _accepted(self, plan: ResetPlan) -> None:
+        """Whether rows may land twice: only as many as were named.
+
+        Raises:
+            Refused: another number was named, or none.
+        """
+        if plan.again == self.request.duplicates:
+            return
+        raise Refused(
+            f"A reset of stream {self.stream} to {self.request.to} would land {count(plan.again, 'row')} a second time",
+            why=f"the sink adds rows; accepted were {self.request.duplicates:,}",
+            next=f"delete these rows first, or accept them: --accept-duplicates {plan.again}",
+        )
+
+    def _moved(self, found: Ground, plan: ResetPlan, kept: Generation) -> Position:
+        ids = sink_position.topic_ids(self.site, found.spec)
+        at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        before = found.position
+        if before is None:
+            attempt = f"reset/1/{self.site.author}"
+            return Position(
+                seq=1, query_id="", batch=-1, generation=kept.generation, end=plan.end, begin=plan.end, topic_ids=ids,
+                attempt=attempt, at=at,
+            )  # fmt: skip
+        from_ = before.model_copy(update={"end": sink_position.with_new_partitions(self.site, found.spec, before.end)})
+        skips, number = sink_position.skipped(from_, plan.end)
+        totals = before.totals.model_copy(
+            update={
+                "skipped": number,
+                "filtered": before.totals.filtered - plan.unfiltered,
+                "consumed": before.totals.consumed - plan.unfiltered,
+            }
+        )
+        return before.model_copy(
+            update={
+                "seq": before.seq + 1,
+                "query_id": "",
+                "batch": -1,
+                "end": plan.end,
+                "begin": _begin(before, from_, plan.end),
+                "skips": skips,
+                "topic_ids": ids,
+                "totals": totals,
+                "attempt": f"reset/{before.seq + 1}/{self.site.author}",
+                "at": at,
+            }
+        )
+
+
+def _begin(before: Position, known: Position, end: dict[str, str]) -> dict[str, str]:
+    """Where the stream's records begin from now on: further back where it goes back further than it ever began."""
+    first, landed, there = _places(before.begin), _places(before.end), _places(known.end)
+    found: dict[str, str] = {}
+    for source, text in end.items():
+        parts = {
+            (topic, part): min(at, first.get((topic, part), there.get((topic, part), at)))
+            for topic, each in kafka_position.parse(text).items()
+            for part, at in each.items()
+            if (topic, part) in first or (topic, part) not in landed  # else it appeared later, and began at its first
+        }
+        offsets: dict[str, dict[int, int]] = {}
+        for (topic, part), at in parts.items():
+            offsets.setdefault(topic, {})[part] = at
+        found[source] = sink_position.canonical(offsets)
+    return found
+
+
+def _places(ends: dict[str, str]) -> dict[Place, int]:
+    return {
+        (topic, part): at
+        for text in ends.values()
+        for topic, parts in kafka_position.parse(text).items()
+        for part, at in parts.items()
+    }

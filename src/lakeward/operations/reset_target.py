@@ -1,0 +1,126 @@
+"""Where a reset goes: a word, a time, or a file of offsets, as one offset for each partition there is."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from lakeward.connectors.commit_protocol.position import NO_DATA
+from lakeward.connectors.kafka import broker
+from lakeward.connectors.kafka import position as kafka_position
+from lakeward.connectors.kafka.position import Offsets
+from lakeward.operations import sink_position
+from lakeward.operations.context import Site
+from lakeward.platform.errors import SpecError
+from lakeward.spec.model.stream import StreamSpec
+
+WORDS = ("earliest", "latest", "available")
+"""`available`: where it is, but past what the source gave up before it was landed."""
+_FORM = '{"topic": {"0": 1200}} for one source, {"source": {"topic": {"0": 1200}}} for several'
+
+
+def of(site: Site, spec: StreamSpec, to: str, now: dict[str, str]) -> dict[str, str]:
+    """Source name -> the offsets to go to.
+
+    Args:
+        to: as a person said it.
+        now: where the stream is; what a file does not name stays there.
+
+    Raises:
+        SpecError: it is none of these, or names what is not there.
+        DependencyDown: a broker does not answer.
+    """
+    chosen = to if to in WORDS else _moment(to) or _file(to, spec)
+    found: dict[str, str] = {}
+    for name, (_, cluster, topics) in sink_position.kafka_of(site, spec).items():
+        first, last = broker.begin_offsets(cluster, topics), broker.end_offsets(cluster, topics)
+        if isinstance(chosen, datetime):
+            found[name] = sink_position.canonical(broker.offsets_at(cluster, topics, chosen))
+        elif isinstance(chosen, dict):
+            at = kafka_position.parse(now[name]) if name in now else first
+            whole = {t: {**first.get(t, {}), **at.get(t, {})} for t in first}
+            found[name] = sink_position.canonical(_within(to, chosen.get(name, {}), whole, first, last))
+        elif chosen == "earliest":
+            found[name] = sink_position.canonical(first)
+        elif chosen == "latest":
+            found[name] = sink_position.canonical(last)
+        else:  # available
+            found[name] = sink_position.canonical(_not_before(first, kafka_position.parse(now.get(name, NO_DATA))))
+    return found
+
+
+def _not_before(first: Offsets, at: Offsets) -> Offsets:
+    """Each partition where it is, or at the first record that is left where that is later."""
+    return {
+        topic: {part: max(low, at.get(topic, {}).get(part, low)) for part, low in parts.items()}
+        for topic, parts in first.items()
+    }
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+def _file(text: str, spec: StreamSpec) -> dict[str, Offsets]:
+    """The offsets in a file, by source."""
+    try:
+        document = json.loads(Path(text).read_text())
+    except FileNotFoundError:
+        raise SpecError(
+            f"--to {text} is neither {', '.join(WORDS)}, a time nor a file",
+            why="a time is written like 2026-11-21T03:00:00Z",
+            next=f"a file holds {_FORM}",
+        ) from None
+    except (OSError, ValueError) as error:
+        raise SpecError(f"The offsets in {text} cannot be read", why=str(error), next=f"write {_FORM}") from None
+    names = [str(name) for name in spec.sources]
+    by_source = document if _names_sources(document, names) else {names[0]: document}
+    if len(names) > 1 and by_source is not document:
+        raise SpecError(
+            f"The offsets in {text} name no source", why=f"sources: {', '.join(names)}", next=f"write {_FORM}"
+        )
+    return {name: _offsets(text, each) for name, each in by_source.items()}
+
+
+def _names_sources(document: Any, names: list[str]) -> bool:
+    """Whether it is the form for several sources: by its depth, for a source may be called like its topic."""
+    return (
+        isinstance(document, dict)
+        and set(document) <= set(names)
+        and all(
+            isinstance(each, dict) and all(isinstance(p, dict) for p in each.values()) for each in document.values()
+        )
+    )
+
+
+def _offsets(file: str, document: Any) -> Offsets:
+    try:
+        return {str(t): {int(p): int(at) for p, at in parts.items()} for t, parts in document.items()}
+    except (AttributeError, TypeError, ValueError):
+        raise SpecError(
+            f"The offsets in {file} have another form",
+            why=f"it holds a {type(document).__name__} of another shape",
+            next=f"write {_FORM}",
+        ) from None
+
+
+def _within(file: str, wanted: Offsets, whole: Offsets, first: Offsets, last: Offsets) -> Offsets:
+    wrong = []
+    for topic, parts in wanted.items():
+        for part, at in parts.items():
+            low, high = first.get(topic, {}).get(part), last.get(topic, {}).get(part)
+            if low is None or high is None:
+                wrong.append(f"{topic}/{part} does not exist")
+            elif not low <= at <= high:
+                wrong.append(f"{topic}/{part}: {at} is not between {low} and {high}, which the broker has")
+            else:
+                whole.setdefault(topic, {})[part] = at
+    if wrong:
+        raise SpecError(f"The offsets in {file} are not in the source", why="; ".join(wrong), next="correct the file")
+    return whole

@@ -1,0 +1,79 @@
+"""Can a stream go on from where it stood? A new checkpoint must be able to begin there, and the source have it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lakeward.connectors.commit_protocol.position import NO_DATA, Position
+from lakeward.connectors.kafka import broker
+from lakeward.connectors.kafka import position as kafka_position
+from lakeward.operations import sink_position
+from lakeward.operations.context import Site
+from lakeward.platform.errors import Refused
+from lakeward.platform.text import count
+from lakeward.spec.deploy.plan import keeps_state
+from lakeward.spec.model.stream import StreamSpec
+
+
+def exact(table: str, stream: str, spec: StreamSpec) -> None:
+    """Refuse a writer that keeps no position in the table."""
+    if spec.sink.iceberg is not None and spec.sink.iceberg.commit != "exact":
+        raise _no(
+            table,
+            f"stream {stream} writes it with commit: {spec.sink.iceberg.commit}",
+            "such a stream keeps no position in the table: only its checkpoint knows what landed",
+            f"land it with commit: exact   (lakeward streams import {stream} takes its checkpoint over)",
+        )
+
+
+def offsets(
+    site: Site, table: str, stream: str, spec: StreamSpec, at: Position, end: Mapping[str, str]
+) -> dict[str, str]:
+    """The offsets a new checkpoint begins at, with partitions that came meanwhile.
+
+    Raises:
+        Refused: it keeps state, its source cannot be told where to go on, or records are gone.
+        DependencyDown: a broker does not answer.
+    """
+    _stateless(table, stream, spec)
+    now = sink_position.topic_ids(site, spec)
+    if at.topic_ids and now != at.topic_ids:
+        raise _no(
+            table,
+            f"a topic of stream {stream} was deleted and created again",
+            f"landed from {at.topic_ids}, now there is {now}: the records are not there any more",
+            "restore to a snapshot after that",
+        )
+    lost = []
+    for source, (_, cluster, _) in sink_position.kafka_of(site, spec).items():
+        wanted = kafka_position.parse(end.get(source, NO_DATA))
+        first = broker.begin_offsets(cluster, sorted(wanted))
+        for topic, parts in sorted(wanted.items()):
+            for part, offset in sorted(parts.items()):
+                until = first.get(topic, {}).get(part, offset)
+                if until > offset:
+                    lost.append(f"{topic}/{part}: {count(until - offset, 'record')} ({offset} to {until - 1})")
+    if lost:
+        raise _no(
+            table,
+            f"the source of stream {stream} no longer has what would land again",
+            "; ".join(lost),
+            "restore to a later snapshot: these rows would be in no table any more",
+        )
+    return sink_position.with_new_partitions(site, spec, end)
+
+
+def _stateless(table: str, stream: str, spec: StreamSpec) -> None:
+    next_ = f"make the table anew where its source has it all: lakeward streams rebuild {stream} --dry-run"
+    other = [str(name) for name, source in spec.sources.items() if source.kafka is None]
+    if other:
+        why = f"its position does not say where to go on in {', '.join(other)}: only Kafka's offsets say that"
+        raise _no(table, f"stream {stream} cannot follow", why, next_)
+    state = keeps_state(spec)
+    if state or (state is None and spec.lineage != "rows"):
+        why = "it keeps state (windows, aggregates, keys it remembers), and state belongs to its checkpoint"
+        raise _no(table, f"stream {stream} cannot follow", why, next_)
+
+
+def _no(table: str, what: str, why: str, next_: str) -> Refused:
+    return Refused(f"Table {table} cannot be restored: {what}", why=why, next=next_)

@@ -1,0 +1,75 @@
+"""What a restore means, for people and for scripts: records that land again, commits that nobody does again."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from lakeward.connectors.commit_protocol.ancestry import Link
+from lakeward.connectors.commit_protocol.position import NO_DATA, Position
+from lakeward.connectors.kafka import position as kafka_position
+from lakeward.platform.text import count
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+_SHOWN = 20
+
+
+def of_stream(stream: str, before: Position, after: Position) -> tuple[dict[str, Any], list[str]]:
+    """Which records of a stream land again: `{"stream", "rows", "replayed": [{"source", "partition", "from", "to"}]}`
+    (`to` exclusive), and the same as lines."""
+    replayed: list[dict[str, Any]] = []
+    for source, text in sorted(after.end.items()):
+        low, high = kafka_position.parse(text), kafka_position.parse(before.end.get(source, NO_DATA))
+        replayed += [
+            {"source": source, "partition": f"{topic}/{part}", "from": low.get(topic, {}).get(part, 0), "to": until}
+            for topic, parts in sorted(high.items())
+            for part, until in sorted(parts.items())
+            if until > low.get(topic, {}).get(part, 0)
+        ]
+    rows = before.totals.landed - after.totals.landed
+    lines = [f"{stream}: {count(rows, 'row')} go, and their records land again"]
+    for item in replayed:
+        number = count(item["to"] - item["from"], "record")
+        lines.append(f"  {item['partition']}: {number} ({item['from']} to {item['to'] - 1})")
+    return {"stream": stream, "rows": rows, "replayed": replayed}, lines
+
+
+def of_nobody(table: Table, gone: list[Link], known: set[str]) -> tuple[list[int], list[str]]:
+    """Commits that no stream lands again: by hand, deletes; their snapshots, and lines.
+
+    Rewrites are left out: maintenance does them again.
+    """
+    found, lines = [], []
+    for each in gone:
+        if each.operation == "replace" or (each.attempt or each.wap_id or "").split("/")[0] in known:
+            continue
+        found.append(each.snapshot)
+        extra = _summary(table, each.snapshot)
+        rows = f"{int(extra.get('added-records', 0)):,} rows added, {int(extra.get('deleted-records', 0)):,} removed"
+        lines.append(
+            f"snapshot {each.snapshot} ({moment(table, each.snapshot)}, {each.operation}, {rows}) is of no stream: "
+            "nobody does it again"
+        )
+    if len(lines) > _SHOWN:
+        lines[_SHOWN:] = [f"and {len(lines) - _SHOWN} more like these"]
+    return found, lines
+
+
+def records(table: Table, snapshot: int | None) -> int:
+    """Rows of the table at a snapshot."""
+    return int(_summary(table, snapshot).get("total-records", 0))
+
+
+def moment(table: Table, snapshot: int) -> str:
+    """When a snapshot was committed."""
+    found = table.metadata.snapshot_by_id(snapshot)
+    if found is None:
+        return "at an unknown time"
+    return f"{datetime.fromtimestamp(found.timestamp_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _summary(table: Table, snapshot: int | None) -> dict[str, str]:
+    found = table.metadata.snapshot_by_id(snapshot) if snapshot is not None else None
+    return found.summary.additional_properties if found is not None and found.summary is not None else {}

@@ -1,0 +1,126 @@
+"""rollback: an earlier generation runs again, restored from the registry without the old checkout."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakeward.operations.context import Seen
+from lakeward.operations.generation import again
+from lakeward.operations.operation import Act, spec_of
+from lakeward.operations.request import Operation, Plan
+from lakeward.operations.upgrade import continues
+from lakeward.operations.waiting import Waiting
+from lakeward.platform.errors import Refused
+from lakeward.registry import events, generations, streams
+from lakeward.registry.deploy import versions
+from lakeward.registry.generations import Generation
+from lakeward.spec.deploy.plan import differences
+from lakeward.supervision.decide.health import State
+
+
+@dataclass(frozen=True)
+class RollbackPlan(Plan):
+    """From one generation back to another."""
+
+    before: int = 0
+    target: int = 0
+
+
+class Rollback(Act[RollbackPlan]):
+    """To the last stable generation, or to a named one. Its spec and its SQL come from the registry."""
+
+    operation = Operation.ROLLBACK
+
+    def plan(self) -> RollbackPlan:
+        row = self.row()
+        before = self.generation(row.generation)
+        target = self._target(before)
+        old, new = spec_of(before), spec_of(target)
+        if new.transform.python is not None and new.transform.code is None:
+            raise Refused(
+                f"Generation {target.generation} of stream {row.id} cannot be restored",
+                why=f"its transform is Python code ({new.transform.python}), and the code is not in the registry",
+                next="check the old code out, then: lakeward deploy",
+            )
+        continues(row, old, new, target)
+        changed = ", ".join(differences(new, old)) or "nothing in the spec"
+        other = [
+            f"{name} {was}, now {versions().get(name)}"
+            for name, was in target.versions.items()
+            if versions().get(name) != was
+        ]
+        lines = [f"what differs from generation {before.generation}: {changed}"]
+        if other:
+            lines.append(f"programs are not restored; it was accepted with {', '.join(other)}")
+        return RollbackPlan(
+            f"run generation {target.generation} again instead of {before.generation}, from the next batch on",
+            tuple(lines),
+            {"from_generation": before.generation, "to_generation": target.generation},
+            f"{before.generation}/{target.generation}",
+            before.generation,
+            target.generation,
+        )
+
+    def do(self, plan: RollbackPlan, waiting: Waiting) -> str:
+        before, target = self.generation(plan.before), self.generation(plan.target)
+        with self.site.connect() as connection:
+            row = streams.get(connection, self.stream)
+            number = target.generation
+            same = target.checkpoint == before.checkpoint
+            if same:
+                still = generations.restore(connection, self.stream, number, before=plan.before)
+            else:
+                still = row.generation == plan.before
+            if not still:
+                raise Refused(
+                    f"Stream {self.stream} was given another generation meanwhile",
+                    why=f"it no longer runs generation {plan.before}; nothing was changed",
+                    next=f"lakeward streams rollback {self.stream} --dry-run   shows what it would do now",
+                )
+            if not same:  # the checkpoint was made anew since: what it ran with is gone, what it runs with now goes on
+                number = again(connection, target, before.checkpoint, self.site.author)
+                streams.set_desired(connection, [self.stream], row.desired)
+                streams.set_proving(connection, self.stream, None)
+            if row.proving is not None and row.proving.get("generation") == plan.before:
+                generations.mark_failed(connection, self.stream, plan.before, f"{self.site.author} took it back")
+            self.changed(connection, {"generation": plan.before}, {"generation": number, "as": plan.target})
+        if row.desired != "running":
+            return f"generation {number} is accepted; the stream is stopped and the next start runs it"
+        if not self.request.wait:
+            self.site.reconcile()
+            return f"generation {number} takes over at the next batch boundary"
+        return waiting.until(
+            lambda seen: self._runs(seen, number, waiting.ticket.id), f"generation {number} runs again"
+        )
+
+    def _target(self, before: Generation) -> Generation:
+        asked = self.request.generation
+        if asked is not None:
+            if asked >= before.generation:
+                raise Refused(
+                    f"Stream {self.stream} cannot be rolled back to generation {asked}",
+                    why=f"it runs generation {before.generation}; a rollback goes to an earlier one",
+                    next=f"lakeward streams upgrade {self.stream}   takes one that waits",
+                )
+            return self.generation(asked)
+        with self.site.connect() as connection:
+            stable = generations.newest_stable(connection, self.stream, before=before.generation)
+        if stable is None:
+            raise Refused(
+                f"Stream {self.stream} has no stable generation to go back to",
+                why=f"it runs generation {before.generation}, and none before it has proved itself",
+                next=f"name one all the same: lakeward streams rollback {self.stream} --to-generation N",
+            )
+        return stable
+
+    def _runs(self, seen: Seen, number: int, operation: int) -> bool:
+        """It is well, and its driver has said since that it started just this generation."""
+        if seen.verdict.state not in (State.HEALTHY, State.LAGGING, State.COMPLETED):
+            return False
+        with self.site.connect() as connection:
+            timeline = events.newest(connection, "stream", self.stream)
+        since = max((each["id"] for each in timeline if each["kind"] == self.operation.value), default=0)
+        return any(
+            each["kind"] == "started" and each["id"] > since and each["fields"].get("generation") == number
+            for each in timeline
+        )

@@ -1,0 +1,106 @@
+"""A run of a stream's schedule: whether it may begin, and when it is over.
+
+A run starts the stream and is over when a query that began after that has landed all that was available. It never
+decides over a person's head: what waits for a person, was stopped or is held stays so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import func, select
+
+from lakeward.operations.request import Operation, Request
+from lakeward.operations.runner import Operator
+from lakeward.platform.errors import Refused
+from lakeward.registry import events, generations, observations, streams
+from lakeward.registry.observations import Observation
+from lakeward.registry.streams import Stream
+from lakeward.supervision.observe import Connect
+
+COMMENT = "by its schedule"
+
+
+@dataclass(frozen=True)
+class Begun:
+    """What became of the start: `since` is the database's time before it; `why_not` says why nothing was started."""
+
+    since: datetime
+    why_not: str | None = None
+
+
+@dataclass(frozen=True)
+class Over:
+    """A run that is over: well, or not."""
+
+    well: bool
+    text: str
+
+
+def begin(operator: Operator, stream: str) -> Begun:
+    """Start the stream, unless a person's word stands against it.
+
+    Raises:
+        SpecError: there is no such stream.
+        Refused: it waits for a person, or somebody operates on it.
+    """
+    with operator.connect() as connection:
+        now = connection.execute(select(func.now())).scalar_one()
+        row = streams.get(connection, stream)
+        running = generations.get(connection, stream, row.generation)
+        seen = observations.latest(connection, whole=False).get(stream)
+    why_not = obstacle(row, {} if running is None else running.spec, seen, now)
+    if why_not is not None:
+        return Begun(now, why_not)
+    if row.blocked is not None:
+        raise Refused(
+            f"Stream {stream} waits for a person: {row.blocked.get('what')}",
+            why=str(row.blocked.get("why") or ""),
+            next=str(row.blocked.get("next") or f"lakeward streams status {stream}"),
+        )
+    operator.run(Request(Operation.START, stream, comment=COMMENT, wait=False))
+    return Begun(now)
+
+
+def obstacle(row: Stream, spec: Mapping[str, Any], seen: Observation | None, now: datetime) -> str | None:
+    """Why a run of the schedule is to start nothing; None if it may. Pure."""
+    start = f"lakeward streams start {row.id}"
+    if row.removed_at is not None:
+        return f"stream {row.id} is retired"
+    if (spec.get("trigger") or {}).get("schedule") is None:
+        return f"generation {row.generation}, which is deployed, has no schedule; to change that: lakeward deploy"
+    if not spec.get("enabled", True):
+        return f"stream {row.id} is not enabled; to run it once: {start}"
+    if row.hold_until is not None and row.hold_until > now:
+        return f"stream {row.id} is held until {row.hold_until:%Y-%m-%d %H:%M} UTC"
+    rests = seen is None or seen.query_state == "completed"
+    if row.desired != "running" and row.blocked is None and not rests:
+        return f"somebody stopped stream {row.id}; its schedule goes on after: {start}"
+    return None
+
+
+def look(connect: Connect, stream: str, since: datetime) -> Over | None:
+    """How a run stands that began at `since`; None while it goes on.
+
+    Raises:
+        DependencyDown: the registry cannot be reached.
+    """
+    with connect() as connection:
+        row = streams.get(connection, stream)  # first: what ends a run is written together with its event
+        done = events.newest_of_kind(connection, "stream", "completed", stream).get(stream)
+    return over(row, done, since)
+
+
+def over(row: Stream, completed: Mapping[str, Any] | None, since: datetime) -> Over | None:
+    """Whether a run is over, from the stream's row and its newest event `completed`. Pure."""
+    if completed is not None and datetime.fromisoformat(completed["fields"]["begun"]) >= since:
+        return Over(True, str(completed["text"]))
+    if row.blocked is not None:
+        why = row.blocked.get("what") or row.blocked.get("reason")
+        return Over(False, f"it waits for a person: {why}")
+    if row.removed_at is not None or row.desired != "running":
+        return Over(False, "it was stopped before all that was available had landed")
+    return None

@@ -1,0 +1,262 @@
+"""skip-batch: give up the records of the one batch that failed, and go on behind it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import func
+
+from lakeward.connectors.commit_protocol import checkpoint_batch
+from lakeward.connectors.commit_protocol.checkpoint_batch import BatchFiles
+from lakeward.connectors.commit_protocol.position import NO_DATA, Position, Skip, Totals
+from lakeward.connectors.kafka import peek
+from lakeward.connectors.kafka import position as kafka_position
+from lakeward.connectors.kafka.position import Offsets
+from lakeward.operations import sink_position
+from lakeward.operations.generation import again, next_checkpoint
+from lakeward.operations.move_position import Moving
+from lakeward.operations.operation import spec_of
+from lakeward.operations.request import Operation, Plan
+from lakeward.operations.sink_position import Ground
+from lakeward.operations.waiting import Waiting
+from lakeward.platform.errors import Refused, SpecError
+from lakeward.platform.text import count
+from lakeward.registry import batches, observations, streams
+from lakeward.registry.generations import Generation
+from lakeward.registry.streams import Stream
+from lakeward.spec.model.stream import StreamSpec
+
+
+@dataclass(frozen=True)
+class SkipPlan(Plan):
+    """The batch's records, from `start` to `end` by source."""
+
+    query_id: str = ""
+    start: dict[str, str] = field(default_factory=dict)
+    end: dict[str, str] = field(default_factory=dict)
+    records: int = 0
+
+
+class SkipBatch(Moving[SkipPlan]):
+    """Only of the batch that failed, as its checkpoint planned it. Nothing of it may be in the table."""
+
+    operation = Operation.SKIP_BATCH
+
+    def plan(self) -> SkipPlan:
+        row = self.row()
+        self._failed(row)
+        kept = self.generation(row.generation)
+        return self._plan(row, kept, sink_position.of(self.site, spec_of(kept), "given a batch less"))
+
+    @property
+    def batch(self) -> int:
+        if self.request.batch is None:
+            raise SpecError(
+                f"Which batch of stream {self.stream} is to be skipped?",
+                why="--batch is missing",
+                next=f"lakeward streams status {self.stream}   names the batch that failed",
+            )
+        return self.request.batch
+
+    def _failed(self, row: Stream) -> None:
+        """The batch must be the one that failed last.
+
+        Raises:
+            Refused: it is not.
+        """
+        with self.site.connect() as connection:
+            seen = observations.latest(connection).get(row.id)
+        number: Any = (row.blocked or {}).get("batch")
+        if number is None and seen is not None and seen.query_state == "failed":
+            number = (seen.error or {}).get("batch_id")
+        if number is None:
+            raise Refused(
+                f"No batch of stream {row.id} has failed",
+                why=f"it is {row.state}: {row.why}",
+                next=f"lakeward streams status {row.id}",
+            )
+        if int(number) != self.batch:
+            raise Refused(
+                f"Batch {self.batch} of stream {row.id} is not the one that failed",
+                why=f"that is batch {number}; only a batch that fails may be given up",
+                next=f"lakeward streams skip-batch {row.id} --batch {number} --dry-run",
+            )
+
+    def _plan(self, row: Stream, kept: Generation, found: Ground) -> SkipPlan:
+        folder = self.site.runtime.checkpoint_of(kept.checkpoint)
+        files = checkpoint_batch.read(self.site.runtime, folder, self.batch)
+        end = self._agreeing(found, files, folder)
+        start = self._start(found, files, folder)
+        low = {name: kafka_position.parse(text) for name, text in start.items()}
+        high = {name: kafka_position.parse(text) for name, text in end.items()}
+        lines, total = [], 0
+        for name in sorted(end):
+            for topic, parts in sorted(high[name].items()):
+                for part, until in sorted(parts.items()):
+                    from_ = low[name].get(topic, {}).get(part, 0)
+                    if until > from_:
+                        total += until - from_
+                        lines.append(f"{topic}/{part}: {count(until - from_, 'record')} ({from_} to {until - 1})")
+        lines += self._sample(found.spec, start, end)
+        return SkipPlan(
+            f"give up the {count(total, 'record')} of batch {self.batch} and go on behind it",
+            tuple(lines),
+            {"batch": self.batch, "skipped": total, "start": start, "end": end},
+            json.dumps([files.query_id, self.batch, end], sort_keys=True),
+            str(files.query_id),
+            start,
+            end,
+            total,
+        )
+
+    def _agreeing(self, found: Ground, files: BatchFiles, folder: str) -> dict[str, str]:
+        """Where the batch ends, by source, if checkpoint and table agree that it is the next one and not landed.
+
+        Raises:
+            Refused: they do not.
+        """
+        at, wrong = found.position, None
+        if files.ends is None or not files.query_id:
+            wrong = f"{folder} does not have it: offsets/{self.batch} or metadata cannot be read"
+        elif files.finished or files.followed:
+            wrong = f"{folder} says that it is done: a later batch was planned, or its commit is recorded"
+        elif at is not None and at.query_id not in ("", files.query_id):
+            wrong = f"{folder} is of query {files.query_id}, the table was landed by {at.query_id}"
+        elif at is not None and at.query_id and at.batch >= self.batch:
+            wrong = f"{found.name} has it: the position is at batch {at.batch} (seq {at.seq})"
+        if wrong is None and files.ends is not None:
+            return by_source(found.spec, files.ends)
+        raise Refused(
+            f"Batch {self.batch} of stream {self.stream} cannot be skipped",
+            why=wrong or "",
+            next=f"lakeward streams status {self.stream}",
+        )
+
+    def _start(self, found: Ground, files: BatchFiles, folder: str) -> dict[str, str]:
+        """Where the batch begins: where the table's position ends, and the checkpoint must say the same."""
+        planned = None if files.begins is None else by_source(found.spec, files.begins)
+        if found.position is None:
+            if planned is not None and self.batch == 0:
+                return planned
+            why = f"{found.name} has no position of it, and {folder} does not say where its first batch began"
+        else:
+            end = found.position.end
+            if planned is None or self.batch == 0 or _parsed(planned) == _parsed(end):
+                return dict(end)
+            why = f"the table ends at {end}, the batch begins at {planned}"
+        raise Refused(
+            f"Batch {self.batch} of stream {self.stream} cannot be skipped",
+            why=why,
+            next=f"lakeward streams reset {self.stream} --to FILE --dry-run   goes on from named offsets",
+        )
+
+    def _sample(self, spec: StreamSpec, start: dict[str, str], end: dict[str, str]) -> list[str]:
+        lines = []
+        for name, (_, cluster, _) in sink_position.kafka_of(self.site, spec).items():
+            first, last = kafka_position.parse(start.get(name, NO_DATA)), kafka_position.parse(end.get(name, NO_DATA))
+            lines += [f"  {record.words}" for record in peek.records(cluster, first, last)]
+        return lines
+
+    def move(self, plan: SkipPlan, waiting: Waiting) -> str:
+        with self.site.connect() as connection:
+            row = streams.get(connection, self.stream)
+        kept = self.generation(row.generation)
+        found = sink_position.of(self.site, spec_of(kept), "given a batch less")
+        now = self._plan(row, kept, found)  # nothing runs any more: it must still be so
+        if now.key != plan.key or now.start != plan.start:
+            raise Refused(
+                f"Batch {self.batch} of stream {self.stream} is not what was approved any more",
+                why=f"now it would {now.text}",
+                next=f"lakeward streams skip-batch {self.stream} --batch {self.batch} --dry-run",
+            )
+        end = sink_position.with_new_partitions(self.site, found.spec, plan.end)
+        waiting.keep()
+        moved = found.write(self._moved(found, plan, end, kept))
+        folder = next_checkpoint(kept.checkpoint, self.stream)
+        with self.site.connect() as connection:
+            number = again(connection, kept, folder, self.site.author)
+            batches.record(
+                connection,
+                stream=self.stream,
+                query_id=plan.query_id,
+                batch_id=self.batch,
+                seq=moved.seq,
+                generation=kept.generation,
+                start_offsets=plan.start,
+                end_offsets=plan.end,
+                consumed=0,
+                landed=0,
+                quarantined=0,
+                filtered=0,
+                skipped=plan.records,
+                committed_at=func.now(),
+            )
+            before = found.position
+            self.changed(
+                connection,
+                {"end": before.end if before else None, "seq": before.seq if before else 0, "batch": self.batch,
+                 "query_id": plan.query_id, "checkpoint": kept.checkpoint, "generation": kept.generation},
+                {"end": moved.end, "seq": moved.seq, "skipped": plan.records, "checkpoint": folder,
+                 "generation": number},
+            )  # fmt: skip
+        return f"{count(plan.records, 'record')} of batch {self.batch} given up, the position is seq {moved.seq}"
+
+    def _moved(self, found: Ground, plan: SkipPlan, end: dict[str, str], kept: Generation) -> Position:
+        before = found.position or Position(
+            seq=0, query_id="", batch=-1, generation=kept.generation, end=plan.start, begin=plan.start
+        )
+        return before.model_copy(
+            update={
+                "seq": before.seq + 1,
+                "query_id": "",
+                "batch": -1,
+                "end": end,
+                "skips": (*before.skips, Skip(start=plan.start, end=plan.end)),
+                "topic_ids": before.topic_ids or sink_position.topic_ids(self.site, found.spec),
+                "totals": before.totals.plus(Totals(skipped=plan.records)),
+                "attempt": f"skip/{before.seq + 1}/{self.site.author}",
+                "at": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            }
+        )
+
+
+def _parsed(ends: Mapping[str, str]) -> dict[str, Offsets]:
+    return {name: kafka_position.parse(text) for name, text in ends.items()}
+
+
+def by_source(spec: StreamSpec, texts: tuple[str, ...]) -> dict[str, str]:
+    """The lines of an offsets file by source: by their topics where there are several sources.
+
+    Raises:
+        Refused: a line belongs to no source, or to several.
+    """
+    names = [str(name) for name in spec.sources]
+    if len(names) == 1 == len(texts):
+        return {names[0]: texts[0]}
+    found: dict[str, str] = {}
+    for text in texts:
+        topics = set(kafka_position.parse(text))
+        fits = [
+            str(name)
+            for name, source in spec.sources.items()
+            if source.kafka is not None
+            and topics
+            and all(_reads(source.kafka.topics, source.kafka.pattern, t) for t in topics)
+        ]
+        if len(fits) != 1 or fits[0] in found:
+            raise Refused(
+                f"The sources of stream {spec.id} cannot be told apart in its checkpoint",
+                why=f"offsets of {', '.join(sorted(topics)) or 'no topic yet'} fit {', '.join(fits) or 'none'}",
+                next=f"lakeward streams reset {spec.id} --to FILE --dry-run   goes on from named offsets",
+            )
+        found[fits[0]] = text
+    return found
+
+
+def _reads(topics: tuple[Any, ...], pattern: str | None, topic: str) -> bool:
+    return topic in {str(each) for each in topics} or bool(pattern and re.fullmatch(pattern, topic))

@@ -1,0 +1,158 @@
+"""upgrade: the generation that waits takes over at a batch boundary, and has to prove itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from sqlalchemy import Connection, func, select
+
+from lakeward.operations import sink_position
+from lakeward.operations.context import Seen
+from lakeward.operations.generation import again
+from lakeward.operations.operation import Act, spec_of
+from lakeward.operations.request import Operation, Plan
+from lakeward.operations.waiting import Waiting
+from lakeward.platform.errors import Refused, Unhealthy
+from lakeward.platform.text import span
+from lakeward.registry import generations, streams
+from lakeward.registry.generations import Generation
+from lakeward.registry.streams import Stream
+from lakeward.spec.deploy.plan import checkpoint_obstacles, differences
+from lakeward.spec.model.stream import StreamSpec
+from lakeward.supervision.decide.stability import BATCHES, OF_THE_GENERATION, Proving, within
+
+LONGEST_S = 1800.0
+"""Nobody is kept waiting longer for a proof; it goes on by itself."""
+
+
+@dataclass(frozen=True)
+class UpgradePlan(Plan):
+    """From one generation to another."""
+
+    before: int = 0
+    after: int = 0
+    driver: str = ""
+    within: timedelta = timedelta(0)
+
+
+class Upgrade(Act[UpgradePlan]):
+    """Refused before anything is stopped when the new generation cannot go on from the checkpoint or is not SQL."""
+
+    operation = Operation.UPGRADE
+
+    def plan(self) -> UpgradePlan:
+        row = self.row()
+        if row.pending_generation is None:
+            raise Refused(
+                f"Stream {row.id} has no generation to upgrade to",
+                why=f"generation {row.generation} is the newest that was deployed and accepted",
+                next="change its file, then: lakeward deploy",
+            )
+        if row.proving is not None:
+            raise Refused(
+                f"Stream {row.id} is proving generation {row.proving['generation']}",
+                why=f"until {row.proving['until']}; a further upgrade would leave both unproven",
+                next=f"wait, or take it back: lakeward streams rollback {row.id}",
+            )
+        before, after = self.generation(row.generation), self.generation(row.pending_generation)
+        old, new = spec_of(before), spec_of(after)
+        continues(row, old, new, after)
+        wrong = self.site.analyse(new, sink_position.columns(self.site.runtime, new), self.site.runtime)
+        if wrong:
+            raise Refused(
+                f"Generation {after.generation} of stream {row.id} fails analysis; nothing was stopped",
+                why="\n        ".join(wrong),
+                next=f"correct conf/streams/{row.id}.yaml, then: lakeward deploy",
+            )
+        changed = ", ".join(differences(old, new)) or "nothing in the spec"
+        return UpgradePlan(
+            f"run generation {after.generation} instead of {before.generation} from the next batch on: {changed}",
+            (f"from generation {before.generation} ({before.author}) to {after.generation} ({after.author})",),
+            {"from_generation": before.generation, "to_generation": after.generation},
+            f"{before.generation}/{after.generation}",
+            before.generation,
+            after.generation,
+            str(new.driver),
+            within(new.trigger.interval),
+        )
+
+    def do(self, plan: UpgradePlan, waiting: Waiting) -> str:
+        with self.site.connect() as connection:
+            row = streams.get(connection, self.stream)
+            if (row.generation, row.pending_generation) != (plan.before, plan.after):
+                raise Refused(
+                    f"Stream {row.id} was deployed anew meanwhile",
+                    why=f"generation {row.pending_generation} waits now",
+                    next=f"lakeward streams upgrade {row.id}",
+                )
+            number = self._accept(connection, plan)
+            self.changed(connection, {"generation": plan.before}, {"generation": number})
+            if row.desired == "running":
+                streams.set_desired(connection, [row.id], "running")  # what blocked the old one need not block this one
+                streams.set_proving(connection, row.id, self._proving(connection, row, number, plan.within).stored())
+        if row.desired != "running":
+            return f"generation {number} is accepted; the stream is stopped and the next start runs it"
+        if not self.request.wait:
+            self.site.reconcile()
+            return (
+                f"generation {number} takes over at the next batch boundary; unless it lands {BATCHES} batches "
+                f"within {span(plan.within.total_seconds())} with lag under the limits, the last one comes back"
+            )
+        told = waiting.until(
+            lambda seen: seen.row.proving is None or seen.row.generation != number,
+            "proven",
+            usual_s=min(plan.within.total_seconds() + 300.0, LONGEST_S),
+            bears=_will_be_taken_back,
+        )
+        return self._judged(number, told)
+
+    def _accept(self, connection: Connection, plan: UpgradePlan) -> int:
+        """Make it the one to run; under a new number where the checkpoint was made anew since it was deployed."""
+        before, after = self.generation(plan.before), self.generation(plan.after)
+        if after.checkpoint != before.checkpoint:
+            return again(connection, after, before.checkpoint, self.site.author)
+        streams.accept(connection, self.stream, generation=plan.after, driver=plan.driver)
+        return plan.after
+
+    def _proving(self, connection: Connection, row: Stream, number: int, time: timedelta) -> Proving:
+        kept = generations.get(connection, row.id, row.generation)
+        stable = generations.last_stable(connection, {row.id: number}).get(row.id)
+        # One that runs now and was never taken back is a better way back than none.
+        ran = row.generation if kept is not None and kept.failed_at is None and row.blocked is None else None
+        now = connection.execute(select(func.now())).scalar_one()
+        return Proving(number, stable or ran, now, now + time, BATCHES, self.site.author)
+
+    def _judged(self, number: int, told: str) -> str:
+        after = self.generation(number)
+        with self.site.connect() as connection:
+            row = streams.get(connection, self.stream)
+        if after.failed_at is not None or row.generation != number:
+            raise Unhealthy(
+                f"Generation {number} of stream {self.stream} was taken back; generation {row.generation} runs again",
+                why=after.failure or "somebody rolled it back",
+                next=f"lakeward streams events {self.stream}",
+            )
+        return f"generation {number} is stable, {told}"
+
+
+def continues(row: Stream, old: StreamSpec, new: StreamSpec, after: Generation) -> None:
+    """Whether a generation can go on from the checkpoint of the one that runs.
+
+    Raises:
+        Refused: it cannot; names what the checkpoint keeps.
+    """
+    obstacles = list(checkpoint_obstacles(old, new))
+    if obstacles:
+        raise Refused(
+            f"Generation {after.generation} of stream {row.id} cannot continue its checkpoint; nothing was stopped",
+            why="\n        ".join(obstacles),
+            next=f"give the changed stream another id and table (conf/streams/{row.id}.yaml), then: lakeward deploy",
+        )
+
+
+def _will_be_taken_back(seen: Seen) -> bool:
+    blocked, proving = seen.row.blocked, seen.row.proving
+    return bool(
+        blocked and proving and proving.get("previous") is not None and blocked.get("reason") in OF_THE_GENERATION
+    )

@@ -1,0 +1,206 @@
+"""Failures: which class an error belongs to, and by which name people know its cause.
+
+The class decides how, and whether, a stream is tried again.
+
+| class | examples | tried again |
+|---|---|---|
+| infra | killed, out of memory, hung, host lost, anything unknown | soon |
+| dependency | broker, catalog, registry or store not reachable, disk full | with growing pauses |
+| poison | the same batch fails the same way | a few times, then a person |
+| config | wrong spec, missing class, changed schema | no: a person changes something first |
+| fenced | a newer launch holds the token | never for that token |
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from lakeward.platform.errors import Blocked, DependencyDown, Fenced, Poison, Terminal, Transient
+from lakeward.platform.storable import storable
+
+EXIT_STOPPED = 0
+EXIT_CONFIG = 2
+EXIT_OUT_OF_MEMORY = 52  # Spark's own
+EXIT_FENCED = 75
+
+
+class FailureClass(StrEnum):
+    """Why something failed, as far as the restart policy cares."""
+
+    INFRA = "infra"
+    DEPENDENCY = "dependency"
+    POISON = "poison"
+    CONFIG = "config"
+    FENCED = "fenced"
+
+
+class Cause(StrEnum):
+    """What it was, in the words people see. Inside a class; the class alone decides what follows."""
+
+    KILLED = "killed"
+    OUT_OF_MEMORY = "out of memory"
+    DISK_FULL = "disk full"
+    HUNG = "hung batch"
+    PYTHON_WORKER = "dead Python worker"
+    JVM = "dead JVM"
+    EXECUTOR = "lost executor"
+    REBOOT = "machine restart"
+
+
+_ENDED = {
+    Cause.OUT_OF_MEMORY: "ran out of memory",
+    Cause.DISK_FULL: "found its disk full",
+    Cause.HUNG: "hung in a batch",
+    Cause.PYTHON_WORKER: "lost its Python worker",
+    Cause.JVM: "lost its JVM",
+    Cause.EXECUTOR: "lost an executor",
+    Cause.REBOOT: "went down with its machine",
+}
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The class of a failure and, where it has a name, its cause."""
+
+    failure_class: FailureClass
+    cause: Cause | None = None
+
+
+# Spark's error conditions and the words of its clients. The first match wins, so the narrow ones stand first.
+_TEXTS: tuple[tuple[FailureClass, Cause | None, re.Pattern[str]], ...] = tuple(
+    (failure, cause, re.compile(pattern, re.IGNORECASE))
+    for failure, cause, pattern in (
+        (FailureClass.FENCED, None, r"CONCURRENT_STREAM_LOG_UPDATE|CONCURRENT_QUERY|newer launch holds"),
+        (FailureClass.INFRA, Cause.HUNG, r"hung batch|hung in a batch"),
+        (FailureClass.INFRA, Cause.REBOOT, r"machine was started anew"),
+        (
+            FailureClass.INFRA,
+            Cause.OUT_OF_MEMORY,
+            r"OutOfMemoryError|GC overhead limit exceeded|UNABLE_TO_ACQUIRE_MEMORY|OOMKilled|\bMemoryError\b"
+            r"|ran out of memory|Cannot allocate memory",
+        ),
+        (
+            # Whoever is out of space gets better when somebody makes room, not when it is asked again and again.
+            FailureClass.DEPENDENCY,
+            Cause.DISK_FULL,
+            r"No space left on device|Disk quota exceeded|not enough space on the disk|found its disk full",
+        ),
+        (
+            FailureClass.INFRA,
+            Cause.PYTHON_WORKER,
+            r"Python worker (?:exited unexpectedly|failed to connect back|.{0,40}crashed)|PYTHON_WORKER_\w+"
+            r"|lost its Python worker",
+        ),
+        (
+            FailureClass.INFRA,
+            Cause.JVM,
+            r"Py4JNetworkError|Answer from Java side is empty|trying to connect to the Java server|lost its JVM"
+            r"|Java gateway process exited",
+        ),
+        (
+            FailureClass.CONFIG,  # of an object store; its clients put them into the errors that stand for "away", too
+            None,
+            r"NoSuchBucket|InvalidAccessKeyId|SignatureDoesNotMatch|AccessDeniedException: s3a"
+            r"|UnrecognizedClientException|AccessDeniedException\) when calling|ExpiredTokenException",
+        ),
+        (
+            FailureClass.DEPENDENCY,
+            None,
+            r"Connection refused|UnknownHostException|No route to host|Connection reset|Broken pipe"
+            r"|TimeoutException|TimeoutError|timed out|DisconnectException|BrokerNotAvailable|NetworkException"
+            r"|Failed to get connection|Connection to \S+ (?:could not|refused)|server closed the connection"
+            r"|terminating connection|the database system is (?:starting|shutting)|SQLTransientConnectionException"
+            r"|UncheckedSQLException: Failed to connect|ServiceUnavailable|SlowDown|SlowDownException"
+            r"|Unable to execute HTTP request|AWSClientIOException|EndpointConnectionError|ConnectTimeoutError"
+            r"|ReadTimeoutError|ProvisionedThroughputExceeded|LimitExceededException|KMSThrottling"
+            r"|Spark cluster gave no executor",
+        ),
+        (
+            FailureClass.CONFIG,
+            None,
+            r"AnalysisException|ParseException|PARSE_SYNTAX_ERROR|UNRESOLVED_|TABLE_OR_VIEW_NOT_FOUND"
+            r"|ClassNotFoundException|NoClassDefFoundError|ModuleNotFoundError|DATA_SOURCE_NOT_FOUND"
+            r"|UnknownTopicOrPartition|UNSUPPORTED_FEATURE|STREAMING_OUTPUT_MODE|STATE_STORE_\w*SCHEMA"
+            r"|INCOMPATIBLE_DATA|Permission denied|AuthorizationException|SaslAuthenticationException",
+        ),
+        (
+            FailureClass.POISON,
+            None,
+            r"NumberFormatException|ArithmeticException|DIVIDE_BY_ZERO|CAST_INVALID_INPUT|CAST_OVERFLOW"
+            r"|MALFORMED_RECORD|RecordTooLarge|SparkRuntimeException|PythonException|KAFKA_DATA_LOSS",
+        ),
+        (FailureClass.INFRA, Cause.EXECUTOR, r"ExecutorLostFailure"),
+        (FailureClass.INFRA, Cause.KILLED, r"SIGKILL|SIGTERM"),
+    )
+)
+
+
+def judge(*, error: BaseException | None = None, text: str = "", exit_code: int | None = None) -> Judgement:
+    """A failure's class and cause, from the best evidence there is: our own error type, its text, the exit code.
+
+    Args:
+        error: the exception, when the failure was seen as one.
+        text: the error's text, e.g. of a JVM stack trace or of `exit.json`.
+        exit_code: of the process; a negative one is a signal, None is not known (nobody could wait for it).
+    """
+    if isinstance(error, Fenced) or exit_code == EXIT_FENCED:
+        return Judgement(FailureClass.FENCED)
+    words = "\n".join(part for part in (text, str(error) if error else "") if part)
+    if isinstance(error, DependencyDown):
+        return Judgement(FailureClass.DEPENDENCY, Cause.DISK_FULL if _cause(words) is Cause.DISK_FULL else None)
+    if isinstance(error, Poison):
+        return Judgement(FailureClass.POISON)
+    if isinstance(error, Blocked | Terminal):
+        return Judgement(FailureClass.CONFIG)
+    for failure, cause, pattern in _TEXTS:
+        if pattern.search(words):
+            return Judgement(failure, cause)
+    if isinstance(error, Transient):
+        return Judgement(FailureClass.DEPENDENCY)
+    if exit_code == EXIT_CONFIG:
+        return Judgement(FailureClass.CONFIG)
+    if exit_code == EXIT_OUT_OF_MEMORY:
+        return Judgement(FailureClass.INFRA, Cause.OUT_OF_MEMORY)
+    if _signal(exit_code) or (exit_code is None and not words.strip()):
+        return Judgement(FailureClass.INFRA, Cause.KILLED)  # whoever leaves no word was ended from outside
+    return Judgement(FailureClass.INFRA)
+
+
+def classify(*, error: BaseException | None = None, text: str = "", exit_code: int | None = None) -> FailureClass:
+    """The class alone; the arguments are those of `judge`."""
+    return judge(error=error, text=text, exit_code=exit_code).failure_class
+
+
+_VARIES = re.compile(r"0x[0-9a-f]+|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|@[0-9a-f]+|\d+", re.IGNORECASE)
+
+
+def signature(text: str) -> str:
+    """What stays the same when the same error happens again: its first line without numbers, ids and addresses."""
+    lines = storable(text).strip().splitlines()  # as the registry has it, which it is compared with
+    return _VARIES.sub("#", lines[0])[:200] if lines else ""
+
+
+def exit_words(exit_code: int | None, cause: Cause | None = None) -> str:
+    """How a process ended, in words: `ran out of memory`, `was killed by SIGKILL`, `ended with exit code 1`."""
+    if cause in _ENDED:
+        return _ENDED[cause]
+    if exit_code is None:
+        return "is gone without a word"
+    signal = _signal(exit_code)
+    names = {2: "SIGINT", 6: "SIGABRT", 9: "SIGKILL", 11: "SIGSEGV", 15: "SIGTERM"}
+    if signal:
+        return f"was killed by {names.get(signal, f'signal {signal}')}"
+    return f"ended with exit code {exit_code}"
+
+
+def _cause(words: str) -> Cause | None:
+    return next((cause for _, cause, pattern in _TEXTS if pattern.search(words)), None)
+
+
+def _signal(exit_code: int | None) -> int:
+    """The signal that ended a process; 0 if none did."""
+    if exit_code is None:
+        return 0
+    return -exit_code if exit_code < 0 else exit_code - 128 if 128 < exit_code < 160 else 0

@@ -1,0 +1,67 @@
+"""Loopback ports: remembered while they are ours or free, otherwise the next free one."""
+
+from __future__ import annotations
+
+import random
+import socket
+from collections.abc import Iterable
+
+from lakeward.platform.errors import Unhealthy
+
+HOST = "127.0.0.1"
+TRIES = 40
+SHORT_LIVED = range(20_000, 32_768)
+"""Below the outgoing connections of Linux (from 32768) and macOS (from 49152), above the usual servers."""
+
+
+def is_free(port: int) -> bool:
+    """Whether a server could listen on this loopback port now."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        # As the servers do: a port in TIME_WAIT is free, one with a listener (even on 0.0.0.0) is not.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+    return True
+
+
+def answers(port: int) -> bool:
+    """Whether something accepts connections there."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.settimeout(1.0)
+        return probe.connect_ex((HOST, port)) == 0
+
+
+def choose(wanted: int, taken: Iterable[int] = ()) -> int:
+    """`wanted`, or the next higher port that is free and not in `taken`.
+
+    Counting up rather than asking the system: its answers come from the range of outgoing connections, where a
+    client may sit on the number when the server starts the next time.
+
+    Raises:
+        Unhealthy: none of the next ports is free.
+    """
+    reserved = set(taken)
+    for port in range(wanted, wanted + TRIES):
+        if port not in reserved and is_free(port):
+            return port
+    raise Unhealthy(
+        "No free port", why=f"{HOST}:{wanted} to {wanted + TRIES - 1} are all in use", next="lakeward doctor"
+    )
+
+
+def any_free() -> int:
+    """A port that is free now, for short-lived servers; drawn at random, so that neighbours rarely draw the same.
+
+    Never one of the range of outgoing connections (see `choose`): a server may take half a minute to its first
+    listening, and by then any client of the machine could sit on the number.
+
+    Raises:
+        Unhealthy: no port that was drawn is free.
+    """
+    drawn = random.SystemRandom().sample(SHORT_LIVED, TRIES)
+    for port in drawn:
+        if is_free(port):
+            return port
+    raise Unhealthy("No free port", why=f"{TRIES} ports of {HOST} are all in use", next="lakeward doctor")

@@ -1,5 +1,0 @@
-"""Data Docs: Great Expectations' own pages of what check runs found, made on demand from the registry's results."""
-
-from lakeward.quality.data_docs.site import Run, build, outdated, remove
-
-__all__ = ["Run", "build", "outdated", "remove"]

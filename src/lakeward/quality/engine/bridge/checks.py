@@ -1,0 +1,154 @@
+"""Checks on one frame: their metrics together, GX's verdicts, and rows of those that failed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from lakeward.quality.engine.bridge.domains import engine_of
+from lakeward.quality.engine.bridge.families import condition_of, covers, is_unique, keys_of
+from lakeward.quality.engine.bridge.graph import Needs
+from lakeward.quality.engine.bridge.passes import Metrics, no_server
+from lakeward.quality.engine.bridge.results import SAMPLE, as_check
+from lakeward.quality.engine.bridge.sample import Failing, repeated, samples
+from lakeward.quality.engine.bridge.stated import stated
+from lakeward.quality.ranges.file_statistics import Footers
+from lakeward.quality.results.json_values import plain, sentence
+from lakeward.quality.suite.configured import Asked
+from lakeward.quality.verdicts.verdict import Check, State
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+log = structlog.get_logger(__name__)
+
+
+def check(
+    frame: DataFrame, asked: Sequence[Asked], footers: Footers | None = None, *, sampled: bool = True
+) -> dict[str, Check]:
+    """The result of every check the bridge has families for, by its id; what is not in it is for stock GX.
+
+    A check GX refuses, or whose numbers could not be computed, is an error of its own and no other's.
+
+    Args:
+        frame: the rows.
+        asked: the checks.
+        footers: what metadata states about exactly these rows, if anything.
+        sampled: whether to bring failing rows home.
+
+    Raises:
+        PySparkException: no server answers.
+    """
+    engine, columns = engine_of(frame), frame.schema.json()
+    results: dict[str, Check] = {}
+    covered: list[Needs] = []
+    for each in asked:
+        try:
+            needs = Needs(each, engine, columns)
+        except Exception as error:  # noqa: BLE001 - GX's models and registry raise what they like about a suite's words
+            results[each.id] = each.blank(State.ERROR, _refusal(error))
+            continue
+        if all(covers(metric, engine) for metric in needs.all_metrics()):
+            covered.append(needs)
+    metrics = Metrics(engine, frame, (stated(footers),) if footers is not None else ())
+    metrics.compute(metric for needs in covered for metric in needs.all_metrics())
+    for needs in covered:
+        results[needs.asked.id] = _judge(needs, metrics, engine)
+    if sampled:
+        failed = [needs for needs in covered if results[needs.asked.id].state is State.FAIL]
+        for name, rows in _rows(failed, metrics).items():
+            results[name] = replace(results[name], sample=tuple(plain(row) for row in rows))
+    return results
+
+
+def least(frame: DataFrame, asked: Sequence[Asked], value: str) -> Any:
+    """The least of a value, by one query, among the rows that fail any of the checks; None when it has none.
+
+    Args:
+        asked: checks that judge a row by what stands in it.
+        value: SQL over the frame's columns and the hidden ones of its table.
+    """
+    from pyspark.errors import PySparkException
+    from pyspark.sql import functions as fn
+
+    engine, columns = engine_of(frame), frame.schema.json()
+    metrics = Metrics(engine, frame)
+    conditions = []
+    for needs in (Needs(each, engine, columns) for each in asked):
+        condition = condition_of(needs.counted)
+        metrics.compute(each for each in needs.all_metrics() if each.id in _under(condition))
+        if condition.id in metrics.failed:
+            return None
+        fails, compute, accessor = metrics.values[condition.id]
+        conditions.append(_within({**compute, **accessor}, fails, metrics))
+    try:
+        return frame.filter(reduce(or_, conditions)).agg(fn.min(fn.expr(value))).collect()[0][0]
+    except PySparkException as error:
+        if no_server(error):
+            raise
+        log.warning(f"the oldest failing row cannot be found: {_refusal(error)}")
+        return None
+
+
+def _within(domain: dict[str, Any], fails: Column, metrics: Metrics) -> Column:
+    """A condition on rows of a metric's domain, for every row of the frame."""
+    rows = metrics.domains.predicate(domain)
+    return fails if rows is None else rows & fails
+
+
+def _under(metric: Any) -> set[Any]:
+    """The ids of a metric and of all it needs."""
+    return {metric.id}.union(*(_under(each) for each in metric.metric_dependencies.values()))
+
+
+def _judge(needs: Needs, metrics: Metrics, engine: Any) -> Check:
+    lost = next((metrics.failed[each.id] for each in needs.metrics if each.id in metrics.failed), None)
+    if lost is not None:
+        return needs.asked.blank(State.ERROR, lost)
+    try:
+        found = as_check(needs.asked, needs.verdict(metrics.values, engine))
+    except Exception as error:  # noqa: BLE001 - as GX's own validator does: a verdict it cannot render is an error
+        return needs.asked.blank(State.ERROR, _refusal(error))
+    rows_read = any(each.id in metrics.read for each in needs.all_metrics())
+    return replace(found, by="rows" if rows_read else "metadata")
+
+
+def _rows(failed: Sequence[Needs], metrics: Metrics) -> dict[str, list[dict[str, Any]]]:
+    """Failing rows of the checks that decide by row. They are shown and decide nothing: without them a check stands."""
+    from pyspark.errors import PySparkException
+
+    try:
+        failing = {needs.asked.id: found for needs in failed if (found := _failing(needs, metrics)) is not None}
+        return samples(metrics.domains.frame, failing, SAMPLE)
+    except PySparkException as error:
+        if no_server(error):
+            raise
+        log.warning(f"failing rows cannot be shown: {_refusal(error)}")
+        return {}
+
+
+def _failing(needs: Needs, metrics: Metrics) -> Failing | None:
+    metric = needs.counted
+    if metric is None:
+        return None
+    fails, compute, accessor = metrics.values[condition_of(metric).id]
+    domain = {**compute, **accessor}
+    if is_unique(metric):
+        fails = repeated(metrics.domains.rows(domain), keys_of(accessor), SAMPLE)
+    if fails is None:
+        return None
+    return Failing(_within(domain, fails, metrics), metrics.values[metric.id] or 0)
+
+
+def _refusal(error: Exception) -> str:
+    """The first line of pydantic's message only counts the arguments that are wrong."""
+    errors = getattr(error, "errors", None)
+    if not callable(errors):
+        return sentence(str(error) or type(error).__name__)
+    told = [f"{'.'.join(map(str, each['loc'])) or 'kwargs'}: {each['msg']}" for each in errors()]
+    return sentence(f"Great Expectations refuses its kwargs: {'; '.join(told)}")

@@ -1,0 +1,212 @@
+"""Families of metrics and how each is computed: for nothing, in the one aggregate, or by one shuffle.
+
+A family knows its metrics by their names in Great Expectations (GX). A metric of no family sends its check to stock GX.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lakeward.quality.engine.bridge.domains import Domains
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+
+@dataclass(frozen=True)
+class Known:
+    """A value that needs no rows."""
+
+    value: Any
+
+
+@dataclass(frozen=True)
+class Free:
+    """GX makes it without a Spark job: a column not yet run, the schema, a number made of other numbers."""
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """One column of the one aggregate. `rows` None is every row; else the aggregate is about those rows only."""
+
+    column: Column
+    rows: Column | None = None
+
+
+@dataclass(frozen=True)
+class Groups:
+    """One shuffle: rows grouped by equal keys; `total` makes the metric of the groups' sizes."""
+
+    rows: DataFrame
+    keys: tuple[str, ...]
+    total: Callable[[Column], Column]
+
+
+Plan = Known | Free | Aggregate | Groups
+Values = Mapping[Any, Any]
+Family = Callable[[Any, Values, Domains], Plan | None]
+"""How to compute a metric from the values of those it needs; None for a metric of another family."""
+
+_PARTIAL = "metric_partial_fn"
+_CONDITION = "unexpected_condition"
+
+
+def condition_of(metric: Any) -> Any:
+    """The metric of GX that holds what a failing row is, for counts of failing rows; else None."""
+    needs = metric.metric_dependencies
+    if _CONDITION in needs:
+        return needs[_CONDITION]
+    return needs[_PARTIAL].metric_dependencies.get(_CONDITION) if _PARTIAL in needs else None
+
+
+def free(metric: Any, values: Values, domains: Domains) -> Plan | None:
+    """Columns GX has not run yet, the schema, and what is computed from other metrics."""
+    name = metric.metric_name
+    return Free() if name in _FREE or name.endswith((".condition", ".map", ".aggregate_fn")) else None
+
+
+def failing_values(metric: Any, values: Values, domains: Domains) -> Plan | None:
+    """None: the rows of failed checks are fetched afterwards, of all of them at once."""
+    return Known([]) if metric.metric_name.endswith(".unexpected_values") else None
+
+
+def unique(metric: Any, values: Values, domains: Domains) -> Plan | None:
+    """Rows whose value, or combination of values, is there more than once."""
+    from pyspark.sql import functions as fn
+
+    if not is_unique(metric):
+        return None
+    _, compute, accessor = values[condition_of(metric).id]
+    return Groups(
+        domains.rows({**compute, **accessor}),
+        keys_of(accessor),
+        lambda size: fn.coalesce(fn.sum(fn.when(size > 1, size)), fn.lit(0)),
+    )
+
+
+def distinct(metric: Any, values: Values, domains: Domains) -> Plan | None:
+    """How many different values: all, those that are in no set, or those of a set that are missing.
+
+    In the one aggregate it would multiply every row by the number of such metrics. The values themselves, which GX
+    would bring along, are all that the column has: they are left out, as where GX is asked for no examples.
+    """
+    from pyspark.sql import functions as fn
+
+    if metric.metric_name not in _DISTINCT:
+        return None
+    name = metric.metric_name.removeprefix(_VALUES)
+    if name in ("not_in_set", "missing_from_column"):
+        return Known([])
+    column, wanted = metric.metric_domain_kwargs["column"], metric.metric_value_kwargs.get("value_set") or []
+    rows = domains.rows(metric.metric_domain_kwargs).filter(fn.col(column).isNotNull())
+    if name == "missing_from_column.count":
+        if not wanted:
+            return Known(0)
+        rows = rows.filter(fn.col(column).isin(wanted))
+        return Groups(rows, (column,), lambda size: fn.lit(len(wanted)) - fn.count(size))
+    if name == "not_in_set.count" and wanted:
+        rows = rows.filter(~fn.col(column).isin(wanted))
+    return Groups(rows, (column,), lambda size: fn.count(size))
+
+
+def failing_rows(metric: Any, values: Values, domains: Domains) -> Plan | None:
+    """Rows that meet GX's condition of a failing row, about one column or several; and the rows looked at."""
+    from pyspark.sql import functions as fn
+
+    condition = condition_of(metric)
+    if condition is None:
+        return None
+    fails, compute, accessor = values[condition.id]
+    if metric.metric_name.endswith(".filtered_row_count"):
+        return Aggregate(_count(domains.predicate({**compute, **accessor})))
+    if not metric.metric_name.endswith(".unexpected_count"):
+        return None
+    single = _PARTIAL in metric.metric_dependencies
+    rows = domains.predicate(compute if single else {**compute, **accessor})
+    one = fn.when(fails, 1).otherwise(0)
+    total = fn.sum(one if rows is None else fn.when(rows, one))
+    # Of no rows at all GX tells None for a single column, by its aggregate, and 0 for more, by its count().
+    return Aggregate(total if single else fn.coalesce(total, fn.lit(0)))
+
+
+def row_count(metric: Any, values: Values, domains: Domains) -> Plan | None:
+    """Rows of the table."""
+    if metric.metric_name != "table.row_count":
+        return None
+    return Aggregate(_count(domains.predicate(metric.metric_domain_kwargs)))
+
+
+def aggregated(metric: Any, values: Values, domains: Domains) -> Plan | None:
+    """Whatever GX computes by an aggregate of its own."""
+    if _PARTIAL not in metric.metric_dependencies:
+        return None
+    column, compute, _ = values[metric.metric_dependencies[_PARTIAL].id]
+    if metric.metric_name in _PAST_NULLS:
+        compute = {key: value for key, value in compute.items() if key != "filter_conditions"}
+    return Aggregate(column, domains.predicate(compute))
+
+
+FAMILIES: tuple[Family, ...] = (free, failing_values, unique, distinct, failing_rows, row_count, aggregated)
+"""The first that answers does."""
+
+
+def plan(metric: Any, values: Values, domains: Domains, first: tuple[Family, ...] = ()) -> Plan:
+    """How to compute a metric, only for what `covers` answers for; the families of `first` are asked first."""
+    for family in (*first, *FAMILIES):
+        made = family(metric, values, domains)
+        if made is not None:
+            return made
+    raise AssertionError(f"no family computes {metric.metric_name}")
+
+
+def covers(metric: Any, engine: Any) -> bool:
+    """Whether a family computes the metric, said before anything is."""
+    from great_expectations.core.metric_function_types import MetricPartialFunctionTypes
+    from great_expectations.expectations.registry import get_metric_provider
+
+    name, condition = metric.metric_name, condition_of(metric)
+    if condition is not None:
+        _, provider = get_metric_provider(condition.metric_name, engine)
+        by_window = getattr(provider, "metric_fn_type", None) is MetricPartialFunctionTypes.WINDOW_CONDITION_FN
+        return not by_window or condition.metric_name in _UNIQUE
+    named = name in (*_FREE, *_DISTINCT) or name.endswith((".condition", ".map", ".aggregate_fn", ".unexpected_values"))
+    return named or _PARTIAL in metric.metric_dependencies
+
+
+_VALUES = "column.distinct_values."
+_DISTINCT = tuple(
+    f"{_VALUES}{name}"
+    for name in ("count", "not_in_set", "not_in_set.count", "missing_from_column", "missing_from_column.count")
+)
+_FREE = (
+    "table.columns",
+    "table.column_types",
+    "table.column_count",
+    "column.non_null_proportion",
+    "column.unique_proportion",
+)
+# Aggregates that pass over nulls anyway. GX filters each column's nulls first: a pass of its own for every column.
+_PAST_NULLS = tuple(f"column.{name}" for name in ("max", "min", "mean", "sum", "standard_deviation", "non_null_count"))
+# Conditions by a window over all rows that a family computes otherwise.
+_UNIQUE = ("column_values.unique.condition", "compound_columns.unique.condition")
+
+
+def is_unique(metric: Any) -> bool:
+    """Whether it counts rows that are there more than once."""
+    name = metric.metric_name
+    return name.endswith(".unexpected_count") and name.replace(".unexpected_count", ".condition") in _UNIQUE
+
+
+def keys_of(accessor: Mapping[str, Any]) -> tuple[str, ...]:
+    """The columns a metric of GX is about."""
+    if "column" in accessor:
+        return (str(accessor["column"]),)
+    return tuple(str(each) for each in accessor["column_list"])
+
+
+def _count(rows: Column | None) -> Column:
+    from pyspark.sql import functions as fn
+
+    return fn.count(fn.lit(1) if rows is None else fn.when(rows, 1))

@@ -1,0 +1,141 @@
+"""Every check of one table on the rows it is about, and the first snapshot that makes one fail."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from lakeward.quality.engine.custom import Look, is_own
+from lakeward.quality.engine.custom import check as check_own
+from lakeward.quality.engine.custom.landed import Landings
+from lakeward.quality.engine.custom.outlier import Past
+from lakeward.quality.engine.timeouts import PATIENCE_S, patient
+from lakeward.quality.ranges.batches import batches_of
+from lakeward.quality.ranges.first_bad import ALONE, Failed, Oldest, remembered, search
+from lakeward.quality.ranges.frames import UNTOLD, WHEN
+from lakeward.quality.ranges.range import Kind, Range, Read, appended, reading
+from lakeward.quality.ranges.snapshot_chain import History
+from lakeward.quality.results.records import Result, by_stream
+from lakeward.quality.runs import formats
+from lakeward.quality.runs.engines import Engines
+from lakeward.quality.runs.formats import LakeTable
+from lakeward.quality.runs.order import INCREMENT
+from lakeward.quality.suite.configured import Asked
+from lakeward.quality.verdicts.verdict import Check, State
+from lakeward.registry import batches, generations, verifications
+from lakeward.spec.model.custom_expectations import OF_COMMITS
+
+
+def check(
+    of: LakeTable,
+    found: Range,
+    history: History,
+    asked: Sequence[Asked],
+    now: datetime,
+    engines: Engines,
+    patience_s: float = PATIENCE_S,
+) -> list[Check]:
+    """Every check's result; checks that read the same rows share one frame, and the time they may take."""
+    results: dict[str, Check] = {}
+    groups: dict[Read, list[Asked]] = {}
+    for each in asked:
+        read = reading(found, history, each.scope, now)
+        if str(each.expectation.type) in OF_COMMITS and found.base and found.head and found.snapshots:
+            read = read or Read(found.base.snapshot, found.head.id)
+        if read is None:
+            results[each.id] = each.blank(State.SKIPPED, "no new rows in the range")
+        else:
+            groups.setdefault(read, []).append(each)
+    for read, group in groups.items():
+        own = [each for each in group if is_own(each)]
+        theirs = [each for each in group if not is_own(each)]
+        with patient(engines.session, patience_s, found.table):
+            results |= {each.id: check_own(each, _look(of, found, history, read, engines)) for each in own}
+            if theirs:
+                frame = of.rows(engines.session, read)
+                stated = of.footers(read, appended(history, read))
+                results |= {check.id: check for check in engines.checker.check(frame, theirs, stated)}
+    return [results[each.id] for each in asked]
+
+
+def _look(of: LakeTable, found: Range, history: History, read: Read, engines: Engines) -> Look:
+    """What a check of our own may look at; nothing of it is opened before it asks."""
+
+    def past(check: str) -> list[Past]:
+        with engines.registry() as connection:
+            return [Past(at, value) for at, value in verifications.values(connection, found.table, check)]
+
+    def landings(stream: str, seq: int) -> Landings:
+        with engines.registry() as connection:
+            known = generations.latest(connection).get(stream)
+            return Landings(batches.since(connection, stream, seq), known.spec if known else None)
+
+    return Look(
+        found=found,
+        history=history,
+        frame=lambda: of.rows(engines.session, read),
+        table=lambda name: formats.current(name, engines),
+        past=past,
+        rows=lambda part: of.rows(engines.session, part),
+        landings=landings,
+    )
+
+
+def first_bad(
+    of: LakeTable,
+    found: Range,
+    history: History,
+    asked: Sequence[Asked],
+    checks: Sequence[Check],
+    engines: Engines,
+) -> tuple[int | None, str]:
+    """The first snapshot that makes a failed check fail, and what of it nobody can tell any more."""
+    by_id = {each.id: each for each in asked}
+    about = [
+        by_id[check.id]
+        for check in checks
+        if check.state is State.FAIL
+        and check.scope == INCREMENT
+        and not is_own(by_id[check.id])
+        and engines.checker.by_row(by_id[check.id])
+    ]
+    failed = Failed(
+        alone=tuple(each.id for each in about if each.strict and each.expectation.type in ALONE),
+        strict=tuple(each.id for each in about if each.strict and each.expectation.type not in ALONE),
+        tolerant=tuple(each.id for each in about if not each.strict),
+    )
+
+    def oldest() -> Oldest:
+        read = reading(found, history, INCREMENT, datetime.now(UTC)) if failed.alone else None
+        steps = found.appends if found.kind is Kind.INCREMENT else (found.head,)
+        if read is None or not all(each is not None and each.traced for each in steps):
+            return Oldest()
+        if found.kind is Kind.INCREMENT and len(found.appends) == 1:
+            return Oldest()  # it is that one
+        frame = of.rows(engines.session, read)
+        sequence = engines.checker.least(frame, [by_id[each] for each in failed.alone], WHEN)
+        with engines.registry() as connection:
+            known = remembered(history, verifications.heads(connection, found.table))
+        return Oldest(None if sequence == UNTOLD else sequence, known)
+
+    def probe(read: Read, ids: Sequence[str]) -> bool | None:
+        return engines.checker.fails(of.rows(engines.session, read), [by_id[each] for each in ids])
+
+    told = oldest()
+    return search(found, failed, probe, told), _untold(told)
+
+
+def _untold(oldest: Oldest) -> str:
+    if oldest.sequence is None or oldest.snapshot is not None:
+        return ""
+    return f"the oldest failing row was written with sequence number {oldest.sequence}, whose snapshot is expired"
+
+
+def with_first_batches(result: Result, engines: Engines) -> Result:
+    if result.first_bad is None:
+        return result
+    snapshots = [each for each in result.found.snapshots if each.id == result.first_bad]  # none: it is expired
+    with engines.registry() as connection:
+        found = batches_of(connection, snapshots) if snapshots else batches.of_snapshots(connection, [result.first_bad])
+    return replace(result, first_bad_batches=by_stream(found, snapshots))

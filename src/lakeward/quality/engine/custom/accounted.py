@@ -1,0 +1,106 @@
+"""Landed = offsets: one statement over three columns of the range's rows, and of those in quarantine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+from lakeward.quality.engine.custom.check import Look, result
+from lakeward.quality.engine.custom.landed import CannotTell, Stretch, batch_of, commits, parts, stretches
+from lakeward.quality.suite.configured import Asked
+from lakeward.quality.verdicts.verdict import Check, State
+from lakeward.spec.model.custom_expectations import LandedEqualsOffsets
+from lakeward.spec.model.position_columns import IDENTITY_COLUMNS
+
+_COLUMNS = IDENTITY_COLUMNS["kafka"]
+_RANGES = "topic STRING, part INT, low BIGINT, high BIGINT"
+
+
+def landed_equals_offsets(kwargs: LandedEqualsOffsets, asked: Asked, look: Look) -> Check:
+    """Records that the batches read and that are nowhere, more than once, or outside of what was read."""
+    appends = commits(look.found)
+    seqs: dict[str, list[int]] = {}
+    for stream, seq in filter(None, map(batch_of, appends)):
+        seqs.setdefault(stream, []).append(seq)
+    if not seqs:
+        return asked.blank(State.SKIPPED, "no batch of a stream is in the range")
+    known = {stream: look.landings(stream, min(found) - 1) for stream, found in seqs.items()}
+    runs = [each for stream, found in seqs.items() for each in stretches(stream, found, known[stream].batches)]
+    _one_stream_a_topic(runs)
+    counted = _counted(look, runs, {stream: _spec(stream, each.spec) for stream, each in known.items()})
+    theirs = [each for each in appends if batch_of(each) is None]
+    return _judged(asked, runs, counted, [f"{each.id} ({each.added:,} rows)" for each in theirs if each.added])
+
+
+def _judged(asked: Asked, runs: Sequence[Stretch], counted: Mapping[str, int], theirs: Sequence[str]) -> Check:
+    moved, skipped = sum(each.offsets for each in runs), sum(each.skipped for each in runs)
+    holes = sum(each.holes for each in runs)
+    unknown = [each.stream for each in runs if each.filtered is None]
+    filtered = sum(each.filtered or 0 for each in runs)
+    missing = moved - counted["landed"] - counted["aside"] - filtered - skipped - holes
+    if missing and unknown:
+        raise CannotTell(f"how many records stream {unknown[0]} filtered is not known of every batch of the range")
+    of = ", ".join(f"{each.stream} seq {each.from_seq} to {each.to_seq}" for each in runs)
+    text = f"offsets moved by {moved:,} ({of}): {counted['landed']:,} landed, {counted['aside']:,} in quarantine, "
+    text += f"{filtered:,} filtered, {skipped:,} given up, {holes:,} offsets without a record; "
+    text += f"{missing:,} missing, {counted['doubled']:,} rows doubled, {counted['beyond']:,} of no batch's offsets"
+    if theirs:
+        text += f"; not accounted for, because no batch: snapshot {', '.join(theirs)}"
+    wrong = abs(missing) + counted["doubled"] + counted["beyond"]
+    if wrong:
+        text += f"; lakeward streams audit {runs[0].stream} names them"
+    return result(asked, wrong == 0, rows=moved, unexpected_count=wrong, observed=text)
+
+
+def _counted(look: Look, runs: Sequence[Stretch], specs: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
+    """Distinct records `landed` and `aside` (in quarantine alone), rows `doubled`, records `beyond` what was read."""
+    from pyspark.sql.connect import functions as f
+
+    theirs = [each for each in commits(look.found) if batch_of(each) is None]
+    frames = [look.rows(part) for part in parts(look.found, theirs)]
+    absent = [name for name in _COLUMNS if name not in frames[0].columns]
+    if absent:
+        raise CannotTell(f"the table has no column {absent[0]}: its rows cannot be traced to records")
+    topic, part, offset = (f.col(name) for name in _COLUMNS)
+    ranges = frames[0].sparkSession.createDataFrame(
+        [(each[0], each[1], low, high) for run in runs for each, (low, high) in run.moved.items()], _RANGES
+    )
+
+    def records(frame: Any, row: int) -> Any:  # Connect's stubs say classic frames come out
+        return frame.select(topic.alias("t"), part.alias("p"), offset.alias("o"), f.lit(row).alias("row"))
+
+    rows = [records(each, 1) for each in frames]
+    for stream, spec in specs.items():
+        aside = (spec.get("quarantine") or {}).get("table")
+        if aside:
+            rows.append(records(look.table(str(aside)).where(f.col("stream") == f.lit(stream)), 0))
+    within = (f.col("t") == f.col("topic")) & (f.col("p") == f.col("part"))
+    within &= (f.col("o") >= f.col("low")) & (f.col("o") < f.col("high"))
+    by_record = reduce(lambda one, other: one.unionAll(other), rows).groupBy("t", "p", "o").agg(
+        f.sum("row").alias("rows")
+    )  # fmt: skip
+    inside = f.col("topic").isNotNull()
+    found = by_record.join(f.broadcast(ranges.distinct()), within, "left").agg(
+        f.count_if(inside & (f.col("rows") > 0)).alias("landed"),
+        f.count_if(inside & (f.col("rows") == 0)).alias("aside"),
+        f.coalesce(f.sum(f.when(f.col("rows") > 1, f.col("rows") - 1)), f.lit(0)).alias("doubled"),
+        f.count_if(~inside & (f.col("rows") > 0)).alias("beyond"),
+    )
+    return {name: int(value) for name, value in found.collect()[0].asDict().items()}
+
+
+def _spec(stream: str, spec: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    if spec is None:
+        raise CannotTell(f"the registry does not know stream {stream}, so neither where it puts records aside")
+    if spec.get("lineage") != "rows":
+        raise CannotTell(f"stream {stream} has lineage {spec.get('lineage') or 'none'}: a row of it is not one record")
+    return spec
+
+
+def _one_stream_a_topic(runs: Sequence[Stretch]) -> None:
+    owner: dict[str, str] = {}
+    for run in runs:
+        for topic, _ in run.moved:
+            if owner.setdefault(topic, run.stream) != run.stream:
+                raise CannotTell(f"streams {owner[topic]} and {run.stream} both land topic {topic} in it")

@@ -1,0 +1,171 @@
+"""Which offsets the batches of a range moved over, and which of its commits are batches. Pure.
+
+A batch is told by the id its snapshot was staged under, `<stream>/<seq>/<nonce>`; its offsets are the registry's. Seqs
+that follow each other are one stretch: what lies between its first start and its last end must be there, also what no
+batch names. A stretch ends where a seq is nobody's: a person reset the stream there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lakeward.connectors.commit_protocol.position import NO_DATA
+from lakeward.connectors.kafka.position import parse
+from lakeward.quality.ranges.range import Kind, Range, Read
+from lakeward.quality.ranges.snapshot_chain import Snapshot
+
+Partition = tuple[str, int]
+"""(topic, partition)"""
+
+
+class CannotTell(Exception):
+    """Raised with a sentence when the records cannot be accounted for: neither a pass nor a failure."""
+
+
+@dataclass(frozen=True)
+class Landings:
+    """What the registry knows of a stream: its batches from a seq on, oldest first, and its newest spec."""
+
+    batches: Sequence[Mapping[str, Any]]
+    spec: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Batches of one stream that follow each other.
+
+    Attributes:
+        moved: partition -> its offsets, first (inclusive) to last (exclusive).
+        skipped: records a person gave up.
+        consumed, filtered: what the batches counted; None where one did not.
+    """
+
+    stream: str
+    from_seq: int
+    to_seq: int
+    moved: Mapping[Partition, tuple[int, int]]
+    skipped: int
+    consumed: int | None
+    filtered: int | None
+
+    @property
+    def offsets(self) -> int:
+        """How many offsets it moved over."""
+        return sum(to - first for first, to in self.moved.values())
+
+    @property
+    def holes(self) -> int:
+        """Offsets without a record: a transaction's markers, records compacted away."""
+        return 0 if self.consumed is None else max(0, self.offsets - self.skipped - self.consumed)
+
+
+def batch_of(snapshot: Snapshot) -> tuple[str, int] | None:
+    """Stream and seq of the batch a snapshot is; None for a commit of somebody else."""
+    parts = (snapshot.wap_id or "").split("/")
+    return (parts[0], int(parts[1])) if len(parts) == 3 and parts[1].isdigit() else None
+
+
+def commits(found: Range) -> tuple[Snapshot, ...]:
+    """The range's commits that may bring rows, oldest first.
+
+    Raises:
+        CannotTell: the rows of the range's batches cannot be read apart from others.
+    """
+    rewrites = [each for each in found.snapshots if each.operation not in ("append", "replace")]
+    if rewrites:
+        raise CannotTell(
+            f"snapshot {rewrites[0].id} is {_an(rewrites[0].operation)}: rows of batches may be gone again"
+        )
+    whole = found.base is None and bool(found.snapshots) and found.snapshots[0].parent is None
+    if found.kind is Kind.TABLE and (found.cut or not whole):
+        raise CannotTell("the batches of the range cannot be told from older ones, some of its snapshots are expired")
+    return tuple(each for each in found.snapshots if each.operation == "append")
+
+
+def parts(found: Range, theirs: Sequence[Snapshot]) -> list[Read]:
+    """The range without the commits of somebody else, as few reads as there can be."""
+    reads, start = [], found.base.snapshot if found.base else None
+    foreign = {each.id for each in theirs}
+    previous = start
+    for each in found.snapshots:
+        if each.id in foreign:
+            if previous is not None and previous != start:
+                reads.append(Read(start, previous))
+            start = each.id
+        previous = each.id
+    if previous is not None and previous != start:
+        reads.append(Read(start, previous))
+    return reads
+
+
+def stretches(stream: str, seqs: Sequence[int], known: Sequence[Mapping[str, Any]]) -> list[Stretch]:
+    """The stretches of a stream's batches.
+
+    Args:
+        seqs: of the range's snapshots.
+        known: the registry's batches from the one before the first of `seqs` on.
+
+    Raises:
+        CannotTell: the registry does not know a batch at an end of a stretch, or the offsets are not Kafka's.
+    """
+    rows = {row["seq"]: row for row in known if row["seq"] is not None}
+    given_up = {seq for seq, row in rows.items() if row["skipped"] and min(seqs) < seq < max(seqs)}
+    runs: list[list[int]] = []
+    for seq in sorted({*seqs, *given_up}):
+        if runs and runs[-1][-1] == seq - 1:
+            runs[-1].append(seq)
+        else:
+            runs.append([seq])
+    return [_stretch(stream, run, rows) for run in runs]
+
+
+def _stretch(stream: str, run: Sequence[int], rows: Mapping[int, Mapping[str, Any]]) -> Stretch:
+    for seq in (run[0], run[-1]):
+        if seq not in rows:
+            raise CannotTell(f"the registry does not know the offsets of batch seq {seq} of stream {stream}")
+    batches = [rows[seq] for seq in run if seq in rows]
+    start: dict[Partition, int] = {}
+    end: dict[Partition, int] = {}
+    for row in batches:
+        for part, at in _offsets(stream, row["start_offsets"]):
+            start.setdefault(part, at)
+        for part, at in _offsets(stream, row["end_offsets"]):
+            start.setdefault(part, 0)  # a partition that is new to the topic is read from its beginning
+            end[part] = at
+    before = rows.get(run[0] - 1)
+    if before is not None:  # what lies between the two belongs to nobody, and must not be lost between two runs
+        start.update(_offsets(stream, before["end_offsets"]))
+    moved = {part: (start[part], to) for part, to in end.items() if to > start[part]}
+    complete = len(batches) == len(run)
+    return Stretch(
+        stream,
+        run[0],
+        run[-1],
+        moved,
+        skipped=sum(row["skipped"] or 0 for row in batches),
+        consumed=_sum(batches, "consumed") if complete else None,
+        filtered=_sum(batches, "filtered") if complete else None,
+    )
+
+
+def _sum(batches: Sequence[Mapping[str, Any]], name: str) -> int | None:
+    found = [row[name] for row in batches]
+    return None if None in found else sum(found)
+
+
+def _offsets(stream: str, texts: Mapping[str, str] | None) -> Iterator[tuple[Partition, int]]:
+    for text in (texts or {}).values():
+        if text == NO_DATA:
+            continue
+        try:
+            read = parse(text)
+        except (ValueError, AttributeError, TypeError):
+            raise CannotTell(f"stream {stream} does not read from Kafka: its positions are no numbers") from None
+        for topic, offsets in read.items():
+            yield from (((topic, number), at) for number, at in offsets.items())
+
+
+def _an(word: str) -> str:
+    return f"an {word}" if word[0] in "aeiou" else f"a {word}"

@@ -1,0 +1,108 @@
+"""Great Expectations on DataFrames of Spark Connect. Imported only by the checking process: GX costs 7 CPU-seconds.
+
+The bridge computes what it has families for in one pass; the other checks go to stock GX in two phases: as cheap as GX
+can (`BOOLEAN_ONLY`, nothing persisted), then details of the failed ones only. GX from `BASIC` up reads the data once
+more for every check, failed or not, so a healthy table would cost the most. Nothing collects all failing rows: at most
+`SAMPLE` whole rows a check, which carry the source's position columns.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from lakeward.quality.engine.bridge import checks as bridge
+from lakeward.quality.engine.bridge.pinned import assert_known
+from lakeward.quality.engine.bridge.results import SAMPLE, SQL, as_check
+from lakeward.quality.ranges.file_statistics import Footers
+from lakeward.quality.suite.configured import Asked
+from lakeward.quality.verdicts.verdict import Check, State
+
+if TYPE_CHECKING:
+    from pyspark.sql.connect.dataframe import DataFrame
+
+
+class Checker:
+    """One ephemeral GX context for many frames. For one thread: GX's SQL checks share a session's view name.
+
+    Raises:
+        Moved: the installed GX is not the one the bridge knows.
+    """
+
+    def __init__(self) -> None:
+        assert_known()
+        import great_expectations as gx
+        from great_expectations.expectations import expectation as base
+        from great_expectations.expectations.registry import get_expectation_impl
+
+        logging.getLogger("great_expectations").setLevel(logging.ERROR)
+        self._gx = gx
+        context: Any = gx.get_context(mode="ephemeral")
+        context.variables.progress_bars = {"globally": False}
+        # persist=True, GX's default, caches every frame and never lets go of it
+        self._source = context.data_sources.add_spark("lake", persist=False)
+        self._implementation = get_expectation_impl
+        self._by_row = (base.ColumnMapExpectation, base.ColumnPairMapExpectation, base.MulticolumnMapExpectation)
+        self._frames = 0
+
+    def by_row(self, asked: Asked) -> bool:
+        """Whether the check decides row by row, so that a failing row belongs to a snapshot."""
+        return issubclass(self._implementation(asked.expectation.type), self._by_row)
+
+    def check(self, frame: DataFrame, asked: Sequence[Asked], footers: Footers | None = None) -> list[Check]:
+        """The result of every check on this frame, in the given order, details included.
+
+        `footers` is what metadata states about exactly the frame's rows; checks it answers read none of them.
+        """
+        results = bridge.check(frame, asked, footers)
+        results |= self._stock(frame, [each for each in asked if each.id not in results])
+        return [results[each.id] for each in asked]
+
+    def fails(self, frame: DataFrame, asked: Sequence[Asked]) -> bool | None:
+        """Whether any of the checks fails on this frame; None when one could not be computed."""
+        results = bridge.check(frame, asked, sampled=False)
+        left = [each for each in asked if each.id not in results]
+        results |= self._run(self._batch(frame), left, "BOOLEAN_ONLY") if left else {}
+        states = {each.state for each in results.values()}
+        return None if State.ERROR in states else State.FAIL in states
+
+    def least(self, frame: DataFrame, asked: Sequence[Asked], value: str) -> Any:
+        """The least of a SQL value among the rows of the frame that fail any of the checks, each judged alone."""
+        return bridge.least(frame, asked, value)
+
+    def stock(self, frame: DataFrame, asked: Sequence[Asked]) -> dict[str, Check]:
+        """Every check by stock GX alone, in its usual form: what the bridge's answers are compared with."""
+        return self._run(self._batch(frame), asked, "BASIC")
+
+    def _stock(self, frame: DataFrame, asked: Sequence[Asked]) -> dict[str, Check]:
+        if not asked:
+            return {}
+        batch = self._batch(frame)
+        rowwise = [each for each in asked if self.by_row(each)]
+        others = [each for each in asked if not self.by_row(each)]
+        # An aggregate costs the same whether its value is told or not.
+        results = self._run(batch, rowwise, "BOOLEAN_ONLY") | self._run(batch, others, "BASIC")
+        failed = [each for each in asked if results[each.id].state is State.FAIL]
+        detail = {"result_format": "SUMMARY", "include_unexpected_rows": True, "partial_unexpected_count": SAMPLE}
+        results |= self._run(batch, [each for each in failed if self.by_row(each)], detail)
+        return results | self._run(batch, [each for each in failed if each.expectation.type == SQL], "COMPLETE")
+
+    def _batch(self, frame: DataFrame) -> Any:
+        self._frames += 1
+        asset = self._source.add_dataframe_asset(f"frame-{self._frames}")
+        return asset.add_batch_definition_whole_dataframe("whole").get_batch({"dataframe": frame})
+
+    def _run(self, batch: Any, asked: Sequence[Asked], form: str | dict[str, Any]) -> dict[str, Check]:
+        if not asked:
+            return {}
+        suite = self._gx.ExpectationSuite(
+            name=f"suite-{self._frames}",
+            expectations=[
+                {"type": each.expectation.type, "kwargs": dict(each.expectation.kwargs), "meta": {"id": each.id}}
+                for each in asked
+            ],
+        )
+        found = {each.expectation_config.meta["id"]: each for each in batch.validate(suite, result_format=form).results}
+        return {each.id: replace(as_check(each, found.get(each.id)), by="stock") for each in asked}

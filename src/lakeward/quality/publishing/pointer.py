@@ -1,0 +1,207 @@
+"""The pointer table: what is proven, under a name of its own, for engines that cannot name a branch.
+
+`<table>__verified` is an entry of the catalog whose metadata has one snapshot, the proven one, as its main; the data
+files are the table's. It stands beside the table's folder, so that nothing that lists the one finds the other, and says
+`gc.enabled=false`: dropping it with PURGE, expiry and removal of orphans leave the files alone.
+
+Its snapshot has a tag in the table before the entry points there. Iceberg expires nothing a tag names, whoever expires,
+so a pointer that could not follow (a run died, a restore took `verified` back) still finds its files.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import structlog
+
+from lakeward.platform.errors import LakewardError, Refused
+from lakeward.platform.runtime import CATALOG
+from lakeward.quality.results.json_values import sentence
+from lakeward.spec.model.pointer import OF, name_of
+from lakeward.spec.sql.statements import quote, quote_table
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata
+    from pyspark.sql.connect.session import SparkSession
+
+    from lakeward.quality.runs.engines import Engines
+    from lakeward.spec.model.suite import Suite
+
+log = structlog.get_logger(__name__)
+_OF_UUID = "lakeward.verified-of-uuid"
+_TAG = "verified_table_"  # and the snapshot's id
+_READING = ("schema.name-mapping.default",)  # properties of the table that decide how its files are read
+
+
+def bring(engines: Engines, suite: Suite, verified: int | None) -> None:
+    """After a run: the pointer table brought to where `verified` stands, if the suite asks for one. One that cannot
+    follow shows what was proven before."""
+    if not suite.pointer_table or verified is None:
+        return
+    table = str(suite.table)
+    try:
+        engines.prove()
+        moved = follow(engines.session, engines.lake, table, verified)
+    except Exception as error:  # noqa: BLE001 - the branch shown to other engines: the branch itself stands
+        said = f"{error.what}: {error.why}" if isinstance(error, LakewardError) else f"{type(error).__name__}: {error}"
+        log.warning(f"{name_of(table)} stays where it was, the next run tries again: {sentence(said)}", table=table)
+        return
+    if moved:
+        log.info(f"{name_of(table)} shows snapshot {verified}", table=table)
+
+
+def follow(session: SparkSession, lake: Catalog, table: str, snapshot: int) -> bool:
+    """Point `<table>__verified` at the snapshot; make the entry when it is not there.
+
+    Returns:
+        Whether it had to move.
+
+    Raises:
+        Refused: there is another table of that name.
+    """
+    pointer = _load(lake, name_of(table))
+    if pointer is not None and pointer.properties.get(OF) != table:
+        raise Refused(
+            f"{name_of(table)} cannot point at what is proven of {table}",
+            why="a table of that name is there already, and is not ours",
+            next=f"rename it, or take pointer_table out of the suite of {table}",
+        )
+    main = lake.load_table(table)
+    stands = pointer.metadata.current_snapshot_id if pointer is not None else None
+    if pointer is not None and stands == snapshot and _same_table(pointer, main):
+        return False
+    _keep(session, table, main, {snapshot, stands})
+    point(lake, table, snapshot)
+    return True
+
+
+def point(lake: Catalog, table: str, snapshot: int) -> None:
+    """Make the entry, or move it in one commit. What a commit cannot do (another table, an older snapshot: Iceberg
+    keeps the times of its log in order) is done by taking the entry out and putting it in again."""
+    main, name = lake.load_table(table), name_of(table)
+    wanted = _metadata(main, snapshot)
+    pointer = _load(lake, name)
+    if pointer is not None and _reaches(pointer.metadata, wanted) and _same_table(pointer, main):
+        _commit(lake, pointer, wanted)
+        return
+    if pointer is not None:
+        lake.drop_table(name)
+    _register(lake, name, main, wanted)
+
+
+def _keep(session: SparkSession, table: str, main: Table, snapshots: set[int | None]) -> None:
+    """A tag for each of the snapshots that is still there; those of earlier moves go."""
+    name, refs = quote_table(table, CATALOG), main.metadata.refs
+    known = {each.snapshot_id for each in main.metadata.snapshots}
+    wanted = {f"{_TAG}{each}": each for each in snapshots if each in known}
+    for tag, snapshot in wanted.items():
+        if tag not in refs:
+            session.sql(f"ALTER TABLE {name} CREATE OR REPLACE TAG {quote(tag)} AS OF VERSION {snapshot:d}").collect()
+    for tag in refs:
+        if tag.startswith(_TAG) and tag not in wanted:
+            session.sql(f"ALTER TABLE {name} DROP TAG IF EXISTS {quote(tag)}").collect()
+
+
+def _metadata(main: Table, snapshot: int) -> TableMetadata:
+    """The table's metadata with this snapshot alone, as main and without a parent."""
+    from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
+    from pyiceberg.table.snapshots import SnapshotLogEntry
+
+    of = main.metadata
+    found = next(each for each in of.snapshots if each.snapshot_id == snapshot)
+    only = found.model_copy(update={"parent_snapshot_id": None})
+    ref: Any = SnapshotRef
+    entry: Any = SnapshotLogEntry
+    properties = {
+        OF: _name(main),
+        _OF_UUID: str(of.table_uuid),
+        "comment": f"what is proven of {_name(main)}; written by its checks, read only",
+        "gc.enabled": "false",
+        "write.metadata.delete-after-commit.enabled": "true",
+        "write.metadata.previous-versions-max": "10",
+        **{key: of.properties[key] for key in _READING if key in of.properties},
+    }
+    changed = {
+        "table_uuid": uuid4(),
+        "location": f"{of.location.rstrip('/')}__verified",
+        "properties": properties,
+        "last_updated_ms": only.timestamp_ms,
+        "last_sequence_number": only.sequence_number or 0,
+        "current_snapshot_id": snapshot,
+        "snapshots": [only],
+        "refs": {"main": ref(snapshot_id=snapshot, snapshot_ref_type=SnapshotRefType.BRANCH)},
+        "snapshot_log": [entry(snapshot_id=snapshot, timestamp_ms=only.timestamp_ms)],
+        "metadata_log": [],
+        "statistics": [],
+        "partition_statistics": [],
+    }
+    return of.model_copy(update={key: value for key, value in changed.items() if key in type(of).model_fields})
+
+
+def _name(main: Table) -> str:
+    return ".".join(main.name())
+
+
+def _reaches(now: TableMetadata, wanted: TableMetadata) -> bool:
+    """Whether a commit leads from the one to the other: forward in time, nothing of one id that is two things."""
+    same_specs = all(each in wanted.partition_specs for each in now.partition_specs)
+    same_schemas = all(each in wanted.schemas for each in now.schemas)
+    return (
+        now.format_version == wanted.format_version == 2
+        and wanted.last_updated_ms >= now.last_updated_ms
+        and wanted.current_snapshot_id != now.current_snapshot_id
+        and same_specs
+        and same_schemas
+    )
+
+
+def _commit(lake: Catalog, pointer: Table, wanted: TableMetadata) -> None:
+    from pyiceberg.table import update as changes
+
+    # pydantic hides these constructors from mypy
+    make: Any = changes
+    now, snapshot = pointer.metadata, wanted.snapshots[0]
+    schemas = [each for each in wanted.schemas if each not in now.schemas]
+    specs = [each for each in wanted.partition_specs if each not in now.partition_specs]
+    updates = (
+        *(make.AddSchemaUpdate(schema=each) for each in schemas),
+        make.SetCurrentSchemaUpdate(schema_id=wanted.current_schema_id),
+        *(make.AddPartitionSpecUpdate(spec=each) for each in specs),
+        make.AddSnapshotUpdate(snapshot=snapshot),
+        make.SetSnapshotRefUpdate(ref_name="main", type="branch", snapshot_id=snapshot.snapshot_id),
+        make.RemoveSnapshotsUpdate(snapshot_ids=[each.snapshot_id for each in now.snapshots]),
+    )
+    lake.commit_table(
+        pointer,
+        (
+            make.AssertTableUUID(uuid=now.table_uuid),
+            make.AssertRefSnapshotId(ref="main", snapshot_id=now.current_snapshot_id),
+        ),
+        updates,
+    )
+
+
+def _register(lake: Catalog, name: str, main: Table, wanted: TableMetadata) -> None:
+    file = f"{wanted.location}/metadata/00000-{uuid4()}.metadata.json"
+    # Not by PyIceberg's own writer, which refuses format v3 for the keys of encrypted tables. It reads none of those.
+    text = json.dumps(wanted.model_dump(mode="json", by_alias=True, exclude_none=True))
+    with main.io.new_output(file).create() as out:
+        out.write(text.encode())
+    lake.register_table(name, file)
+
+
+def _same_table(pointer: Table, main: Table) -> bool:
+    return pointer.properties.get(_OF_UUID) == str(main.metadata.table_uuid)
+
+
+def _load(lake: Catalog, name: str) -> Table | None:
+    from pyiceberg.exceptions import NoSuchTableError
+
+    try:
+        return lake.load_table(name)
+    except NoSuchTableError:
+        return None

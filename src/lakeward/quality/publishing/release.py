@@ -1,0 +1,126 @@
+"""Publishing what a check holds, because a person says so: once, for the rows that were looked at, with a mark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from lakeward.platform.errors import Refused, SpecError
+from lakeward.quality.publishing import verified
+from lakeward.quality.results import incident
+from lakeward.quality.verdicts.verdict import State, Verdict
+from lakeward.quality.verdicts.waivers import named
+from lakeward.registry import changes, events, verifications
+
+if TYPE_CHECKING:
+    from pyspark.sql.connect.session import SparkSession
+    from sqlalchemy import Connection
+
+    from lakeward.quality.runs.formats import LakeTable
+
+Connect = Callable[[], AbstractContextManager["Connection"]]
+
+
+@dataclass(frozen=True)
+class Held:
+    """The newest run of a table, which holds it.
+
+    Attributes:
+        run: columns of `registry.schema.verifications`.
+        checks: of `registry.schema.checks`.
+    """
+
+    run: dict[str, Any]
+    checks: list[dict[str, Any]]
+
+    @property
+    def failed(self) -> list[str]:
+        """The checks that hold the table, each as a clause."""
+        told = []
+        for each in self.checks:
+            facts = each["observed"] or {}
+            if each["state"] == State.FAIL and facts.get("effect") == "hold":
+                count = f" ({each['unexpected_count']:,} rows)" if each["unexpected_count"] else ""
+                told.append(named(each["expectation"], facts.get("kwargs") or {}) + count)
+        return told
+
+
+def held(connection: Connection, table: str) -> Held:
+    """What is held now.
+
+    Raises:
+        Refused: nothing is, or nothing is known.
+    """
+    newest = next(iter(verifications.newest(connection, table, limit=1)), None)
+    verdict = newest["verdict"] if newest else None
+    if newest is None or verdict != Verdict.HOLD or newest["to_snapshot"] is None:
+        why = {None: "it was never checked", Verdict.ERROR: "its checks could not be computed: nothing is known"}
+        raise Refused(
+            f"Nothing of {table} is held that could be released",
+            why=why.get(verdict, f"the verdict of its newest run is {verdict}"),
+            next=f"lakeward quality run {table}",
+        )
+    return Held(newest, verifications.checks_of(connection, newest["run"]))
+
+
+def release(
+    connect: Connect, of: LakeTable, session: Callable[[], SparkSession], *, author: str, comment: str
+) -> dict[str, Any]:
+    """Move `verified` of a table to the snapshot that the newest run looked at and holds.
+
+    The failures stay in the results; the run that is recorded for this says `warn`, by whom and why. Rows that landed
+    after that snapshot are judged by the next run.
+
+    Returns:
+        The contract's fields of an act, with `verified_snapshot`.
+
+    Raises:
+        SpecError: nobody says why.
+        Refused: nothing is held, or the snapshot left main.
+    """
+    table = of.name
+    if not comment.strip():
+        raise SpecError(
+            "Say why, in a sentence",
+            why="it is kept and shown",
+            next=f'lakeward quality release {table} --comment ".."',
+        )
+    with connect() as connection:
+        found = held(connection, table)
+        proofs = verifications.proofs(connection, table)
+    snapshot = int(found.run["to_snapshot"])
+    history, _ = of.look(proofs)
+    kept = history.snapshots.get(snapshot)
+    if not history.on_main(snapshot) or (kept is not None and kept.commit != found.run["to_commit"]):
+        raise Refused(
+            f"{history.noun.capitalize()} {snapshot} of {table} is not on its line any more",
+            why="the table was rolled back or replaced since it was looked at",
+            next=f"lakeward quality run {table}",
+        )
+    now = datetime.now(UTC)
+    note = f"released by {author}: {comment.strip()} (held by {'; '.join(found.failed)})"
+    run = f"{now:%Y%m%dT%H%M%S}-{uuid4().hex[:6]}"
+    row = {**found.run, "run": run, "at": now, "verdict": Verdict.WARN.value, "note": note, "duration_s": 0.0}
+    text = f"{history.noun.capitalize()} {snapshot} was {note}"
+    # The proof first, then the branch: a branch without a proof would be taken back by the next run.
+    with connect() as connection:
+        checks = [{key: value for key, value in each.items() if key != "run"} for each in found.checks]
+        verifications.record(connection, {**row, "verified_snapshot": snapshot, "spark_jobs": 0}, checks)
+        incident.over(connection, table, text)
+        events.record(connection, "table", table, "release", text, snapshot=snapshot, run=run)
+        changes.record(
+            connection, "table", table, "release", author=author, comment=comment, snapshot=snapshot, run=run
+        )
+    moved, stands = of.move(session, lambda now: verified.advance(now, snapshot), lambda: proofs)
+    return {
+        "operation": "release",
+        "table": table,
+        "result": "done",
+        "detail": f"verified is at {history.noun} {stands} ({moved.why}); {note}",
+        "verified_snapshot": stands,
+        "run": run,
+    }

@@ -1,0 +1,145 @@
+"""What the metadata of data files tells about their rows: how many, nulls, the least and the greatest value.
+
+Iceberg keeps these of every file, so checks on them need no file opened. Whatever could make them inexact (delete
+files, a column some file keeps nothing of, NaN, text cut short) makes the answer "not known", never a guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import Table
+
+    from lakeward.quality.ranges.range import Read
+    from lakeward.quality.ranges.snapshot_chain import Snapshot
+
+# Bounds of these are exact; those of text and bytes are cut after 16 characters.
+_EXACT = ("int", "long", "float", "double", "date", "timestamp", "timestamptz")
+_DAY_ZERO, _ZERO = date(1970, 1, 1), datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class ColumnFacts:
+    """One column over all the rows.
+
+    Attributes:
+        nulls: rows without a value; None where not known.
+        bounded: whether `low` and `high` are exact; both None then says that no row has a value.
+        low, high: the least and the greatest value, as Spark would give them (times without a zone, in UTC).
+    """
+
+    nulls: int | None = None
+    bounded: bool = False
+    low: Any = None
+    high: Any = None
+
+
+@dataclass(frozen=True)
+class Footers:
+    """The rows of one read.
+
+    Attributes:
+        rows: how many, exactly.
+        columns: of top-level columns, by their exact names.
+    """
+
+    rows: int
+    columns: Mapping[str, ColumnFacts] = field(default_factory=dict)
+
+
+def footers(table: Table, read: Read, appends: Sequence[Snapshot]) -> Footers | None:
+    """What metadata says about the rows of `read`; None when it cannot be exact.
+
+    Args:
+        table: as PyIceberg has it.
+        read: the rows.
+        appends: for a read of a range: its snapshots that appended rows.
+    """
+    head = table.snapshot_by_id(read.end)
+    if head is None or head.schema_id != table.metadata.current_schema_id:
+        return None  # columns may have other names by now
+    # Of rows told by their lineage there are no appends: files state their rows, and not which of them were rewritten.
+    files = _standing(table, head) if read.whole else _appended(table, appends)
+    if not files:
+        return None
+    rows = sum(each.record_count for each in files)
+    return Footers(rows, {name: _column(files, kind, number) for name, kind, number in _fields(table.schema())})
+
+
+def _standing(table: Table, snapshot: Any) -> list[Any] | None:
+    """The data files of one snapshot; None when rows of them may be deleted."""
+    from pyiceberg.manifest import ManifestContent
+
+    manifests = snapshot.manifests(table.io)
+    if any(each.content == ManifestContent.DELETES for each in manifests):
+        return None
+    return [entry.data_file for each in manifests for entry in each.fetch_manifest_entry(table.io)]
+
+
+def _appended(table: Table, appends: Sequence[Snapshot]) -> list[Any] | None:
+    """The data files the snapshots added; None when their metadata disagrees with what the commits said."""
+    from pyiceberg.manifest import ManifestEntryStatus
+
+    found: list[Any] = []
+    for each in appends:
+        snapshot = table.snapshot_by_id(each.id)
+        if snapshot is None:
+            return None
+        added = [
+            entry.data_file
+            for manifest in snapshot.manifests(table.io)
+            if manifest.added_snapshot_id == each.id
+            for entry in manifest.fetch_manifest_entry(table.io)
+            if entry.status == ManifestEntryStatus.ADDED
+        ]
+        if sum(file.record_count for file in added) != each.added:
+            return None
+        found += added
+    return found
+
+
+def _fields(schema: Schema) -> Iterator[tuple[str, Any, int]]:
+    for each in schema.fields:
+        if each.field_type.is_primitive:
+            yield each.name, each.field_type, each.field_id
+
+
+def _column(files: Sequence[Any], kind: Any, number: int) -> ColumnFacts:
+    nulls = [count for each in files if (count := (each.null_value_counts or {}).get(number)) is not None]
+    if len(nulls) < len(files):
+        return ColumnFacts()
+    total = sum(nulls)
+    if str(kind) not in _EXACT:
+        return ColumnFacts(total)
+    if str(kind) in ("float", "double") and any((each.nan_value_counts or {}).get(number) != 0 for each in files):
+        return ColumnFacts(total)
+    valued = [each for each, count in zip(files, nulls, strict=True) if count < each.record_count]
+    lows = [_value(kind, (each.lower_bounds or {}).get(number)) for each in valued]
+    highs = [_value(kind, (each.upper_bounds or {}).get(number)) for each in valued]
+    if any(each is None for each in (*lows, *highs)):
+        return ColumnFacts(total)
+    return ColumnFacts(total, True, min(lows, default=None), max(highs, default=None))
+
+
+def _value(kind: Any, stored: bytes | None) -> Any:
+    """A bound; None when it is missing, or of the type the column had when the file was written."""
+    import struct
+
+    from pyiceberg.conversions import from_bytes
+
+    if stored is None:
+        return None
+    try:
+        value: Any = from_bytes(kind, stored)
+    except (struct.error, ValueError):
+        return None
+    if str(kind) == "date":
+        return _DAY_ZERO + timedelta(days=value)
+    if str(kind) in ("timestamp", "timestamptz"):
+        return (_ZERO + timedelta(microseconds=value)).replace(tzinfo=None)
+    return value

@@ -1,0 +1,170 @@
+"""The first snapshot with which the failed checks fail. Pure: the search is here, the probing is handed in.
+
+Row by row checks without `mostly` can only go from good to bad as rows are appended, so halving finds the first bad
+snapshot in log2(n) reads. Where a row is judged by itself, what was found good is not read again: all the reads
+together take about as many rows as the range has. With `mostly` a later good batch can hide an earlier bad one: such
+checks are probed snapshot by snapshot, within a bound. Checks of aggregates (a mean, a row count) belong to none.
+
+With row lineage (format v3) each row tells which commit last wrote it, after any compaction and when that commit's
+snapshot is expired: one query for the oldest failing row takes the place of halving, where rows are judged alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+
+from lakeward.quality.ranges.range import Kind, Range, Read, changes_rows
+from lakeward.quality.ranges.snapshot_chain import History, Snapshot
+
+MOST_SINGLE = 16  # snapshots probed one by one
+ALONE = frozenset(
+    f"expect_{each}"
+    for each in (
+        "column_values_to_not_be_null", "column_values_to_be_null", "column_values_to_be_between",
+        "column_values_to_be_in_set", "column_values_to_not_be_in_set", "column_values_to_match_regex",
+        "column_values_to_not_match_regex", "column_values_to_match_regex_list",
+        "column_values_to_not_match_regex_list", "column_value_lengths_to_be_between", "column_value_lengths_to_equal",
+        "column_pair_values_a_to_be_greater_than_b", "column_pair_values_to_be_equal", "multicolumn_sum_to_equal",
+        "select_column_values_to_be_unique_within_record",
+    )
+)  # fmt: skip
+"""Expectations that judge a row by what stands in it. Others may need the rows before it: a duplicate is one of two."""
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The ids of failed row by row checks on the increment.
+
+    Attributes:
+        alone: every row must hold, judged by itself.
+        strict: every row must hold; other rows may be needed to tell.
+        tolerant: a share of the rows may fail (`mostly`).
+    """
+
+    alone: tuple[str, ...] = ()
+    strict: tuple[str, ...] = ()
+    tolerant: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Before:
+    """What the newest recorded run found.
+
+    Attributes:
+        base, first: the proven snapshot its range began after; the first bad one.
+        failed: the checks that failed.
+    """
+
+    base: int | None
+    first: int | None
+    failed: Set[str]
+
+
+def known_before(found: Range, failing: Set[str], before: Before | None) -> int | None:
+    """The first bad snapshot without a search, where the newest run found it: the same checks fail, on the same range
+    with more appends. None when it has to be searched for."""
+    if before is None or found.base is None or found.kind is not Kind.INCREMENT:
+        return None
+    same = before.base == found.base.snapshot and before.failed == failing
+    return before.first if same and any(each.id == before.first for each in found.snapshots) else None
+
+
+Probe = Callable[[Read, Sequence[str]], bool | None]
+"""Whether any of the checks fails on the rows of the read; None when the engine could not tell."""
+
+
+@dataclass(frozen=True)
+class Oldest:
+    """What row lineage tells of the rows that fail `Failed.alone`.
+
+    Attributes:
+        sequence: the least sequence number one of them was written with; None when it cannot be told.
+        snapshots: sequence number -> snapshot, as far as anybody remembers; also of expired ones.
+    """
+
+    sequence: int | None = None
+    snapshots: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def snapshot(self) -> int | None:
+        """The snapshot that wrote the oldest failing row."""
+        return self.snapshots.get(self.sequence) if self.sequence is not None else None
+
+
+def remembered(history: History, heads: Sequence[tuple[int | None, int, int]]) -> dict[int, int]:
+    """Sequence number -> snapshot, of the table as it is, also of snapshots that are expired.
+
+    Args:
+        history: its metadata.
+        heads: base, head and the head's sequence number of recorded runs, newest first. Another table had the name
+            before, perhaps: a run counts when its base or its head is known to be of this table.
+    """
+    ours = {name for each in history.snapshots.values() for name in (each.id, each.parent)} - {None}
+    found = {each.sequence: each.id for each in history.snapshots.values() if each.sequence}
+    for base, head, sequence in heads:
+        if head in ours or base in ours:
+            found.setdefault(sequence, head)
+            ours |= {base, head} - {None}
+    return found
+
+
+def search(found: Range, failed: Failed, probe: Probe, oldest: Oldest = Oldest()) -> int | None:
+    """The earliest snapshot of the range whose own rows make a failed check fail; None when it cannot be told.
+
+    It cannot be told when rows were rewritten in the range, or when the rows are older than every snapshot left, and
+    row lineage does not tell it.
+    """
+    snapshots, appends = found.snapshots, found.appends
+    whole_line = found.kind is Kind.INCREMENT or (found.base is None and changes_rows(snapshots, None) is None)
+    places = {each.sequence: index for index, each in enumerate(appends)}
+    if oldest.sequence is not None and (not whole_line or oldest.sequence not in places):
+        return oldest.snapshot  # written by a rewrite, or before every snapshot left
+    if not appends or not whole_line or not (failed.alone or failed.strict or failed.tolerant):
+        return None
+    bads: list[int] = [] if oldest.sequence is None else [places[oldest.sequence]]
+    for checks in (failed.strict,) if bads else (failed.alone, failed.strict):
+        index = _halve(found, appends, checks, probe, again=checks is failed.strict) if checks else None
+        if index is not None:
+            bads.append(index)
+    if failed.tolerant and len(appends) <= MOST_SINGLE:
+        index = _one_by_one(appends[: min(bads, default=None)], failed.tolerant, probe)
+        if index is not None:
+            bads.append(index)
+    if not bads:
+        return None
+    bad = appends[min(bads)]
+    if bad.sequence is not None and bad.sequence == oldest.sequence:
+        return bad.id
+    oldest_is_not_first = found.base is None and bad is appends[0] and snapshots[0].parent is not None
+    return None if oldest_is_not_first else bad.id
+
+
+def _halve(
+    found: Range, appends: Sequence[Snapshot], checks: Sequence[str], probe: Probe, *, again: bool
+) -> int | None:
+    """The index of the first append up to which the checks fail, knowing that they fail up to the last one.
+
+    Args:
+        again: rows found good are read again with those after them.
+    """
+    start = found.base.snapshot if found.base else None
+    low, high = 0, len(appends) - 1
+    while low < high:
+        middle = (low + high) // 2
+        after = appends[low - 1].id if low and not again else start
+        fails = probe(Read(after, appends[middle].id), checks)
+        if fails is None:
+            return None
+        low, high = (low, middle) if fails else (middle + 1, high)
+    return low
+
+
+def _one_by_one(appends: Sequence[Snapshot], checks: Sequence[str], probe: Probe) -> int | None:
+    for index, each in enumerate(appends):
+        fails = probe(Read(each.parent, each.id), checks)
+        if fails is None:
+            return None
+        if fails:
+            return index
+    return None

@@ -1,0 +1,114 @@
+"""A table's history from its metadata, without Spark: one small read of the catalog and of one JSON file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from lakeward.connectors.iceberg.catalog import pyiceberg_properties
+from lakeward.platform.errors import DependencyDown, LakewardError
+from lakeward.platform.runtime import CATALOG, Runtime
+from lakeward.quality.ranges.snapshot_chain import History, Snapshot
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
+
+BRANCH = "verified"
+
+
+class NoTable(LakewardError):
+    """Raised when the catalog does not know the table."""
+
+
+def no_table(table: str) -> NoTable:
+    """To raise about this table."""
+    return NoTable(
+        f"There is no table {table}", why="the catalog `lake` does not know it", next="lakeward tables health"
+    )
+
+
+def catalog(runtime: Runtime) -> Catalog:
+    """The catalog `lake`, as PyIceberg sees it.
+
+    Raises:
+        DependencyDown: the catalog does not answer.
+    """
+    from pyiceberg.catalog import load_catalog
+
+    with _answering():
+        return load_catalog(CATALOG, **pyiceberg_properties(runtime.lake, runtime.pgpass))
+
+
+def history(lake: Catalog, table: str) -> History:
+    """The snapshots, main's head and the branch `verified` of a table, as they are now.
+
+    Raises:
+        NoTable: there is no such table.
+        DependencyDown: the catalog does not answer.
+    """
+    return history_of(table, load(lake, table))
+
+
+def load(lake: Catalog, table: str) -> Table:
+    """The table as it is now.
+
+    Raises:
+        NoTable: there is no such table.
+        DependencyDown: the catalog does not answer.
+    """
+    from pyiceberg.exceptions import NoSuchTableError
+
+    try:
+        with _answering():
+            return lake.load_table(table)
+    except NoSuchTableError:
+        raise no_table(table) from None
+
+
+def history_of(table: str, loaded: Table) -> History:
+    """The same of a table that was loaded."""
+    metadata = loaded.metadata
+    branch = metadata.refs.get(BRANCH)
+    return History(
+        table=table,
+        head=metadata.current_snapshot_id,
+        verified=branch.snapshot_id if branch is not None else None,
+        snapshots={each.snapshot_id: _snapshot(each) for each in metadata.snapshots},
+        refs=frozenset(metadata.refs),
+    )
+
+
+@contextmanager
+def _answering() -> Iterator[None]:
+    from sqlalchemy.exc import OperationalError
+
+    try:
+        yield
+    except OperationalError as error:
+        raise DependencyDown(
+            "The catalog does not answer",
+            why=str(error.orig).strip().splitlines()[0] if error.orig else "no answer",
+            next="lakeward stack status",
+        ) from error
+
+
+def _snapshot(found: Any) -> Snapshot:
+    summary = found.summary
+    facts: dict[str, str] = dict(summary.additional_properties) if summary is not None else {}
+    total, deletes = facts.get("total-records"), facts.get("total-delete-files")
+    return Snapshot(
+        id=found.snapshot_id,
+        parent=found.parent_snapshot_id,
+        sequence=found.sequence_number or None,
+        at=datetime.fromtimestamp(found.timestamp_ms / 1000, UTC),
+        # Without a stated operation nothing is known: treat it as one that rewrites rows.
+        operation=summary.operation.value if summary is not None else "overwrite",
+        added=int(facts.get("added-records", 0)),
+        total=int(total) if total is not None else None,
+        delete_files=int(deletes) if deletes is not None else None,
+        wap_id=facts.get("published-wap-id") or facts.get("wap.id"),
+        traced=found.first_row_id is not None,
+    )

@@ -1,0 +1,1 @@
+"""Results as people and scripts read them: records, text, incidents, trends, Data Docs."""

@@ -1,0 +1,119 @@
+"""The folder of Data Docs: an index and a page for each run, made whole and put in place at once."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from lakeward.platform import private
+from lakeward.platform.errors import Refused
+from lakeward.quality.results.data_docs.pages import STYLES, Pages, closed
+from lakeward.quality.results.data_docs.results import moment
+
+Run = Mapping[str, Any]
+"""A recorded run with its checks, as `records.recorded` shows it."""
+_MARK = ".lakeward-data-docs"
+
+
+def build(tables: Mapping[str, Sequence[Run]], folder: Path, most: int) -> Path:
+    """Make the site, in place of the one that is there; the index's path.
+
+    Its cost grows with the runs given, never with those of the past: GX's own index reads every result that is stored.
+
+    Args:
+        tables: table -> its newest runs, newest first.
+        folder: becomes the site; for its owner alone, for pages show values of rows.
+        most: how many runs of a table were asked for.
+
+    Raises:
+        Refused: the folder holds something else.
+    """
+    if folder.exists() and any(folder.iterdir()) and not (folder / _MARK).exists():
+        raise Refused(f"{folder} is not a folder of Data Docs", why="it holds other files, and would be replaced",
+                      next="name an empty folder: --to DIR")  # fmt: skip
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))  # mode 0700
+    try:
+        pages = Pages()
+        listed = {table: [_write(made, pages, run) for run in runs] for table, runs in tables.items()}
+        private.write(made / "index.html", _index(listed, most))
+        private.write(made / _MARK, "")
+        old = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))
+        try:
+            if folder.exists():
+                folder.replace(old / "old")
+            made.replace(folder)
+        finally:
+            shutil.rmtree(old, ignore_errors=True)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+    return folder / "index.html"
+
+
+def remove(folder: Path) -> bool:
+    """Remove a site, and nothing that is none; whether there was one."""
+    if not (folder / _MARK).exists():
+        return False
+    shutil.rmtree(folder, ignore_errors=True)
+    return True
+
+
+def outdated(folder: Path, keep: timedelta) -> bool:
+    """Whether a site is there that shows values of rows for longer than that."""
+    mark = folder / _MARK
+    return mark.exists() and time.time() - mark.stat().st_mtime > keep.total_seconds()
+
+
+def _write(folder: Path, pages: Pages, run: Run) -> dict[str, Any]:
+    """Write the page of a run; its line in the index."""
+    at = moment(run["at"]).astimezone(UTC)
+    table = [_safe(part) for part in str(run["table"]).split(".")]
+    # As deep as GX puts it: its page links to the index by that.
+    place = Path("validations", *table, _safe(run["run"]), f"{at:%Y%m%dT%H%M%S}", f"{'.'.join(table)}.html")
+    private.write(private.folder(folder / place.parent) / place.name, pages.page(run))
+    bad = [each for each in run["checks"] if each["state"] in ("fail", "error")]
+    return {
+        "page": place.as_posix(),
+        "at": f"{at:%Y-%m-%d %H:%M:%S}",
+        "verdict": run["verdict"],
+        "note": run.get("note") or "",
+        "checks": len(run["checks"]),
+        "bad": [_line(each) for each in bad],
+        "snapshot": run["to_snapshot"],
+    }
+
+
+def _line(check: Mapping[str, Any]) -> str:
+    column = (check.get("kwargs") or {}).get("column")
+    name = f"{check['expectation']}({column})" if column else str(check["expectation"])
+    count = check.get("unexpected_count")
+    found = "could not be computed" if check["state"] == "error" else f"{count:,} rows" if count is not None else ""
+    parts = [name, str(check["severity"]), found, "waived" if check.get("waived") else ""]
+    return ", ".join(part for part in parts if part)
+
+
+def _index(tables: Mapping[str, Sequence[Mapping[str, Any]]], most: int) -> str:
+    from jinja2 import Environment, FileSystemLoader
+
+    here = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True)
+    styles = (STYLES / "data_docs_custom_styles.css").read_text()
+    html = here.get_template("index.html.j2").render(
+        tables=tables, most=most, at=f"{datetime.now(UTC):%Y-%m-%d %H:%M}", styles=_trusted(styles)
+    )
+    return closed(html)
+
+
+def _trusted(text: str) -> Any:
+    from markupsafe import Markup
+
+    return Markup(text)  # noqa: S704  our own style sheet
+
+
+def _safe(text: str) -> str:
+    """A name of a file: nothing that leads out of the folder."""
+    return "".join(each if each.isalnum() or each in "._-" else "_" for each in text).lstrip(".") or "_"

@@ -1,0 +1,203 @@
+"""The one message about a table that is held: what fails, since when, how much, which rows, what changed, what now.
+
+Opened by the run that holds, changed when something else fails or twice as many rows do, closed by the run (or the
+release) that publishes again. Sent by whoever sends the messages of streams.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection
+
+from lakeward.quality.ranges.batches import batches_of
+from lakeward.quality.results.offsets import between
+from lakeward.quality.results.records import Result
+from lakeward.quality.results.text import describe
+from lakeward.quality.verdicts.verdict import Check, Effect, State, Verdict
+from lakeward.registry import batches, changes, incidents, verifications
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from lakeward.quality.ranges.snapshot_chain import Snapshot
+
+KIND = "quality"
+"""Of the incident; its subject is the table."""
+ROW = "row: "
+"""How a line of the message begins that shows a failing row."""
+ROWS, CHANGES = 5, 4
+_FIRST = "do: "
+"""How the first of the ways out begins."""
+_BEFORE_S = 3600.0
+"""So long before the first bad commit a change may be the cause."""
+_ROUTINE = {"waive", "unwaive", "release"}
+
+
+def holding(result: Result) -> list[Check]:
+    """The checks that keep the table from being published, the ones that fail on most rows first."""
+    bad = [
+        each
+        for each in result.checks
+        if each.excuse is None
+        and (each.state is State.ERROR or (each.state is State.FAIL and each.effect is Effect.HOLD))
+    ]
+    return sorted(bad, key=lambda each: -(each.unexpected_count or 0))
+
+
+def after_run(connection: Connection, result: Result) -> None:
+    """Open, change or close the table's incident, in the transaction that keeps the result."""
+    if result.verdict.publishes:
+        if result.found.head is not None and result.verified == result.found.head.id:
+            over(
+                connection,
+                result.table,
+                f"verified is at {result.found.noun} {result.verified} (run {result.run})",
+                result.note,
+            )
+        return
+    known = incidents.open_ones(connection).get((KIND, result.table))
+    failing = holding(result)
+    rows = max((each.unexpected_count or 0 for each in failing), default=0)
+    fields: dict[str, Any] = {
+        "key": sorted([result.verdict.value, *(each.id for each in failing), str(result.first_bad)]),
+        "rows": rows,
+        "run": result.run,
+        "streams": sorted({each["stream"] for each in result.batches}),
+        "next": f"lakeward quality show {result.table}",
+    }
+    # The same trouble with a few more rows is no news: `quality show` has the newest figures.
+    if known is not None and known.fields.get("key") == fields["key"] and rows < 2 * max(1, known.fields["rows"]):
+        return
+    text = "\n".join(lines(result, failing, _proven(connection, result), _changed(connection, result)))
+    incidents.opened(connection, KIND, result.table, text, **fields)
+
+
+def add(connection: Connection, table: str, line: str) -> None:
+    """Say one line more in the table's incident, if there is one, before the ways out; not twice."""
+    known = incidents.open_ones(connection).get((KIND, table))
+    if known is None or line in known.text:
+        return
+    told = known.text.splitlines()
+    at = next((index for index, each in enumerate(told) if each.startswith(_FIRST)), len(told))
+    incidents.opened(connection, KIND, table, "\n".join([*told[:at], line, *told[at:]]), **known.fields)
+
+
+def over(connection: Connection, table: str, how: str, note: str = "") -> None:
+    """Close the table's incident, if there is one: it is published again."""
+    known = incidents.open_ones(connection).get((KIND, table))
+    if known is None:
+        return
+    text = f"{table} is published again after {incidents.age_s(connection, known) / 60:.0f} min: {how}" + (
+        f"; {note}" if note else ""
+    )
+    incidents.closed(connection, KIND, table, text)
+
+
+def lines(result: Result, failing: Sequence[Check], proven: datetime | None, changed: Sequence[str]) -> list[str]:
+    """The message.
+
+    Args:
+        failing: the checks that hold, worst first.
+        proven: when the snapshot that readers see was proven.
+        changed: what happened shortly before, a sentence each.
+    """
+    table = result.table
+    told = [f"{table}: {describe(each)}" for each in failing] or [f"{table} could not be checked: {result.note}"]
+    stands = "nothing is verified yet"
+    if result.verified is not None:
+        when = f", proven {proven:%Y-%m-%d %H:%M:%S} UTC" if proven is not None else ""
+        stands = f"readers of `verified` are still on {result.found.noun} {result.verified}{when}"
+    told.append(f"{stands}; the stream goes on landing")
+    if result.found.head is not None:
+        told.append(f"since: {since(result)}")
+    rows = [row for each in failing for row in each.sample][:ROWS]
+    told += [f"{ROW}{json.dumps(row, default=str, ensure_ascii=False)}" for row in rows]
+    told += [f"changed: {each}" for each in changed]
+    told += [result.note] if failing and result.note else []
+    return told + offers(result, failing)
+
+
+def offers(result: Result, failing: Sequence[Check]) -> list[str]:
+    """The ways out, a command each."""
+    table, check = result.table, failing[0].id if failing else "CHECK"
+    if result.verdict is Verdict.ERROR:
+        return [f"{_FIRST}lakeward quality lint   then: lakeward quality run {table}"]
+    return [
+        f"{_FIRST}lakeward quality quarantine {table} {check} --comment WHY   take these rows out, then check again",
+        f"or: lakeward quality waive {table} {check} --for 2h --comment WHY   known: publish with a mark until then",
+        f"or: lakeward quality replay {table} --comment WHY   when mended: land again what is in quarantine",
+    ]
+
+
+def since(result: Result) -> str:
+    """The first bad snapshot with its commit time, batches and offsets; the range where it cannot be told."""
+    first = next((each for each in result.found.snapshots if each.id == result.first_bad), None)
+    if first is not None:
+        text = f"{result.found.noun} {first.id} of {first.at:%Y-%m-%d %H:%M:%S} UTC"
+        return text + "".join(f"; {landed(each)}" for each in result.first_bad_batches)
+    if result.first_bad is not None:
+        told = "".join(f"; {landed(each)}" for each in result.first_bad_batches)
+        return f"snapshot {result.first_bad}, which is expired by now{told}"
+    head = f" up to {result.found.head.id}" if result.found.head else ""
+    base = f"after {result.found.noun} {result.found.base.snapshot}" if result.found.base else "in the table"
+    return f"somewhere {base}{head}" + "".join(f"; {landed(each)}" for each in result.batches)
+
+
+def landed(batch: dict[str, Any]) -> str:
+    """What a stream landed: `stream flights batches 811-812, offsets flights/0 7494 to 7507`."""
+    first, last = batch["from_seq"], batch["to_seq"]
+    seqs = f"batch {first}" if first == last else f"batches {first}-{last}"
+    text = f"stream {batch['stream']} {seqs}"
+    if batch["end"] is None:
+        return text
+    return f"{text}, offsets {between(batch['start'], batch['end'])}"
+
+
+def _proven(connection: Connection, result: Result) -> datetime | None:
+    head = result.found.head
+    for proof in verifications.proofs(connection, result.table, limit=20):
+        if proof["to_snapshot"] == result.verified and _table(proof["to_commit"]) == _table(
+            head.commit if head else None
+        ):
+            at: datetime = proof["at"]
+            return at
+    return None
+
+
+def _table(commit: str | None) -> str:
+    """The table's own id of a commit's, where there is one."""
+    return (commit or "").partition("/")[0]
+
+
+def _changed(connection: Connection, result: Result) -> list[str]:
+    """What people did to the streams and the table shortly before the first bad commit, and whose generation it is."""
+    snapshots = result.found.snapshots
+    first = next((each for each in snapshots if each.id == result.first_bad), snapshots[0] if snapshots else None)
+    if first is None:
+        return []
+    told = []
+    for batch in result.first_bad_batches:
+        told += _generation(connection, batch["stream"], first)
+    names = [("table", result.table)] + [("stream", each["stream"]) for each in result.batches]
+    found = [row for scope, name in names for row in changes.newest(connection, scope, name, 50)]
+    near = [row for row in found if 0 <= (first.at - row["at"]).total_seconds() <= _BEFORE_S]
+    for row in sorted(near, key=lambda row: row["at"], reverse=True):
+        if row["change"] not in _ROUTINE:
+            comment = f": {row['comment']}" if row["comment"] else ""
+            ago = (first.at - row["at"]).total_seconds() / 60
+            told.append(
+                f"{ago:.0f} min before: {row['change']} of {row['scope']} {row['name']} by {row['author']}{comment}"
+            )
+    return told[:CHANGES] or ["nothing Lakeward did in the hour before: look at the producer"]
+
+
+def _generation(connection: Connection, stream: str, snapshot: Snapshot) -> list[str]:
+    """Whether the first bad batch is the first of a generation."""
+    bad = next((each for each in batches_of(connection, [snapshot]) if each["stream"] == stream), None)
+    before = batches.generation_before(connection, stream, bad["seq"]) if bad and bad["seq"] is not None else None
+    if bad is None or before is None or before == bad["generation"]:
+        return []
+    return [f"it is the first batch of stream {stream} by generation {bad['generation']} (before: {before})"]

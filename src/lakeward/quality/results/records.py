@@ -1,0 +1,228 @@
+"""Results as the registry keeps them and as the contract shows them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from lakeward.quality.ranges.range import Range
+from lakeward.quality.ranges.snapshot_chain import Snapshot
+from lakeward.quality.verdicts.verdict import Check, State, Verdict
+
+
+@dataclass(frozen=True)
+class Result:
+    """One run on one table.
+
+    Attributes:
+        run: unique id.
+        at: when it began, UTC.
+        suite: digest of the suite.
+        scope: `increment`, `window` or `table` when asked for; `increment` when each check had its own.
+        found: the range.
+        checks: in the suite's order.
+        batches: what streams landed in the range, by stream.
+        first_bad: the first snapshot that makes a failed check fail, where it can be told.
+        verified: where the branch stands after the run.
+        note: why there is no verdict of checks, or what a person should know about the range.
+    """
+
+    run: str
+    at: datetime
+    table: str
+    suite: str
+    scope: str
+    found: Range
+    verdict: Verdict
+    checks: tuple[Check, ...] = ()
+    batches: tuple[dict[str, Any], ...] = ()
+    first_bad: int | None = None
+    first_bad_batches: tuple[dict[str, Any], ...] = ()
+    verified: int | None = None
+    spark_jobs: int | None = None
+    duration_s: float = 0.0
+    cpu_s: float | None = None
+    note: str = ""
+    steps: tuple[str, ...] = field(default=())
+
+    @property
+    def failed(self) -> tuple[Check, ...]:
+        """The checks that failed or could not be computed."""
+        return tuple(check for check in self.checks if check.state in (State.FAIL, State.ERROR))
+
+    def row(self) -> dict[str, Any]:
+        """As columns of `registry.schema.verifications`."""
+        head = self.found.head
+        return {
+            "run": self.run,
+            "table": self.table,
+            "suite": self.suite,
+            "scope": self.scope,
+            "at": self.at,
+            "from_snapshot": self.found.base.snapshot if self.found.base else None,
+            "to_snapshot": head.id if head else None,
+            "to_sequence": head.sequence if head else None,
+            "to_commit": head.commit if head else None,
+            "verdict": self.verdict.value,
+            "first_bad_snapshot": self.first_bad,
+            "verified_snapshot": self.verified,
+            "batches": list(self.batches),
+            "spark_jobs": self.spark_jobs,
+            "duration_s": round(self.duration_s, 3),
+            "note": self.note,
+            "cpu_s": None if self.cpu_s is None else round(self.cpu_s, 3),
+        }
+
+    def check_rows(self) -> list[dict[str, Any]]:
+        """As columns of `registry.schema.checks`; `observed` carries what has no column of its own."""
+        return [check_row(check) for check in self.checks]
+
+    def document(self) -> dict[str, Any]:
+        """As the contract's JSON of `quality run`."""
+        row = self.row()
+        found = self.found
+        return {
+            **{key: row[key] for key in ("table", "run", "suite", "from_snapshot", "to_snapshot", "verdict")},
+            "spark_jobs": self.spark_jobs,
+            "duration_s": row["duration_s"],
+            "checks": [shown(each) for each in self.check_rows()],
+            "first_bad_snapshot": self.first_bad,
+            "verified_snapshot": self.verified,
+            "cpu_s": row["cpu_s"],
+            "at": self.at.isoformat(),
+            "scope": self.scope,
+            "format": "iceberg" if found.noun == "snapshot" else "delta",
+            "range": {
+                "kind": found.kind.value,
+                "commits": len(found.snapshots),
+                "rows": found.rows,
+                "why": found.why,
+                "cut": found.cut.value if found.cut else None,
+            },
+            "batches": list(self.batches),
+            "first_bad_batches": list(self.first_bad_batches),
+            "note": self.note,
+            "next": next_step(self.verdict, self.table),
+        }
+
+
+def check_row(check: Check) -> dict[str, Any]:
+    """One check as columns of `registry.schema.checks`."""
+    return {
+        "check": check.id,
+        "expectation": check.expectation,
+        "severity": check.severity,
+        "state": check.state.value,
+        "observed": _facts(check),
+        "unexpected_count": check.unexpected_count,
+        "sample": list(check.sample),
+    }
+
+
+def recorded(run: Mapping[str, Any], checks: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """A run as the registry keeps it, in the form of the contract's JSON; it does not keep what the range was made of.
+
+    Args:
+        run: columns of `registry.schema.verifications`.
+        checks: columns of `registry.schema.checks`.
+    """
+    return {
+        **{key: run[key] for key in ("table", "run", "suite", "from_snapshot", "to_snapshot", "verdict")},
+        "spark_jobs": run["spark_jobs"],
+        "duration_s": run["duration_s"],
+        "checks": [shown(each) for each in checks],
+        "first_bad_snapshot": run["first_bad_snapshot"],
+        "verified_snapshot": run["verified_snapshot"],
+        "cpu_s": run["cpu_s"],
+        "at": run["at"],
+        "scope": run["scope"],
+        "format": "iceberg" if run["to_commit"] is None else "delta",
+        "batches": run["batches"] or [],
+        "note": run["note"],
+        "next": next_step(Verdict(run["verdict"]), run["table"]),
+    }
+
+
+def _facts(check: Check) -> dict[str, Any]:
+    return {
+        "value": check.observed,
+        "rows": check.rows,
+        "kwargs": check.kwargs,
+        "scope": check.scope,
+        "on_fail": check.on_fail,
+        "effect": check.effect.name.lower(),
+        "waived": check.waived,
+        "waive_until": check.excuse.until.isoformat() if check.excuse else None,
+        "excuse": check.excuse.document() if check.excuse else None,
+        "why": check.why,
+        "error": check.error,
+        "by": check.by,
+    }
+
+
+def shown(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of `registry.schema.checks` as the contract shows a check."""
+    facts: dict[str, Any] = dict(row["observed"] or {})
+    value = facts.pop("value", None)
+    return {
+        "id": row["check"],
+        **{key: row[key] for key in ("expectation", "severity", "state")},
+        "observed": value,
+        "unexpected_count": row["unexpected_count"],
+        "sample": row["sample"] or [],
+        **facts,
+    }
+
+
+def noun_of(document: Mapping[str, Any]) -> str:
+    """What a run's document calls a snapshot."""
+    return "version" if document.get("format") == "delta" else "snapshot"
+
+
+def next_step(verdict: Verdict, table: str) -> str:
+    """The next command for whoever reads the result; empty when there is nothing to do."""
+    if verdict is Verdict.HOLD:
+        return (
+            f"take the rows out: lakeward quality quarantine {table} CHECK --comment WHY   or excuse a check: "
+            f"lakeward quality waive {table} CHECK --for 2h --comment WHY   or publish as it is: "
+            f"lakeward quality release {table} --comment WHY   or correct them in the lake, then: "
+            f"lakeward quality run {table}"
+        )
+    if verdict is Verdict.ERROR:
+        return f"lakeward quality lint   then: lakeward quality run {table}"
+    return ""
+
+
+def by_stream(batches: Sequence[dict[str, Any]], snapshots: Sequence[Snapshot]) -> tuple[dict[str, Any], ...]:
+    """What each stream landed in the snapshots: `{stream, from_seq, to_seq, batches, start, end}`.
+
+    Offsets come from the registry's batches; where it has none, the id a batch was staged under still tells the
+    stream and the seq.
+    """
+    landed: dict[str, list[dict[str, Any]]] = {}
+    known = {batch["snapshot_id"] for batch in batches}
+    for batch in batches:
+        landed.setdefault(batch["stream"], []).append(
+            {"seq": batch["seq"], "start": batch["start_offsets"], "end": batch["end_offsets"]}
+        )
+    for each in snapshots:
+        parts = (each.wap_id or "").split("/")
+        if each.id not in known and len(parts) == 3 and parts[1].isdigit():
+            landed.setdefault(parts[0], []).append({"seq": int(parts[1]), "start": None, "end": None})
+    summed = []
+    for stream, found in sorted(landed.items()):
+        found.sort(key=lambda each: each["seq"] or 0)
+        first, last = found[0], found[-1]
+        summed.append(
+            {
+                "stream": stream,
+                "from_seq": first["seq"],
+                "to_seq": last["seq"],
+                "batches": len(found),
+                "start": first["start"],
+                "end": last["end"],
+            }
+        )
+    return tuple(summed)

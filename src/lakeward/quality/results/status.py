@@ -1,0 +1,94 @@
+"""How each table with a suite stands: its newest verdict, what readers of `verified` see, and what waits for a proof.
+
+From metadata and recorded results: nothing is checked, no row is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, NoReturn
+
+from lakeward.platform.errors import LakewardError
+from lakeward.platform.runtime import Project, Runtime
+from lakeward.quality.delta.table import DeltaTable, proof_of
+from lakeward.quality.ranges.verification_lag import LIMIT, Lag, lag
+from lakeward.quality.runs.engines import Engines
+from lakeward.quality.runs.observe import Known, look
+from lakeward.quality.runs.order import Order
+from lakeward.quality.runs.request import Request
+from lakeward.quality.suite.project import order
+from lakeward.spec.model.suite import Suite
+from lakeward.spec.model.types import Duration
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One table.
+
+    Attributes:
+        newest: the newest run (columns of `registry.schema.verifications`), if any.
+        proof: the newest run that proved its snapshot, if any.
+        lag: what waits for a proof.
+        limit: how long it may.
+        why: why (not) a run would check it now, as a clause.
+        error: why nothing could be said about it.
+    """
+
+    table: str
+    newest: Mapping[str, Any] | None = None
+    proof: Mapping[str, Any] | None = None
+    lag: Lag = field(default_factory=Lag)
+    limit: Duration = LIMIT
+    why: str = ""
+    error: str = ""
+
+    def document(self, now: datetime) -> dict[str, Any]:
+        """As JSON of `quality status`."""
+        newest, proof, lag = self.newest or {}, self.proof or {}, self.lag.document(now)
+        return {
+            "table": self.table,
+            "verdict": newest.get("verdict"),
+            "run": newest.get("run"),
+            "at": newest.get("at"),
+            "verified_snapshot": proof.get("to_snapshot"),
+            "proven_at": proof.get("at"),
+            "lag": {**lag, "limit_s": self.limit.seconds, "late": lag["lag_s"] > self.limit.seconds},
+            "why": self.why,
+            "error": self.error or None,
+        }
+
+
+def standing(
+    runtime: Runtime, registry_url: str, project: Project, tables: Sequence[str] | None = None
+) -> list[Standing]:
+    """Every table with a suite, or those named.
+
+    Raises:
+        SpecError: a suite is wrong, or a table named has none.
+        DependencyDown: the registry does not answer.
+    """
+    named = None if tables is None else tuple(tables)
+    asked = order(Request(runtime=runtime, registry_url=registry_url, project=project.root, tables=named))
+    engines = Engines(runtime, registry_url, no_session)
+    return [_standing(table, asked.suites[table], asked, engines) for table in named or sorted(asked.suites)]
+
+
+def _standing(table: str, suite: Suite, asked: Order, engines: Engines) -> Standing:
+    limit = suite.limits.verification_lag if suite.limits is not None else LIMIT
+    try:
+        known: Known = look(table, suite, asked, engines)
+    except LakewardError as error:
+        return Standing(table, limit=limit, error=f"{error.what}: {error.why}")
+    except OSError as error:  # its metadata: one table that cannot be read hides no other
+        return Standing(table, limit=limit, error=f"{type(error).__name__}: {error}")
+    proof = next(iter(known.proofs), None)
+    if isinstance(known.of, DeltaTable):  # others of that name may have been proven before it
+        proof = proof_of(known.history, known.proofs) if known.history is not None else None
+    return Standing(table, known.newest, proof, lag(known.found), limit, known.due(suite).why)
+
+
+def no_session(own_id: str) -> NoReturn:
+    """For engines of who reads metadata and results alone."""
+    raise AssertionError("metadata and results need no session")

@@ -1,0 +1,135 @@
+"""A result as a few sentences with numbers, for a log a person reads at 3 a.m."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import structlog
+
+from lakeward.quality.results.offsets import between
+from lakeward.quality.results.records import Result, check_row, noun_of, shown
+from lakeward.quality.verdicts.verdict import Check, State, Verdict
+from lakeward.quality.verdicts.waivers import Excuse
+
+log = structlog.get_logger(__name__)
+
+Level = Literal["info", "warning", "error"]
+Line = tuple[Level, str]
+
+
+def story(result: Result) -> None:
+    """Tell the run as `lines` has it."""
+    for level, text in lines(result.document()):
+        getattr(log, level)(f"{result.table}: {text}", table=result.table, run=result.run)
+
+
+def lines(document: dict[str, Any]) -> Iterator[Line]:
+    """The story of a run: range, where each answer came from, what failed since when, verdict, readers, cost, next.
+
+    Args:
+        document: the contract's JSON of `quality run` or `quality show`.
+    """
+    checks, publishes, noun = document["checks"], Verdict(document["verdict"]).publishes, noun_of(document)
+    yield "info", f"range: {_range(document)}"
+    if any(each["state"] != State.SKIPPED for each in checks):
+        yield "info", _tiers(checks)
+    for check in checks:
+        yield from _failed(check)
+    if document["first_bad_snapshot"] is not None:
+        landed = _landed(document.get("first_bad_batches"))
+        yield "warning", f"first bad {noun} {document['first_bad_snapshot']}{landed}"
+    counts = Counter(each["state"] for each in checks)
+    told = ", ".join(f"{counts[state]} {state}" for state in State if counts[state]) or document["note"]
+    yield "info" if publishes else "error", f"verdict {document['verdict']} ({told})"
+    if document["note"] and counts:
+        yield "info", f"note: {document['note']}"
+    stands = document["verified_snapshot"]
+    if publishes:
+        yield "info", f"verified is at {noun} {stands}" if stands is not None else "nothing is verified yet"
+    else:
+        yield "error", f"readers stay on verified {noun} {stands}" if stands is not None else "nothing is verified yet"
+    yield "info", _cost(document)
+    if document["next"]:
+        yield "info", f"next: {document['next']}"
+
+
+def _range(document: dict[str, Any]) -> str:
+    start, end, noun = document["from_snapshot"], document["to_snapshot"], noun_of(document)
+    if end is None:
+        return "nothing of it could be read" if document["verdict"] == Verdict.ERROR else "no snapshot yet"
+    text = f"up to {noun} {end}" if start is None else f"{noun}s {start} (exclusive) to {end}"
+    found = document.get("range")
+    if found:
+        text += f": {found['why']}" + (f", {found['rows']:,} rows" if found["rows"] is not None else "")
+    return text + _landed(document["batches"])
+
+
+def _landed(batches: list[dict[str, Any]] | None) -> str:
+    told = "; ".join(
+        f"stream {each['stream']} seq {each['from_seq']} to {each['to_seq']}, "
+        f"offsets {between(each['start'], each['end'])}"
+        for each in batches or ()
+    )
+    return f" ({told})" if told else ""
+
+
+_TIERS = {
+    "metadata": "from metadata alone",
+    "rows": "in one pass over the rows",
+    "stock": "by Great Expectations itself",
+}
+
+
+def _tiers(checks: list[dict[str, Any]]) -> str:
+    """Where the answers came from, and how many rows had to be read for them."""
+    by = Counter(each.get("by") for each in checks if each["state"] in (State.PASS, State.FAIL))
+    told = [f"{by[tier]} {words}" for tier, words in _TIERS.items() if by[tier]]
+    others = sum(count for tier, count in by.items() if tier not in _TIERS)
+    told += [f"{others} by rules of Lakeward's own"] if others else []
+    read = max((each.get("rows") or 0 for each in checks if each.get("by") in ("rows", "stock")), default=None)
+    rows = f"{read:,} rows read" if read is not None else "" if others else "no row was read to decide"
+    return f"decided: {'; '.join(filter(None, [', '.join(told) or 'nothing', rows]))}"
+
+
+def _failed(check: dict[str, Any]) -> Iterator[Line]:
+    if check["state"] not in (State.FAIL, State.ERROR):
+        return
+    loud = check["state"] == State.ERROR or check.get("effect") == "hold"
+    yield "error" if loud else "warning", _sentence(check)
+    if check["sample"]:
+        yield "info", f"for example {check['sample'][0]}"
+
+
+def _cost(document: dict[str, Any]) -> str:
+    cpu, jobs = document.get("cpu_s"), document["spark_jobs"]
+    told = [f"{document['duration_s'] or 0:.1f} s"]
+    told += [f"{cpu:.1f} CPU-s of the checking process"] if cpu is not None else []
+    told += [f"{jobs} Spark jobs"] if jobs is not None else []
+    return f"cost: {', '.join(told)}"
+
+
+def said(observed: Any) -> str:
+    """What a check observed: its own sentence where it has one."""
+    return str(observed["text"]) if isinstance(observed, dict) and "text" in observed else f"observed {observed}"
+
+
+def describe(check: Check) -> str:
+    """One failed check as a sentence."""
+    return _sentence(shown(check_row(check)))
+
+
+def _sentence(check: dict[str, Any]) -> str:
+    column = (check.get("kwargs") or {}).get("column")
+    name = f"{check['expectation']}({column})" if column else check["expectation"]
+    text = f"{check['severity']} check {name} "
+    if check["state"] == State.ERROR:
+        text += f"could not be computed: {check.get('error')}"
+    elif check["unexpected_count"] is not None and check.get("rows"):
+        text += f"failed: {check['unexpected_count']:,} of {check['rows']:,} rows"
+    else:
+        text += f"failed: {said(check['observed'])}"
+    if check.get("excuse"):
+        text += f" ({Excuse.of(check['excuse']).text})"
+    return text + (f"; {check['why']}" if check.get("why") else "")

@@ -1,0 +1,125 @@
+"""How the checks of a table went from run to run: since when one fails, when it recovered, what it cost. Pure.
+
+A run that skipped a check says nothing of it. One that could not compute it ends neither a failure nor a recovery.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lakeward.quality.verdicts.verdict import State
+
+Row = Mapping[str, Any]
+_SHOWN = 30  # points of a trend
+_STEADY = 0.1  # shares within a tenth of each other are the same
+
+
+def trends(runs: Sequence[Row], checks: Mapping[str, Sequence[Row]]) -> list[dict[str, Any]]:
+    """One document a check of the suite as it is: of the newest run that had checks.
+
+    Args:
+        runs: columns of `registry.schema.verifications`, newest first.
+        checks: run -> its checks, columns of `registry.schema.checks`.
+
+    Returns:
+        `{check, expectation, kwargs, severity, state, since, failing_since, recovered, runs, failures, errors, points,
+        direction}`; `failing_since` and `recovered` are `{run, at, snapshot, ..}` or None, `since` is when the state
+        began, `points` are `{at, state, unexpected_count, rows}`, oldest first, `direction` is `growing`, `steady` or
+        `falling` of a failure with two points at least.
+    """
+    newest = next((checks[each["run"]] for each in runs if checks.get(each["run"])), ())
+    told: dict[str, list[dict[str, Any]]] = {each["check"]: [] for each in newest}
+    for run in runs:
+        for check in checks.get(run["run"], ()):
+            if check["check"] in told:
+                told[check["check"]].append({**check, "of": run})
+    return [_trend(name, found) for name, found in told.items()]
+
+
+def cost(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What the runs cost together: `{runs, spark_jobs, duration_s, cpu_s}`; the last is of the checking process."""
+    return {
+        "runs": len(runs),
+        "spark_jobs": sum(each["spark_jobs"] or 0 for each in runs),
+        "duration_s": round(sum(each["duration_s"] or 0 for each in runs), 1),
+        "cpu_s": round(sum(each.get("cpu_s") or 0 for each in runs), 1),
+    }
+
+
+def _trend(name: str, found: list[dict[str, Any]]) -> dict[str, Any]:
+    newest = found[0]
+    decided = [each for each in found if each["state"] in (State.PASS, State.FAIL)]
+    streak = _streak(decided)
+    failing = bool(streak) and streak[0]["state"] == State.FAIL
+    before = decided[len(streak) :]
+    facts = newest["observed"] or {}
+    points = [_point(each) for each in reversed(found[:_SHOWN])]
+    return {
+        "check": name,
+        "expectation": newest["expectation"],
+        "kwargs": facts.get("kwargs") or {},
+        "severity": newest["severity"],
+        "state": newest["state"],
+        "since": streak[-1]["of"]["at"] if streak else newest["of"]["at"],
+        "failing_since": _moment(streak[-1]) if failing else None,
+        "recovered": _recovery(streak, before) if streak and not failing and before else None,
+        "runs": len(found),
+        "failures": sum(each["state"] == State.FAIL for each in found),
+        "errors": sum(each["state"] == State.ERROR for each in found),
+        "points": points,
+        "direction": _direction(points) if failing else None,
+    }
+
+
+def _streak(decided: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The newest results that are the same, newest first."""
+    length = next((at for at, each in enumerate(decided) if each["state"] != decided[0]["state"]), len(decided))
+    return decided[:length]
+
+
+def _moment(check: Mapping[str, Any]) -> dict[str, Any]:
+    """When a failure was first seen, and the snapshot it began with where the run could tell."""
+    run = check["of"]
+    return {
+        **{key: run[key] for key in ("run", "at", "to_snapshot")},
+        "snapshot": run["first_bad_snapshot"],
+        "noun": "snapshot" if run.get("to_commit") is None else "version",
+    }
+
+
+def _recovery(streak: list[dict[str, Any]], before: list[dict[str, Any]]) -> dict[str, Any]:
+    """The first pass after a failure, and how long that had lasted."""
+    first, failed = streak[-1]["of"], _streak(before)
+    began = failed[-1]["of"]["at"]
+    return {
+        "run": first["run"],
+        "at": first["at"],
+        "snapshot": first["to_snapshot"],
+        "failed_from": began,
+        "failed_s": round((first["at"] - began).total_seconds(), 1),
+    }
+
+
+def _point(check: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "at": check["of"]["at"],
+        "state": check["state"],
+        "unexpected_count": check["unexpected_count"],
+        "rows": (check["observed"] or {}).get("rows"),
+    }
+
+
+def _direction(points: Sequence[Mapping[str, Any]]) -> str | None:
+    """Of the share of failing rows in the newest two failures that tell it."""
+    shares = [
+        each["unexpected_count"] / each["rows"]
+        for each in points
+        if each["state"] == State.FAIL and each["rows"] and each["unexpected_count"]
+    ]
+    if len(shares) < 2:
+        return None
+    before, now = shares[-2:]
+    if abs(now - before) <= _STEADY * before:
+        return "steady"
+    return "growing" if now > before else "falling"

@@ -1,0 +1,180 @@
+"""Ask for a check run, follow it, return its results.
+
+The resident checker works on it, with Great Expectations warm. Without one, or when it dies, the asking process takes
+the run in hand and starts a checking process of its own: the same results, 8 CPU-seconds dearer.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from lakeward.platform.errors import DependencyDown, LakewardError, TimedOut
+from lakeward.platform.runtime import Project, Runtime, resolved
+from lakeward.quality.runs.following import Next, Step, decide
+from lakeward.quality.runs.process import TIMEOUT_S, CheckingProcess, Tell
+from lakeward.quality.runs.request import Request, Scope, place, raise_line
+from lakeward.quality.runs.working import TTL, Connect, Work, withdrawn
+from lakeward.quality.suite.project import order
+from lakeward.registry import check_runs, version
+from lakeward.registry.check_runs import Fenced, Run
+from lakeward.registry.checkers import alive
+from lakeward.registry.listen import Notices
+
+log = structlog.get_logger(__name__)
+
+WANTED = timedelta(seconds=30)
+"""So long after an asker's last sign of life nobody begins its run."""
+_LOOK_S = 2.0
+_AWAY_S = 60.0
+"""So long the registry may be away while a run is followed."""
+
+
+def check(
+    runtime: Runtime,
+    registry_url: str,
+    project: Project | Path,
+    tables: Sequence[str] | None = None,
+    scope: Scope | None = None,
+    *,
+    suite: Path | None = None,
+    upto: int | None = None,
+    timeout_s: float = TIMEOUT_S,
+    tell: Tell | None = None,
+) -> list[dict[str, Any]]:
+    """Check tables against their suites, record the results and move `verified`.
+
+    Args:
+        runtime, registry_url: where everything is.
+        project: holds `expectations/`.
+        tables: these, due or not; None for every table with a suite and an unproven head.
+        scope: instead of each check's own.
+        suite: a suite file for this run only; `verified` then stays where it is.
+        upto: the snapshot the check ends with, of one table; the head by default.
+        timeout_s: after this the run is ended and its statements interrupted.
+        tell: takes each event; structlog by default, so that an Airflow task's log tells the story.
+
+    Returns:
+        One result a checked table, as the contract's JSON of `quality run`; empty when nothing was due. A failed check
+        does not raise, nor does a table that could not be checked (its engine or catalog is down): read `verdict`.
+
+    Raises:
+        SpecError: a suite asked for is missing or wrong.
+        DependencyDown: the registry does not answer, so nothing could be recorded.
+        Refused: the registry is of another version.
+        TimedOut: the time is over.
+    """
+    root = project.root if isinstance(project, Project) else Path(project)
+    request = Request(
+        runtime=runtime,
+        registry_url=registry_url,
+        project=resolved(root),
+        tables=None if tables is None else tuple(tables),
+        scope=scope,
+        suite=resolved(suite) if suite else None,
+        upto=upto,
+    )
+    asker = Asker(request, tell or _log)
+    try:
+        run = asker.ask(timeout_s)
+    except DependencyDown:
+        order(request)  # a suite that is wrong is said in any case
+        raise
+    try:
+        return asker.follow(run)
+    finally:
+        withdrawn(asker.connect, run)
+
+
+class Asker:
+    """One who asks for a run and waits for its answer."""
+
+    def __init__(self, request: Request, tell: Tell) -> None:
+        self._request, self._tell = request, tell
+        self._place = place(request.project, request.runtime.lake)
+        self._name = f"{socket.gethostname()}:{os.getpid()}"
+        self.connect: Connect = lambda: version.connect(request.registry_url, request.runtime.pgpass)
+
+    def ask(self, timeout_s: float) -> int:
+        """Put the request into the registry; its id."""
+        asked = self._request.model_dump(mode="json", include={"tables", "scope", "suite", "upto"})
+        with self.connect() as connection:
+            return check_runs.ask(
+                connection, self._place, asked,
+                asked_by=self._name, timeout=timedelta(seconds=timeout_s), wanted=WANTED,
+            )  # fmt: skip
+
+    def follow(self, run: int) -> list[dict[str, Any]]:
+        """Tell what the run tells, and return its answer; do it here when nobody else does."""
+        told = 0
+        with Notices(self._request.registry_url, self._request.runtime.pgpass, check_runs.CHANNEL) as notices:
+            while True:
+                seen, served = self._look(run)
+                for level, text, fields in (seen.told if seen else [])[told:]:
+                    self._tell(level, text, fields)
+                    told += 1
+                what = decide(seen, served)
+                if what.step is Step.WAIT:
+                    notices.wait(_LOOK_S)
+                elif what.step is Step.TAKE:
+                    results = self._take(run, what.why)
+                    if results is not None:
+                        return results
+                else:
+                    return _ended(run, seen, what)
+
+    def _look(self, run: int) -> tuple[Run | None, bool]:
+        until = time.monotonic() + _AWAY_S
+        while True:
+            try:
+                with self.connect() as connection:
+                    return check_runs.want(connection, run, WANTED), alive(connection, self._place)
+            except DependencyDown:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(1)
+
+    def _take(self, run: int, why: str) -> list[dict[str, Any]] | None:
+        """The run in a process of our own; None when somebody was faster."""
+        with self.connect() as connection:
+            claimed = check_runs.claim(connection, self._name, TTL, place=self._place, run=run)
+        if claimed is None:
+            return None
+        self._tell("warning", why, {"check_run": run})
+        try:
+            with CheckingProcess(self._request.runtime) as process:
+                worked = Work(self.connect).do(claimed, process, self._request, self._tell)
+        except Fenced as fenced:  # this very process was paused
+            self._tell("warning", f"{fenced.what}: {fenced.why}", {"check_run": run})
+            return None
+        if worked.error is not None:
+            raise worked.error
+        return worked.results
+
+
+def _ended(run: int, seen: Run | None, what: Next) -> list[dict[str, Any]]:
+    """The answer of a run that is over.
+
+    Raises:
+        LakewardError: what was answered, or why there is no answer.
+    """
+    again = "lakeward stack status   then: lakeward quality run TABLE"
+    if what.step is Step.LATE:
+        raise TimedOut("The check run took too long", why=what.why, next=again)
+    if seen is None or seen.answer is None:
+        raise LakewardError(f"Check run {run} has no answer", why=what.why, next=again)
+    if "failed" in seen.answer:
+        raise_line(seen.answer["failed"])
+    results: list[dict[str, Any]] = seen.answer["results"]
+    return results
+
+
+def _log(level: str, text: str, fields: dict[str, Any]) -> None:
+    getattr(log, level if level in ("info", "warning", "error") else "info")(text, **fields)

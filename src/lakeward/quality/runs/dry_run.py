@@ -1,0 +1,59 @@
+"""What a check run would look at: from metadata and recorded results, without Spark and without a check."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from lakeward.platform.errors import LakewardError, SpecError
+from lakeward.platform.runtime import Project, Runtime
+from lakeward.quality.results.status import no_session
+from lakeward.quality.runs.engines import Engines
+from lakeward.quality.runs.observe import look
+from lakeward.quality.runs.order import Order
+from lakeward.quality.runs.request import Request
+from lakeward.quality.suite.project import order
+
+
+@dataclass(frozen=True)
+class Planned:
+    """Whether a run would check a table, and why (not), as a clause."""
+
+    table: str
+    due: bool
+    why: str
+
+
+def due_of(runtime: Runtime, registry_url: str, project: Project, pattern: str = "*") -> list[Planned]:
+    """What a run over the tables of a pattern would do.
+
+    Args:
+        runtime, registry_url, project: where everything is.
+        pattern: of `namespace.table`, with `*` and `?`.
+
+    Raises:
+        SpecError: a suite is wrong, or none is for such a table.
+        DependencyDown: the registry does not answer.
+    """
+    asked = order(Request(runtime=runtime, registry_url=registry_url, project=project.root))
+    tables = sorted(table for table in asked.suites if fnmatchcase(table, pattern))
+    if not tables and pattern != "*":
+        raise SpecError(
+            f"No table with a suite is like {pattern}",
+            why=f"suites: {', '.join(sorted(asked.suites)) or 'the project has none yet'}",
+            next="write expectations/NAMESPACE.TABLE.yaml, then: lakeward quality lint",
+        )
+    engines = Engines(runtime, registry_url, no_session)
+    return [_planned(table, asked, engines) for table in tables]
+
+
+def _planned(table: str, asked: Order, engines: Engines) -> Planned:
+    suite = asked.suites[table]
+    try:
+        known = look(table, suite, asked, engines)
+    except LakewardError as error:
+        return Planned(table, True, f"it cannot be looked at: {error.what}: {error.why}")
+    wanted = known.due(suite)
+    rows = known.found.rows if known.found is not None and wanted.due else None
+    size = f"; {rows:,} rows" if rows is not None else ""
+    return Planned(table, wanted.due, f"{wanted.why}{size}, {len(suite.expectations)} checks")

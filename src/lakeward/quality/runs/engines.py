@@ -1,0 +1,136 @@
+"""What a run works with: the registry, the catalog, a Spark session and Great Expectations, each when first needed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from lakeward.connectors.spark import connect
+from lakeward.platform.runtime import Runtime
+from lakeward.quality.ranges import metadata
+from lakeward.registry import check_runs, engine
+from lakeward.registry.check_runs import Claim
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyspark.sql.connect.session import SparkSession
+    from sqlalchemy import Connection
+
+    from lakeward.quality.engine.gx import Checker
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass
+class Engines:
+    """What a run needs, each made when first needed: a run with nothing to do never pays for GX or a session.
+
+    Attributes:
+        session_of: opens a session with the given id, recorded before it is used.
+        claim: on the run in the registry that is worked on; None: nobody else could have it.
+    """
+
+    runtime: Runtime
+    registry_url: str
+    session_of: Callable[[str], SparkSession]
+    claim: Claim | None = None
+    _stages: dict[str, set[int]] = field(default_factory=dict)
+
+    def begin(self, claim: Claim | None) -> None:
+        """Before a run: what was kept warm since the last one, as far as it still answers."""
+        self.claim = claim
+        known = self.__dict__.pop("lake", None)
+        if known is not None:
+            known.close()  # a catalog that was restarted since would fail its next statement
+        warm = self.__dict__.get("session")
+        if warm is not None and not connect.answers(self.runtime, warm):
+            del self.__dict__["session"]
+            self.__dict__.pop("checker", None)  # its SQL checks run on the session it was made with
+        elif warm is not None:
+            self._remember(warm.session_id)
+
+    @contextmanager
+    def registry(self) -> Iterator[Connection]:
+        """One transaction."""
+        with engine.connect(self.registry_url, self.runtime.pgpass) as connection:
+            yield connection
+
+    @contextmanager
+    def keeping(self) -> Iterator[Connection]:
+        """One transaction that keeps something of this run, and nothing when others have taken the run over.
+
+        Raises:
+            Fenced: they have.
+        """
+        with self.registry() as connection:
+            if self.claim is not None:
+                check_runs.hold(connection, self.claim)
+            yield connection
+
+    def prove(self) -> None:
+        """Before something is changed outside of the registry: that the run is still ours.
+
+        Raises:
+            Fenced: it is not.
+        """
+        if self.claim is not None:
+            with self.keeping():
+                pass
+
+    @cached_property
+    def lake(self) -> Catalog:
+        """The catalog, as PyIceberg sees it."""
+        return metadata.catalog(self.runtime)
+
+    @cached_property
+    def session(self) -> SparkSession:
+        """The Spark Connect session; counts what it runs."""
+        from pyspark.sql.connect.client.retries import DefaultPolicy
+
+        own_id = connect.new_session_id()
+        self._remember(own_id)
+        session = self.session_of(own_id)
+        # By its default the client waits ten minutes for a server that is gone; this is half a minute.
+        session.client.set_retry_policies([DefaultPolicy(max_retries=6, max_backoff=10_000)])
+        # A statement shorter than the interval (2 s by default) would not be told of, and not be counted.
+        session.conf.set("spark.connect.progress.reportInterval", "20ms")
+        handler: Any = self._progress
+        session.registerProgressHandler(handler)
+        return session
+
+    @cached_property
+    def checker(self) -> Checker:
+        """Great Expectations, 7 CPU-seconds to import."""
+        began = time.process_time()
+        from lakeward.quality.engine.gx import Checker
+
+        made = Checker()
+        log.info("Great Expectations is ready", cpu_s=round(time.process_time() - began, 1))
+        return made
+
+    def warm(self) -> None:
+        """Open the session, and import Great Expectations for it, before the first run needs them."""
+        self.session.sql("SELECT 1").collect()
+        _ = self.checker
+
+    def _remember(self, session_id: str) -> None:
+        if self.claim is not None:
+            with self.registry() as connection:
+                check_runs.remember_session(connection, self.claim, session_id)
+
+    @property
+    def jobs(self) -> int:
+        """Spark jobs run so far: stages that ran a task, for under adaptive execution each is a job of its own. Taken
+        from progress reports, so a job of a few milliseconds may be missed."""
+        return sum(len(each) for each in self._stages.values())
+
+    def _progress(self, stages: Any, inflight_tasks: int, operation_id: str | None, done: bool) -> None:
+        self._stages.setdefault(operation_id or "", set()).update(
+            each.stage_id for each in stages or () if each.num_completed_tasks
+        )

@@ -1,0 +1,117 @@
+"""The two table formats in a check run: each looks at its table, reads its rows, and moves its `verified`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from lakeward.connectors.delta import location
+from lakeward.platform.runtime import CATALOG
+from lakeward.quality.delta.table import DeltaTable
+from lakeward.quality.publishing import verified
+from lakeward.quality.ranges import file_statistics as footers
+from lakeward.quality.ranges import frames, metadata
+from lakeward.quality.ranges.range import Range, Read, decide
+from lakeward.quality.ranges.snapshot_chain import History, Mark, Snapshot
+from lakeward.spec.sql.statements import quote_table
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyspark.sql.connect.dataframe import DataFrame
+    from pyspark.sql.connect.session import SparkSession
+
+    from lakeward.platform.runtime import Lake
+    from lakeward.quality.runs.engines import Engines
+
+Proofs = Sequence[Mapping[str, Any]]
+"""Columns of `registry.schema.verifications`, of runs that proved their head, newest first."""
+
+
+class LakeTable(Protocol):
+    """One table of the lake, whatever its format."""
+
+    name: str
+
+    def look(self, proofs: Proofs, upto: int | None = None) -> tuple[History, Range]:
+        """What its metadata says now, and what of it is not proven.
+
+        Args:
+            proofs: the recorded ones.
+            upto: a snapshot to look up to, where that is one and not proven yet; None: to the head.
+
+        Raises:
+            LakewardError: there is no such table, or nobody can tell.
+        """
+
+    def rows(self, session: SparkSession, read: Read) -> DataFrame:
+        """The rows of `read`: appended after its start up to its end, or the whole table at its end."""
+
+    def footers(self, read: Read, appends: Sequence[Snapshot]) -> footers.Footers | None:
+        """What metadata says about the rows of `read`; None when it cannot be exact."""
+
+    def move(
+        self,
+        session: Callable[[], SparkSession],
+        decide: Callable[[History], verified.Move],
+        proofs: Callable[[], Proofs],
+    ) -> tuple[verified.Move, int | None]:
+        """Decide on fresh metadata where `verified` goes, and move it: what was done, and where it stands now."""
+
+
+class IcebergTable:
+    """A table of the catalog `lake`."""
+
+    def __init__(self, name: str, lake: Catalog) -> None:
+        self.name, self._lake = name, lake
+
+    def look(self, proofs: Proofs, upto: int | None = None) -> tuple[History, Range]:
+        """As `LakeTable`."""
+        history = metadata.history(self._lake, self.name).up_to(upto)
+        return history, decide(history, marks(proofs))
+
+    def rows(self, session: SparkSession, read: Read) -> DataFrame:
+        """As `LakeTable`."""
+        return frames.rows(session, self.name, read)
+
+    def footers(self, read: Read, appends: Sequence[Snapshot]) -> footers.Footers | None:
+        """As `LakeTable`."""
+        return footers.footers(self._lake.load_table(self.name), read, appends)
+
+    def move(
+        self,
+        session: Callable[[], SparkSession],
+        decide: Callable[[History], verified.Move],
+        proofs: Callable[[], Proofs],
+    ) -> tuple[verified.Move, int | None]:
+        """As `LakeTable`; the branch is what stands somewhere."""
+        return verified.move(session(), self._lake, self.name, decide)
+
+
+def marks(proofs: Proofs) -> list[Mark]:
+    """The proven snapshots of an Iceberg table, newest run first."""
+    return [Mark(each["to_snapshot"], each["to_sequence"]) for each in proofs]
+
+
+def of(name: str, lake: Catalog, where: Lake) -> LakeTable:
+    """The table of that name; one that is in the catalog is Iceberg's. Whether it is there, its `look` tells.
+
+    Args:
+        name: `namespace.table`.
+        lake, where: the catalog, and where Delta tables stand.
+    """
+    if (
+        location.warehouse(where) is not None
+        and location.exists(location.folder_of(where, name))
+        and not lake.table_exists(name)
+    ):
+        return DeltaTable(name, location.folder_of(where, name))
+    return IcebergTable(name, lake)
+
+
+def current(name: str, engines: Engines) -> DataFrame:
+    """Another table of the lake, as it is now."""
+    reader: Any = engines.session.read  # Connect's stubs say classic frames come out
+    found = of(name, engines.lake, engines.runtime.lake)
+    if isinstance(found, DeltaTable):
+        return cast("DataFrame", reader.format("delta").load(str(found.folder)))
+    return cast("DataFrame", reader.table(quote_table(name, CATALOG)))

@@ -1,0 +1,91 @@
+"""What a run knows of a table before it checks anything: metadata and earlier results, no data, no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection
+
+from lakeward.quality.ranges import due, metadata
+from lakeward.quality.ranges.due import Due
+from lakeward.quality.ranges.first_bad import Before
+from lakeward.quality.ranges.range import Range
+from lakeward.quality.ranges.snapshot_chain import History, Mark
+from lakeward.quality.runs import formats
+from lakeward.quality.runs.engines import Engines
+from lakeward.quality.runs.formats import LakeTable
+from lakeward.quality.runs.order import Order
+from lakeward.quality.verdicts.verdict import State
+from lakeward.quality.verdicts.waivers import Excuse, excuses
+from lakeward.registry import verifications, waivers
+from lakeward.spec.model.suite import Suite
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of a table.
+
+    Attributes:
+        of: the table, in its format.
+        history: None when there is no such table.
+        found: the range; None when there is no such table.
+        proofs, newest: recorded runs: those that proved something, newest first; the newest of all.
+        excused: the checks whose failure holds nothing now.
+        waived_then, failed_then: those waived, and those that failed, in the newest run.
+    """
+
+    of: LakeTable
+    history: History | None
+    found: Range | None
+    proofs: Sequence[Mapping[str, Any]]
+    newest: Mapping[str, Any] | None
+    excused: Mapping[str, Excuse]
+    waived_then: Collection[str]
+    failed_then: frozenset[str] = frozenset()
+
+    @property
+    def before(self) -> Before | None:
+        """What the newest run found of bad rows."""
+        if self.newest is None:
+            return None
+        return Before(self.newest["from_snapshot"], self.newest["first_bad_snapshot"], self.failed_then)
+
+    def due(self, suite: Suite) -> Due:
+        """Whether a run that nobody asked for by name would check the table."""
+        if self.found is None and self.newest is None:
+            return Due(False, "nothing has landed yet")
+        if self.found is None:
+            return Due(True, "the table is gone")
+        return due.decide(self.found, suite, self.newest, set(self.excused), set(self.waived_then))
+
+
+def look(table: str, suite: Suite, order: Order, engines: Engines) -> Known:
+    """Read what the registry and the table's metadata say."""
+    with engines.registry() as connection:
+        proofs = verifications.proofs(connection, table)
+        newest = next(iter(verifications.newest(connection, table, limit=1)), None)
+        before = verifications.checks_of(connection, newest["run"]) if newest is not None else []
+        recorded = waivers.in_force(connection, table)
+    of = formats.of(table, engines.lake, engines.runtime.lake)
+    history: History | None = None
+    found: Range | None = None
+    with suppress(metadata.NoTable):
+        history, found = of.look(proofs, order.upto)
+    return Known(
+        of,
+        history,
+        found,
+        proofs,
+        newest,
+        excuses(suite, recorded, order.now),
+        {each["check"] for each in before if (each["observed"] or {}).get("waived")},
+        frozenset(each["check"] for each in before if each["state"] == State.FAIL),
+    )
+
+
+def proven(connection: Connection, table: str) -> list[Mark]:
+    """The snapshots of an Iceberg table that recorded runs prove, newest run first."""
+    return formats.marks(verifications.proofs(connection, table))

@@ -1,0 +1,159 @@
+"""A checking process and the pipe to it.
+
+It has a clean environment and holds nothing of ours but a pipe: when this end closes, whatever way the asking process
+ends, it interrupts its statements on the connect server and ends too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from threading import Event, Lock, Timer
+from typing import IO, Any, Self
+
+import psutil
+
+from lakeward.platform.errors import LakewardError, TimedOut, expect
+from lakeward.platform.runtime import Runtime
+from lakeward.quality.runs.request import Request, raise_line
+
+TIMEOUT_S = 1800.0
+_GRACE_S = 20.0
+_TAIL = 2000  # characters of the process's stderr shown when it dies
+Tell = Callable[[str, str, dict[str, Any]], None]
+"""Takes level, sentence and fields of one event."""
+
+
+class Ended(LakewardError):
+    """Raised when the checking process ended without an answer: killed, out of memory, or hung up."""
+
+
+def environment(runtime: Runtime) -> dict[str, str]:
+    """What the checking process may know of ours, and what keeps its libraries quiet and at home."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
+    passwords = runtime.pgpass or os.environ.get("PGPASSFILE")
+    if passwords:
+        kept["PGPASSFILE"] = str(passwords)
+    return kept | {
+        "GX_ANALYTICS_ENABLED": "false",
+        "PYTHONUNBUFFERED": "1",
+        "TZ": "UTC",
+        # Without it `pyspark.sql.functions`, which GX uses, looks for a JVM in this very process.
+        "SPARK_CONNECT_MODE_ENABLED": "1",
+    }
+
+
+class CheckingProcess:
+    """A process that checks; Great Expectations and its session stay warm from one question to the next."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._turn = Lock()
+        self._noise: IO[str] = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - closed with the process
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "lakeward.quality"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._noise,
+            text=True,
+            errors="replace",
+            env=environment(runtime),
+            cwd="/",
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @property
+    def ended(self) -> bool:
+        """Whether it lives no more."""
+        return self._process.poll() is not None
+
+    @property
+    def rss(self) -> int:
+        """Its resident memory in bytes; 0 when it ended."""
+        try:
+            return int(psutil.Process(self._process.pid).memory_info().rss)
+        except psutil.Error:
+            return 0
+
+    def ask(self, request: Request, *, timeout_s: float = TIMEOUT_S, tell: Tell) -> list[dict[str, Any]]:
+        """The results of one request, telling events as they come. One at a time: another waits for its turn.
+
+        Raises:
+            LakewardError: as `check` says.
+        """
+        late = Event()
+
+        def give_up() -> None:
+            late.set()
+            self.hang_up()
+
+        timer = Timer(timeout_s, give_up)
+        timer.daemon = True
+        timer.start()
+        try:
+            with self._turn:
+                answer = self._answer(request, tell)
+        finally:
+            timer.cancel()
+        if answer is None and late.is_set():
+            raise TimedOut(
+                "The check run took too long",
+                why=f"it was ended after {timeout_s:g} s, its statements on the connect server interrupted",
+                next="lakeward stack status   then: lakeward quality run TABLE",
+            )
+        if answer is None:
+            raise Ended("The checking process ended without an answer", why=self._last_words(), next="lakeward doctor")
+        if "failed" in answer:
+            raise_line(answer["failed"])
+        results: list[dict[str, Any]] = answer["results"]
+        return results
+
+    def close(self) -> None:
+        """End the process. It leaves nothing running on the connect server."""
+        self.hang_up()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+        self._noise.close()
+
+    def hang_up(self) -> None:
+        """Close our end of the pipe, which makes the process interrupt its statements and end; kill it if it hangs."""
+        if self._process.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):
+                self._process.stdin.close()
+        try:
+            self._process.wait(_GRACE_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _answer(self, request: Request, tell: Tell) -> dict[str, Any] | None:
+        stdin = expect(self._process.stdin, "the pipe to the process")
+        stdout = expect(self._process.stdout, "the pipe from the process")
+        with contextlib.suppress(BrokenPipeError, ValueError):  # it ended: so its stdout tells
+            stdin.write(request.model_dump_json() + "\n")
+            stdin.flush()
+        for line in stdout:
+            event: dict[str, Any] = json.loads(line)
+            if "results" in event or "failed" in event:
+                return event
+            tell(str(event.pop("level", "info")), str(event.pop("event", "")), event)
+        return None
+
+    def _last_words(self) -> str:
+        code = self._process.wait()
+        self._noise.seek(0)
+        return f"exit code {code}: {self._noise.read()[-_TAIL:].strip() or 'it said nothing'}"

@@ -1,0 +1,175 @@
+"""One run over the due tables: decide the range, check, judge, record, publish. Runs in the checking process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import structlog
+
+from lakeward.platform.errors import LakewardError, SpecError, Transient
+from lakeward.quality.delta.table import DeltaTable
+from lakeward.quality.engine.checking import check, first_bad, with_first_batches
+from lakeward.quality.publishing import pointer
+from lakeward.quality.publishing.record import into_the_lake, let_through, published, repaired
+from lakeward.quality.ranges import metadata
+from lakeward.quality.ranges.batches import batches_of
+from lakeward.quality.ranges.first_bad import known_before
+from lakeward.quality.ranges.range import Kind, Range
+from lakeward.quality.results import incident
+from lakeward.quality.results.json_values import sentence
+from lakeward.quality.results.masking import masked
+from lakeward.quality.results.records import Result, by_stream
+from lakeward.quality.runs.engines import Engines
+from lakeward.quality.runs.observe import look
+from lakeward.quality.runs.order import INCREMENT, Order
+from lakeward.quality.suite.configured import Asked, ask
+from lakeward.quality.verdicts import quarantined, waive
+from lakeward.quality.verdicts.verdict import State, Verdict, verdict
+from lakeward.quality.verdicts.waivers import name_of
+from lakeward.registry import verifications
+from lakeward.registry.check_runs import Fenced
+from lakeward.spec.checks.files import ONLY_ICEBERG, of_branches
+
+if TYPE_CHECKING:
+    from lakeward.spec.model.suite import Suite
+
+log = structlog.get_logger(__name__)
+
+
+def run(order: Order, engines: Engines) -> list[Result]:
+    """Check the tables one after the other. A table that cannot be checked does not stop the others.
+
+    Raises:
+        Fenced: another process has taken the run over.
+    """
+    results = []
+    with engines.keeping() as connection:
+        for each in waive.run_out(connection):
+            log.warning(each)
+    for table in order.tables if order.tables is not None else sorted(order.suites):
+        suite = order.suites[table]
+        engines.prove()
+        try:
+            result = _table(table, suite, order, engines)
+        except Fenced:
+            raise
+        except Exception as error:  # noqa: BLE001 - the boundary of one table: an engine error is a verdict, never a pass
+            result = _broken(table, suite, order, engines, error)
+        if result is not None:
+            results.append(result)
+    into_the_lake(order, engines)
+    return results
+
+
+def _table(table: str, suite: Suite, order: Order, engines: Engines) -> Result | None:
+    began, jobs, cpu = time.monotonic(), engines.jobs, time.process_time()
+    known = look(table, suite, order, engines)
+    found, newest = known.found, known.newest
+    history = (
+        repaired(found, known.history, known.of, engines) if found is not None and known.history is not None else None
+    )
+    if isinstance(known.of, DeltaTable) and (key := of_branches(suite)):
+        raise SpecError(
+            f"The suite of {table} asks for {key}",
+            why=ONLY_ICEBERG,
+            next=f"take {key} out of expectations/{table}.yaml (docs/how-to/read-proven-data.md)",
+        )
+    if history is not None and order.own_suite:
+        pointer.bring(engines, suite, history.verified)
+    if order.tables is None and not (wanted := known.due(suite)).due:
+        log.info(f"{table}: not due: {wanted.why}", table=table)
+        return None
+    if history is None or found is None:
+        raise metadata.no_table(table)  # asked for by name, or checked before: it is gone
+    asked = ask(suite, order.scope, known.excused)
+    _over(table, asked, known.waived_then)
+    blank = Result(
+        run=f"{order.now:%Y%m%dT%H%M%S}-{uuid4().hex[:6]}",
+        at=datetime.now(UTC),
+        table=table,
+        suite=suite.digest,
+        scope=order.scope or INCREMENT,
+        found=found,
+        verdict=Verdict.PASS,
+        verified=history.verified,
+    )
+    if found.kind is Kind.EMPTY and order.scope in (None, INCREMENT) and order.own_suite:
+        log.info(f"{table}: nothing to check: {found.why}", table=table)
+        standing = next(iter(known.proofs), None)
+        skipped = tuple(each.blank(State.SKIPPED, found.why) for each in asked)
+        stands = Verdict(standing["verdict"]) if standing else Verdict.PASS
+        return replace(blank, verdict=stands, checks=skipped, note=found.why)
+    count, why = found.rows, found.why
+    if order.scope == "table" and found.head is not None:
+        count, why = found.head.total, "the whole table, as asked"
+    size = f"{count:,} rows" if count is not None else "all rows"
+    log.info(f"{table}: {why}; {size}, {len(asked)} checks", table=table, to_snapshot=history.head)
+    if order.own_suite and found.base is not None and newest is not None and newest["suite"] != suite.digest:
+        log.info(
+            f"{table}: the suite changed since the last run; rows up to {found.noun} {found.base.snapshot} were "
+            f"checked by the old one: `lakeward quality run {table} --scope table` checks them all",
+            table=table,
+        )
+    checks = masked(check(known.of, found, history, asked, order.now, engines, order.patience_s), suite.mask)
+    judged = verdict(checks)
+    with engines.registry() as connection:
+        landed = by_stream(batches_of(connection, found.writes), found.writes)
+        aside = quarantined.told(connection, found, history)
+    first, untold = (None, "")
+    if judged is not Verdict.PASS:
+        first = known_before(found, {each.id for each in checks if each.state is State.FAIL}, known.before)
+        if first is None:
+            first, untold = first_bad(known.of, found, history, asked, checks, engines)
+    result = replace(
+        blank,
+        checks=tuple(checks),
+        verdict=judged,
+        note="; ".join(filter(None, [aside, let_through(checks) if judged.publishes else "", untold])),
+        batches=landed,
+        first_bad=first,
+    )
+    result = with_first_batches(result, engines)
+    result = replace(
+        result,
+        spark_jobs=engines.jobs - jobs,
+        duration_s=time.monotonic() - began,
+        cpu_s=time.process_time() - cpu,
+    )
+    return published(result, known.of, order, engines)
+
+
+def _over(table: str, asked: Sequence[Asked], waived_then: Collection[str]) -> None:
+    """Say which failures count again."""
+    for each in asked:
+        if each.id in waived_then and each.excuse is None:
+            name = name_of(each.expectation)
+            log.warning(f"{table}: the waiver of check {name} is over: a failure counts again", check=each.id)
+
+
+def _broken(table: str, suite: Suite, order: Order, engines: Engines, error: Exception) -> Result:
+    """The table could not be checked: recorded as an error where the registry can be reached, told in any case."""
+    said = f"{error.what}: {error.why}" if isinstance(error, LakewardError) else f"{type(error).__name__}: {error}"
+    text = sentence(said)
+    nothing = Range(table, Kind.EMPTY, None, None, (), text)
+    result = Result(
+        run=f"{order.now:%Y%m%dT%H%M%S}-{uuid4().hex[:6]}",
+        at=datetime.now(UTC),
+        table=table,
+        suite=suite.digest,
+        scope=order.scope or INCREMENT,
+        found=nothing,
+        verdict=Verdict.ERROR,
+        note=text,
+    )
+    log.error(f"{table}: could not be checked: {text}", table=table, kind=type(error).__name__)
+    with engines.keeping() as connection:
+        verifications.record(connection, result.row(), [])
+        # What does not answer has an incident of its own, and of what nobody checks nothing could end one.
+        if order.own_suite and not isinstance(error, Transient):
+            incident.after_run(connection, result)
+    return result

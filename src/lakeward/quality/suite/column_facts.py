@@ -1,0 +1,194 @@
+"""What a table's columns hold: from metadata where that is exact, and one aggregate for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from lakeward.platform.errors import expect
+from lakeward.quality.ranges.frames import rows
+from lakeward.quality.ranges.range import Read, changes_rows
+from lakeward.quality.ranges.snapshot_chain import History, Snapshot
+from lakeward.quality.suite.propose import SET_MOST, Column, Seen, unique_candidates
+from lakeward.spec.model.position_columns import OWN_COLUMNS
+from lakeward.spec.sql.statements import quote
+
+if TYPE_CHECKING:
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import Table
+    from pyiceberg.types import NestedField
+    from pyspark.sql.connect.session import SparkSession
+
+MOST_ROWS = 5_000_000  # about 20 CPU-seconds; of a larger table the newest commits are read
+_TRACKED = 1000  # values the sketch keeps apart: far more than a closed set has, so that a small one is exact
+
+
+@dataclass
+class Metrics:
+    """Of one column over all data files; None where a file does not say."""
+
+    nulls: int | None = 0
+    nan: int | None = 0
+    low: Any = None
+    high: Any = None
+    bounded: bool = True
+
+
+def look(table: Table, history: History, session: SparkSession) -> Seen:
+    """The facts a suite is proposed from.
+
+    Args:
+        table: loaded with PyIceberg; has a snapshot.
+        history: the metadata of the same table.
+        session: of Spark Connect.
+    """
+    head = expect(table.current_snapshot(), "a snapshot")
+    total, metrics = from_metadata(table)
+    columns = [
+        _known(each, metrics.get(each.field_id), _partitioned(table))
+        for each in table.schema().fields
+        if each.name not in OWN_COLUMNS
+    ]
+    read = recent(history, head.snapshot_id)
+    count, columns = _aggregate(session, ".".join(table.name()), read, columns)
+    appends = tuple((each.at, each.added) for each in history.ancestry(head.snapshot_id) if each.operation == "append")
+    seen = Seen(".".join(table.name()), total or count, count, head.snapshot_id, tuple(columns), appends)
+    return _with_unique(session, seen, read)
+
+
+def recent(history: History, head: int) -> Read:
+    """The newest commits up to `MOST_ROWS` rows, and one at least; the whole table where it is not larger, or where
+    rows were rewritten in place."""
+    gathered = 0
+    passed: list[Snapshot] = []
+    for each in history.ancestry(head):
+        passed.append(each)
+        gathered += each.added if each.operation == "append" else 0
+        if gathered >= MOST_ROWS:
+            return Read(None if changes_rows(passed[::-1], None) else each.parent, head)
+    return Read(None, head)
+
+
+def from_metadata(table: Table) -> tuple[int | None, dict[int, Metrics]]:
+    """Rows and the metrics of each column, from manifests; nothing where delete files make them upper bounds."""
+    from pyiceberg.manifest import DataFileContent
+
+    head = table.current_snapshot()
+    total, found = 0, {each.field_id: Metrics() for each in table.schema().fields}
+    for manifest in head.manifests(table.io) if head else ():
+        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
+            if entry.data_file.content != DataFileContent.DATA:
+                return None, {}
+            total += entry.data_file.record_count
+            _add(found, entry.data_file, table.schema())
+    return total, found
+
+
+def _add(found: Mapping[int, Metrics], file: Any, schema: Schema) -> None:
+    from pyiceberg.conversions import from_bytes
+    from pyiceberg.types import PrimitiveType
+
+    for each in schema.fields:
+        mine, field_id = found[each.field_id], each.field_id
+        nulls, nan = (file.null_value_counts or {}).get(field_id), (file.nan_value_counts or {}).get(field_id)
+        mine.nulls = None if nulls is None or mine.nulls is None else mine.nulls + nulls
+        mine.nan = (mine.nan or 0) + (nan or 0)
+        low, high = (file.lower_bounds or {}).get(field_id), (file.upper_bounds or {}).get(field_id)
+        if low is None or high is None or not isinstance(each.field_type, PrimitiveType):
+            mine.bounded = mine.bounded and nulls is not None and nulls == file.record_count
+            continue
+        low, high = from_bytes(each.field_type, low), from_bytes(each.field_type, high)
+        mine.low = low if mine.low is None else min(mine.low, low)
+        mine.high = high if mine.high is None else max(mine.high, high)
+
+
+def _partitioned(table: Table) -> set[int]:
+    return {each.source_id for each in table.spec().fields}
+
+
+def _known(field: NestedField, metrics: Metrics | None, partitioned: set[int]) -> Column:
+    kind = _kind(field)
+    known = Column(field.name, kind, required=field.required, partition=field.field_id in partitioned)
+    if metrics is None:
+        return known
+    known = replace(known, nulls=metrics.nulls, nan=bool(metrics.nan))
+    if kind in ("integer", "number") and metrics.bounded and metrics.low is not None:
+        known = replace(known, low=float(metrics.low), high=float(metrics.high))
+    if _timestamp(field) and metrics.high is not None:
+        known = replace(known, newest=datetime.fromtimestamp(metrics.high / 1e6, UTC))
+    return known
+
+
+def _timestamp(field: NestedField) -> bool:
+    from pyiceberg.types import TimestampType, TimestamptzType
+
+    return isinstance(field.field_type, TimestampType | TimestamptzType)
+
+
+def _kind(field: NestedField) -> str:
+    from pyiceberg import types
+
+    kinds: dict[str, tuple[type, ...]] = {
+        "text": (types.StringType,),
+        "integer": (types.IntegerType, types.LongType),
+        "number": (types.FloatType, types.DoubleType, types.DecimalType),
+        "time": (types.DateType, types.TimestampType, types.TimestamptzType),
+    }
+    found = next((kind for kind, each in kinds.items() if isinstance(field.field_type, each)), None)
+    return found or str(field.field_type).partition("<")[0]
+
+
+def _aggregate(session: SparkSession, table: str, read: Read, columns: list[Column]) -> tuple[int, list[Column]]:
+    """One statement over the rows: what metadata did not tell, and what it never tells."""
+    wanted = {"rows": "count(1)"}
+    for index, each in enumerate(columns):
+        wanted |= {f"c{index}_{fact}": sql for fact, sql in _facts(each).items()}
+    frame = rows(session, table, read)
+    row = frame.selectExpr(*(f"{sql} AS {quote(name)}" for name, sql in wanted.items())).collect()[0]
+    return row["rows"], [
+        _told(each, {fact: row[f"c{index}_{fact}"] for fact in _facts(each)}) for index, each in enumerate(columns)
+    ]
+
+
+def _facts(column: Column) -> dict[str, str]:
+    """Fact -> the aggregate that gives it."""
+    name = quote(column.name)
+    wanted: dict[str, str] = {}
+    if column.nulls is None:
+        wanted["nulls"] = f"count_if({name} IS NULL)"
+    if column.kind == "text":
+        wanted["shortest"], wanted["longest"] = f"min(length({name}))", f"max(length({name}))"
+        wanted["common"] = f"approx_top_k({name}, {SET_MOST + 1}, {_TRACKED})"
+    if column.kind in ("text", "integer"):
+        wanted["distinct"] = f"approx_count_distinct({name})"
+    if column.kind in ("integer", "number") and column.low is None:
+        wanted["low"], wanted["high"] = f"min({name})", f"max({name})"
+        if column.kind == "number":
+            wanted["nan"] = f"bool_or(isnan({name}))"
+    return wanted
+
+
+def _told(column: Column, found: dict[str, Any]) -> Column:
+    common = found.pop("common", None)
+    for name in ("low", "high"):
+        if isinstance(found.get(name), int | Decimal):
+            found[name] = float(found[name])
+    if "nan" in found:
+        found["nan"] = bool(found["nan"])
+    values = None
+    if common is not None and len(common) <= SET_MOST and found["distinct"] <= 2 * SET_MOST:
+        values = tuple(sorted(each["item"] for each in common if each["item"] is not None))
+    return replace(column, **found, values=values)
+
+
+def _with_unique(session: SparkSession, seen: Seen, read: Read) -> Seen:
+    names = unique_candidates(seen)
+    if not names:
+        return seen
+    wanted = [f"count(DISTINCT {quote(each)}) = count({quote(each)})" for each in names]  # nulls are no values
+    row = rows(session, seen.table, read).selectExpr(*wanted).collect()[0]
+    exact = dict(zip(names, row, strict=True))
+    return replace(seen, columns=tuple(replace(each, unique=exact.get(each.name)) for each in seen.columns))

@@ -1,0 +1,63 @@
+"""The suites of a project, and what a run asks of each check."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lakeward.quality.verdicts.verdict import Check, State
+from lakeward.quality.verdicts.waivers import Excuse, ids
+from lakeward.spec.model.suite import Expectation, Suite
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One check of one run.
+
+    Attributes:
+        id: stable id; the hash of what is asserted, told apart by a number where a suite asserts it twice.
+        expectation: as the suite has it.
+        scope: what it reads in this run.
+        excuse: why its failure does not hold the table today; None when it does.
+    """
+
+    id: str
+    expectation: Expectation
+    scope: str
+    excuse: Excuse | None = None
+
+    @property
+    def strict(self) -> bool:
+        """Whether no row may fail."""
+        mostly = self.expectation.kwargs.get("mostly", 1)
+        return isinstance(mostly, int | float) and mostly >= 1
+
+    def blank(self, state: State, error: str | None = None) -> Check:
+        """A result without findings."""
+        asked = self.expectation
+        return Check(
+            id=self.id,
+            expectation=asked.type,
+            severity=asked.severity,
+            state=state,
+            kwargs=dict(asked.kwargs),
+            on_fail=asked.on_fail,
+            scope=self.scope,
+            why=asked.why,
+            excuse=self.excuse,
+            error=error,
+        )
+
+
+def ask(suite: Suite, scope: str | None, excused: Mapping[str, Excuse]) -> list[Asked]:
+    """What a run asks; `scope` overrides the scope of every check, `excused` are those whose failure holds nothing."""
+    return [
+        Asked(name, each, scope or each.scope, excused.get(name))
+        for name, each in zip(ids(suite), suite.expectations, strict=True)
+    ]
+
+
+def by_table(suites: Mapping[str, Suite] | list[Suite]) -> dict[str, Suite]:
+    """Suites by the table they are about."""
+    values = suites.values() if isinstance(suites, Mapping) else suites
+    return {str(each.table): each for each in values}

@@ -1,0 +1,187 @@
+"""Suites from and to Great Expectations' JSON. Pure: documents in, documents out.
+
+`why` travels as GX's `notes`; scope, on_fail, waive_until, table and owner below the key `lakeward` of `meta`. What a
+suite file has no place for is named, never dropped in silence.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lakeward.platform.errors import SpecError
+from lakeward.spec.model.suite import Suite
+
+OURS = "lakeward"
+_CARRIED = ("scope", "on_fail", "waive_until")
+_OF_SUITE = {
+    "id": "an id of Great Expectations; here a check's id is the hash of what it asserts",
+    "ge_cloud_id": "an id of Great Expectations' cloud",
+    "notes": "a suite file has no notes; write a comment",
+    "suite_parameters": "values filled in at run time; write them into the kwargs",
+    "evaluation_parameters": "values filled in at run time; write them into the kwargs",
+    "data_asset_type": "the table decides",
+}
+_OF_ONE = {
+    "id": _OF_SUITE["id"],
+    "ge_cloud_id": _OF_SUITE["ge_cloud_id"],
+    "rendered_content": "text that Great Expectations makes anew",
+    "expectation_context": "text that Great Expectations makes anew",
+    "success_on_last_run": "a result, not a rule",
+    "windows": "limits that Great Expectations' cloud moves",
+}
+_OF_RUN = ("result_format", "catch_exceptions", "batch_id", "include_config", "auto", "profiler_config", "windows")
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What was read.
+
+    Attributes:
+        document: as it stands in a suite file.
+        left: what could not be carried, as sentences; empty keys and values do not count.
+    """
+
+    document: dict[str, Any]
+    left: tuple[str, ...]
+
+
+def exported(suite: Suite) -> dict[str, Any]:
+    """The suite as `ExpectationSuite.to_json_dict` writes it, which `ExpectationSuite(**...)` reads."""
+    listed = []
+    for each in suite.expectations:
+        ours = {"id": each.id, "scope": each.scope, "on_fail": each.on_fail}
+        if each.waive_until is not None:
+            ours["waive_until"] = each.waive_until.isoformat()
+        one = {
+            "type": str(each.type),
+            "kwargs": _json(each.kwargs),
+            "meta": {**_json(each.meta or {}), OURS: ours},
+            "severity": each.severity,
+        }
+        listed.append(one if each.why is None else {**one, "notes": str(each.why)})
+    meta = {**_json(suite.meta or {}), OURS: {"table": str(suite.table), "owner": str(suite.owner)}}
+    return {"name": str(suite.table), "expectations": listed, "meta": meta}
+
+
+def imported(found: Any, table: str, owner: str | None, otherwise: str) -> Imported:
+    """A suite file's content from GX 1.x's or 0.18's JSON.
+
+    Args:
+        found: the parsed JSON.
+        table: namespace.table the suite is for here.
+        owner: who owns it; None: whom an export of ours names, or `otherwise`.
+        otherwise: the owner where nobody is named.
+
+    Raises:
+        SpecError: it is no suite, or nothing of it can be carried.
+    """
+    listed = found.get("expectations") if isinstance(found, dict) else None
+    if not isinstance(listed, list):
+        raise SpecError(
+            "This is no suite of Great Expectations",
+            why="a suite is a JSON object with a list `expectations`, as ExpectationSuite.to_json_dict() writes it",
+        )
+    meta, ours = _split(found.get("meta"))
+    left = [f"{key}: {why}" for key, why in _OF_SUITE.items() if found.get(key)]
+    known = {"expectations", "meta", "name", "expectation_suite_name", *_OF_SUITE}
+    left += [f"{key}: nothing in a suite file is like it" for key in found if key not in known and found[key]]
+    taken, dropped = [], Counter[str]()
+    for index, each in enumerate(listed):
+        try:
+            taken.append(_one(each, dropped))
+        except _Uncarried as error:
+            left.append(f"expectations[{index}]: left out: {error}")
+    left += [f"{key} ({_times(count)})" for key, count in dropped.items()]
+    if not taken:
+        raise SpecError("Nothing of this suite can be carried", why="; ".join(left) or "it has no expectations")
+    document = {"table": table, "owner": owner or str(ours.get("owner") or otherwise)}
+    if meta:
+        document["meta"] = meta  # type: ignore[assignment]  # a mapping among strings
+    return Imported({**document, "expectations": taken}, tuple(left))
+
+
+class _Uncarried(Exception):
+    """Raised when an expectation would mean something else without what cannot be carried."""
+
+
+def _one(each: Any, dropped: Counter[str]) -> dict[str, Any]:
+    name = each.get("type") or each.get("expectation_type") if isinstance(each, dict) else None
+    if not isinstance(name, str):
+        raise _Uncarried("it has no type")
+    kwargs = each.get("kwargs") or {}
+    if not isinstance(kwargs, dict):
+        raise _Uncarried(f"{name}: its kwargs are no mapping")
+    for path in _parameters("kwargs", kwargs):
+        raise _Uncarried(f"{name}: {path} is a $PARAMETER, filled in at run time; write the value instead")
+    meta, ours = _split(each.get("meta"))
+    why = _text(each.get("notes"))
+    if "expectation_type" in each:  # 0.18 keeps notes in meta
+        why = why or _text(meta.pop("notes", None))
+    said = _text(each.get("description"))
+    if said and why and said != why:
+        dropped["description: the notes are its `why`"] += 1
+    found: dict[str, Any] = {"type": name}
+    if kept := {key: _as_written(value) for key, value in kwargs.items() if key not in _OF_RUN}:
+        found["kwargs"] = kept
+    found |= {"severity": each["severity"]} if each.get("severity") else {}
+    found |= {key: ours[key] for key in _CARRIED if ours.get(key) is not None}
+    if why or said:
+        found["why"] = why or said
+    if meta:
+        found["meta"] = meta
+    for key in kwargs:
+        if key in _OF_RUN:
+            dropped[f"kwargs.{key}: the run decides it"] += 1
+    read = {"type", "expectation_type", "kwargs", "meta", "severity", "notes", "description"}
+    for key in each:
+        if key not in read and each[key]:
+            dropped[f"{key}: {_OF_ONE.get(key, 'nothing in a suite file is like it')}"] += 1
+    return found
+
+
+def _split(meta: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Theirs and ours. The version of the library that wrote it is no fact about the suite."""
+    theirs = dict(meta) if isinstance(meta, dict) else {}
+    ours = theirs.pop(OURS, None)
+    theirs.pop("great_expectations_version", None)
+    return theirs, ours if isinstance(ours, dict) else {}
+
+
+def _as_written(value: Any) -> Any:
+    """A row condition is a text; GX 1.x wraps it when it writes. Unwrapped, the check keeps its id."""
+    if isinstance(value, Mapping) and value.get("type") == "pass_through":
+        return value.get("pass_through_filter")
+    return value
+
+
+def _parameters(path: str, value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        if "$PARAMETER" in value:
+            yield path
+        for key, item in value.items():
+            yield from _parameters(f"{path}.{key}", item)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _parameters(f"{path}[{index}]", item)
+
+
+def _text(notes: Any) -> str:
+    """Notes are a text, a list of texts, or in 0.18 `{format, content}`."""
+    if isinstance(notes, Mapping):
+        notes = notes.get("content")
+    if isinstance(notes, list):
+        return "\n".join(str(each) for each in notes)
+    return str(notes) if notes else ""
+
+
+def _times(count: int) -> str:
+    return "1 expectation" if count == 1 else f"{count} expectations"
+
+
+def _json(value: Any) -> Any:
+    """As JSON data; what YAML reads as a date is its text."""
+    return json.loads(json.dumps(value, default=str))

@@ -1,0 +1,91 @@
+"""The suites of a project as an order: what is missing or wrong is said before anything starts."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+from lakeward.platform.errors import SpecError
+from lakeward.platform.runtime import Project
+from lakeward.quality.runs.order import Order
+from lakeward.quality.runs.request import Request
+from lakeward.spec.model.suite import Suite
+from lakeward.spec.read.loader import load_project, load_settings
+from lakeward.spec.read.problems import Problem, nearest, raise_if_any
+
+LINT = "lakeward quality lint"
+
+
+def order(request: Request) -> Order:
+    """What to check.
+
+    Raises:
+        SpecError: a suite asked for is missing or wrong. Without names, any wrong suite: a table nobody checks because
+            its suite cannot be read would look proven.
+    """
+    if request.suite is not None:
+        return _with_own(request, request.suite)
+    loaded = load_project(Project(request.project))
+    wrong = [each for each in loaded.problems if each.file.startswith("expectations/")]
+    suites = {str(table): suite for table, suite in loaded.suites.items()}
+    if request.tables is None:
+        raise_if_any(wrong, LINT)
+        return Order(suites, None, request.scope, keep=_keep(request.project), patience_s=request.patience_s)
+    asked = {f"expectations/{table}.yaml" for table in request.tables}
+    raise_if_any([each for each in wrong if each.file in asked], LINT)
+    for table in request.tables:
+        if table not in suites:
+            raise SpecError(
+                f"There is no suite for {table}",
+                why=_known(table, suites),
+                next=f"write expectations/{table}.yaml, then: {LINT}",
+            )
+    return Order(
+        suites, request.tables, request.scope,
+        upto=request.upto, keep=_keep(request.project), patience_s=request.patience_s,
+    )  # fmt: skip
+
+
+def _keep(project: Path) -> timedelta | None:
+    """How long results are kept in the lake; None where the settings are wrong: by defaults too much would go."""
+    try:
+        return load_settings(Project(project)).keep.results.timedelta
+    except SpecError:
+        return None
+
+
+def _with_own(request: Request, file: Path) -> Order:
+    suite, problems = read_suite(file)
+    raise_if_any(problems, f"{LINT}")
+    if suite is None or not request.tables or len(request.tables) != 1:
+        raise SpecError(
+            "A suite of one's own needs exactly one table",
+            why=f"--suite {file} with {', '.join(request.tables or ()) or 'no table'}",
+            next=f"lakeward quality run NAMESPACE.TABLE --suite {file}",
+        )
+    return Order({request.tables[0]: suite}, request.tables, request.scope, own_suite=False)
+
+
+def read_suite(file: Path) -> tuple[Suite | None, list[Problem]]:
+    """One suite file, wherever it stands, and what is wrong with it."""
+    from pydantic import ValidationError
+
+    from lakeward.spec.read.files import Files
+    from lakeward.spec.read.messages import findings
+
+    files = Files(file.parent)
+    document = files.document(file)
+    if document is None:
+        return None, files.problems
+    try:
+        return Suite.model_validate(document.data), files.problems
+    except ValidationError as error:
+        for finding in findings(error, Suite, document.data):
+            files.found(file, document, finding)
+        return None, files.problems
+
+
+def _known(table: str, suites: dict[str, Suite]) -> str:
+    close = nearest(table, suites)
+    listed = f"suites: {', '.join(sorted(suites))}" if suites else "the project has no suite yet"
+    return f"expectations/{table}.yaml does not exist; {listed}" + (f"; did you mean {close}?" if close else "")

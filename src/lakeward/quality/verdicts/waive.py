@@ -1,0 +1,114 @@
+"""Excusing a check's failures until a time, ending that, and saying aloud when the time is over."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from sqlalchemy import Connection, func, select
+
+from lakeward.platform.errors import Refused, SpecError
+from lakeward.quality.verdicts.verdict import Check, State
+from lakeward.registry import changes, events, incidents, verifications, waivers
+from lakeward.registry.waivers import Waiver
+from lakeward.spec.model.types import Duration
+
+KIND = "waiver"
+"""Of the incident that says a waiver is over; its subject is `namespace.table/check`."""
+_JUDGED = (State.PASS, State.FAIL, State.ERROR)
+
+
+def waive(
+    connection: Connection,
+    table: str,
+    check: str,
+    name: str,
+    until: datetime | Duration,
+    *,
+    author: str,
+    reason: str,
+) -> Waiver:
+    """Excuse a check's failures until a time; a waiver it has ends.
+
+    Raises:
+        SpecError: no reason is given, or the time is over.
+    """
+    now: datetime = connection.execute(select(func.now())).scalar_one()
+    end = until if isinstance(until, datetime) else now + until.timedelta
+    if end <= now:
+        raise SpecError(f"{end:%Y-%m-%d %H:%M} UTC is over", why=f"the registry's time is {now:%Y-%m-%d %H:%M} UTC")
+    _with_reason(reason, f"lakeward quality waive {table} {check} --for 2h")
+    made = waivers.add(connection, table, check, name, author=author, reason=reason.strip(), until=end)
+    text = f"Check {name} is waived until {end:%Y-%m-%d %H:%M} UTC by {author}: {made.reason}"
+    _tell(connection, made, "waive", text, author, reason)
+    incidents.closed(connection, KIND, f"{table}/{check}", text)
+    return made
+
+
+def unwaive(connection: Connection, table: str, check: str, *, author: str, comment: str) -> Waiver:
+    """End the waiver of a check before its time.
+
+    Raises:
+        Refused: there is none.
+    """
+    found = waivers.end(connection, table, check)
+    if found is None:
+        others = ", ".join(f"{each.check} {each.name}" for each in waivers.in_force(connection, table))
+        raise Refused(
+            f"Check {check} of {table} is not waived by anybody",
+            why=f"waived are: {others or 'none'}; what a suite waives ends in its file",
+            next=f"lakeward quality show {table}",
+        )
+    text = f"The waiver of check {found.name} by {found.author} ({found.reason}) was ended by {author}"
+    _tell(connection, found, "unwaive", text, author, comment)
+    return found
+
+
+def run_out(connection: Connection) -> list[str]:
+    """Say of each waiver whose time is over that it is; an incident where its check failed when last looked at.
+
+    Returns:
+        A sentence for each. Nothing of it is said twice.
+    """
+    told = []
+    for each in waivers.run_out(connection):
+        text = f"The waiver of check {each.name} on {each.table} by {each.author} ({each.reason}) is over"
+        bad = _failed(connection, each)
+        if bad is not None:
+            text += f"; it failed when last looked at{bad}: rows it excused stand in `verified`, new ones hold it"
+            next_ = f"lakeward quality run {each.table} --scope table   judges all rows; or waive it again"
+            incidents.opened(connection, KIND, f"{each.table}/{each.check}", text, next=next_)
+        events.record(connection, "table", each.table, "waiver_over", text, check=each.check)
+        told.append(text)
+    return told
+
+
+def judged(connection: Connection, table: str, checks: Sequence[Check]) -> None:
+    """A run has looked: what it found stands in its results; that a waiver is over need not be told any more."""
+    for each in checks:
+        if each.state in _JUDGED:
+            text = f"Check {each.id} of {table} was looked at again: {each.state}"
+            incidents.closed(connection, KIND, f"{table}/{each.id}", text)
+
+
+def _failed(connection: Connection, waiver: Waiver) -> str | None:
+    """How often the check failed in the table's newest run, as words to append; None when it did not fail."""
+    for run in verifications.newest(connection, waiver.table, limit=1):
+        for each in verifications.checks_of(connection, run["run"]):
+            if each["check"] == waiver.check and each["state"] in (State.FAIL, State.ERROR):
+                count = each["unexpected_count"]
+                return f" ({count:,} rows, run {run['run']})" if count else f" (run {run['run']})"
+    return None
+
+
+def _tell(connection: Connection, waiver: Waiver, change: str, text: str, author: str, comment: str) -> None:
+    fields = {"check": waiver.check, "until": waiver.until.isoformat()}
+    events.record(connection, "table", waiver.table, change, text, **fields)
+    changes.record(
+        connection, "table", waiver.table, change, author=author, comment=comment, **fields, expectation=waiver.name
+    )
+
+
+def _with_reason(reason: str, command: str) -> None:
+    if not reason.strip():
+        raise SpecError("Say why, in a sentence", why="it is kept and shown", next=f'{command} --comment "..."')

@@ -1,0 +1,160 @@
+"""What a stream's spec says of columns, against the columns its sources declare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sqlglot import exp
+
+from lakeward.spec.model.position_columns import OWN_COLUMNS, RECORD_COLUMNS
+from lakeward.spec.model.sources import Source
+from lakeward.spec.model.stream import StreamSpec
+from lakeward.spec.read.document import Path_
+from lakeward.spec.read.messages import Finding
+from lakeward.spec.read.problems import nearest
+from lakeward.spec.sql.analysis import SqlFacts, generator
+from lakeward.spec.sql.ddl import ddl_columns
+from lakeward.spec.sql.statements import parse_expression
+
+_ICEBERGS_OWN = {"_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_id", "_last_updated_sequence_number"}
+_TIMES, _DAYS = ("TIMESTAMP",), ("TIMESTAMP", "DATE")
+_NESTED = ("ARRAY", "MAP", "STRUCT")
+_WHOLE = ("SMALLINT", "INT", "BIGINT", "DECIMAL", "STRING", "BINARY")
+_PARTITIONED = {"years": _DAYS, "months": _DAYS, "days": _DAYS, "hours": _TIMES, "truncate": _WHOLE,
+                "bucket": (*_WHOLE, *_DAYS)}  # fmt: skip
+"""Transform -> the types Iceberg can take it of."""
+
+_NOT_OF_ONE_ROW: tuple[tuple[type[exp.Expr], str], ...] = (
+    (exp.Star, "*"),
+    (exp.Window, "a window function"),
+    (exp.AggFunc, "an aggregate"),
+)
+_WORDS = {"current_user", "session_user", "user", "current_catalog", "current_database", "current_schema",
+          "current_date", "current_timestamp", "localtimestamp", "current_timezone"}  # fmt: skip
+"""Functions that Spark reads without brackets; sqlglot takes some of them for columns."""
+
+
+def column_findings(spec: StreamSpec, facts: SqlFacts | None) -> Iterator[Finding]:
+    """Columns that are reserved, that nobody declared, or whose type does not fit."""
+    for name, source in spec.sources.items():
+        if source.decode and source.decode.columns == "all" and source.connector not in RECORD_COLUMNS:
+            yield Finding(("sources", name, "decode", "columns"),
+                          f"a record of {source.connector} has nothing beside its value; say columns: value", "all",
+                          ("value",))  # fmt: skip
+        if source.declared_columns is not None:
+            yield from _declared(name, source, ddl_columns(source.declared_columns))
+    columns = landed_columns(spec, facts)
+    yield from _partitions(spec, columns)
+    yield from _delta(spec, columns)
+    yield from _rules(spec, columns)
+
+
+def columns_path(source: Source) -> Path_:
+    """Where in a source its columns are declared."""
+    if source.format is not None:
+        return ("format", "columns")
+    return ("files", "columns") if source.files is not None and source.files.columns else ("decode", "json")
+
+
+def _declared(name: str, source: Source, columns: Mapping[str, str]) -> Iterator[Finding]:
+    at: Path_ = ("sources", name, *columns_path(source))
+    for column, kind in columns.items():
+        if column.lower() in OWN_COLUMNS:
+            yield Finding(at, f"{column} is a column of the record; Lakeward adds it by itself", column)
+        elif column.lower() in _ICEBERGS_OWN:
+            yield Finding(at, f"{column} is a name Iceberg keeps for itself", column)
+        if "TINYINT" in kind and source.decode:
+            yield Finding(at, f"column {column} cannot be TINYINT: 128 to 255 in JSON would become negative numbers "
+                          "without a word; declare it SMALLINT or INT", kind)  # fmt: skip
+    known = {column.lower() for column in columns} | set(source.kept_columns)
+    for path, column in _named_columns(source.watermark, source.deduplicate):
+        if column.lower() not in known:
+            yield Finding(("sources", name, *path), f"{column!r} is not a column of this source", column,
+                          (*columns, *source.kept_columns), nearest(column, known))  # fmt: skip
+    kinds = {column.lower(): kind for column, kind in columns.items()}
+    for index, key in enumerate(source.deduplicate.keys if source.deduplicate else ()):
+        if "MAP<" in kinds.get(key.lower(), "").upper():
+            yield Finding(("sources", name, "deduplicate", "keys", index),
+                          f"a map cannot be compared, and {key} is {kinds[key.lower()]}", str(key))  # fmt: skip
+    if source.watermark:
+        kind = kinds.get(source.watermark.column.lower(), "TIMESTAMP")
+        if not kind.upper().startswith("TIMESTAMP"):
+            yield Finding(("sources", name, "watermark", "column"),
+                          f"a watermark needs a TIMESTAMP column, {source.watermark.column} is {kind}",
+                          str(source.watermark.column))  # fmt: skip
+
+
+def _named_columns(watermark: Any, deduplicate: Any) -> Iterator[tuple[Path_, str]]:
+    if watermark:
+        yield ("watermark", "column"), str(watermark.column)
+    if deduplicate:
+        for index, key in enumerate(deduplicate.keys):
+            yield ("deduplicate", "keys", index), str(key)
+
+
+def landed_columns(spec: StreamSpec, facts: SqlFacts | None) -> dict[str, str] | None:
+    """Column -> type of what the transform gives, in lower case; None where its text alone does not tell: only
+    `SELECT *` from the one source does."""
+    source = next(iter(spec.sources.values()))
+    if facts is None or len(spec.sources) != 1 or source.declared_columns is None:
+        return None
+    query = facts.statement
+    if not isinstance(query, exp.Select) or any(query.args.get(key) for key in ("joins", "laterals", "with_", "with")):
+        return None
+    from_ = query.args.get("from_") or query.args.get("from")
+    star = query.expressions[0] if len(query.expressions) == 1 else None
+    if not isinstance(star, exp.Star) or any(star.args.values()) or not from_ or not isinstance(from_.this, exp.Table):
+        return None
+    declared = {name.lower(): kind for name, kind in ddl_columns(source.declared_columns).items()}
+    return declared | {name: OWN_COLUMNS[name] for name in source.kept_columns}
+
+
+def _partitions(spec: StreamSpec, columns: Mapping[str, str] | None) -> Iterator[Finding]:
+    for index, field in enumerate(spec.sink.iceberg.partition_by if spec.sink.iceberg else ()):
+        at: Path_ = ("sink", "iceberg", "partition_by", index)
+        column = field.column.lower()
+        if column in _ICEBERGS_OWN:
+            yield Finding(at, f"{field.column} is a name Iceberg keeps for itself", str(field))
+        elif columns is not None and column not in columns:
+            yield Finding(at, f"{field.column!r} is not a column of this stream", str(field), tuple(columns),
+                          nearest(column, columns))  # fmt: skip
+        elif columns is not None and columns[column].startswith(_NESTED) and field.transform == "identity":
+            message = f"a table is partitioned by single values; {field.column} is {columns[column]}"
+            yield Finding(at, message, str(field))
+        elif columns is not None and not columns[column].startswith(_PARTITIONED.get(field.transform, "")):
+            wanted = ", ".join(_PARTITIONED[field.transform])
+            yield Finding(at, f"{field.transform} takes a column of {wanted}; {field.column} is {columns[column]}",
+                          str(field))  # fmt: skip
+
+
+def _delta(spec: StreamSpec, columns: Mapping[str, str] | None) -> Iterator[Finding]:
+    """Delta partitions by columns as they are."""
+    for index, column in enumerate(spec.sink.delta.partition_by if spec.sink.delta and columns is not None else ()):
+        at: Path_ = ("sink", "delta", "partition_by", index)
+        kind = (columns or {}).get(column.lower())
+        if kind is None:
+            yield Finding(at, f"{str(column)!r} is not a column of this stream", str(column), tuple(columns or ()),
+                          nearest(column, columns or ()))  # fmt: skip
+        elif kind.startswith((*_NESTED, "BINARY")):
+            yield Finding(at, f"a table is partitioned by single values; {column} is {kind}", str(column))
+
+
+def _rules(spec: StreamSpec, columns: Mapping[str, str] | None) -> Iterator[Finding]:
+    for name, text in spec.rules.items():
+        rule = parse_expression(text)
+        refused = next((what for kind, what in _NOT_OF_ONE_ROW if rule.find(kind)), None)
+        if refused is None and generator(rule):
+            refused = "a generator"
+        if refused is not None:
+            yield Finding(("rules", name), f"a rule is a condition on one row; {refused} is none", text)
+        elif columns is not None and not rule.find(exp.Lambda, exp.Query):
+            yield from _unknown(("rules", name), rule, {*columns, *map(str.lower, spec.sources)})
+
+
+def _unknown(at: Path_, rule: exp.Expr, known: set[str]) -> Iterator[Finding]:
+    for column in rule.find_all(exp.Column):
+        first = next(iter(column.parts)).name
+        if first.lower() not in known | _WORDS:
+            yield Finding(at, f"{first!r} is not a column of this stream", first, tuple(sorted(known)),
+                          nearest(first, known))  # fmt: skip

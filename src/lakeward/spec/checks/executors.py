@@ -1,0 +1,82 @@
+"""Executors: what a driver's entry and a stream say of them, and whether the two go together. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from lakeward.spec.checks import spark_conf
+from lakeward.spec.checks.project import CrossFinding
+from lakeward.spec.model.settings import Driver, Settings
+from lakeward.spec.model.stream import StreamSpec
+from lakeward.spec.read.messages import Finding
+
+HOW = "docs/how-to/run-on-a-spark-cluster.md"
+_OF_A_CLUSTER = ("master", "executors", "authenticate")
+
+
+def driver_findings(name: str, driver: Driver) -> Iterator[Finding]:
+    """What is wrong with one entry of `drivers:`."""
+    spread = driver.backend == "standalone"
+    if spread and driver.master is None:
+        message = "backend standalone needs the address of its master: spark://HOST:PORT"
+        yield Finding(("drivers", name), message, "standalone", missing=True, about=("master",))
+    if driver.backend == "local":
+        for key in _OF_A_CLUSTER:
+            if key in driver.model_fields_set:
+                message = f"{key} needs backend: standalone; a local driver does all work in its own process"
+                yield Finding(("drivers", name, key), message, key, key=True)
+    if spread and "cores" in driver.model_fields_set:
+        message = "cores does nothing here: executors do the work; say executors: {cores: ..}"
+        yield Finding(("drivers", name, "cores"), message, str(driver.cores), key=True, warning=True)
+    for key in driver.spark:
+        at = ("drivers", name, "spark", key)
+        if refused := spark_conf.refusal(key, whole_driver=True):
+            yield Finding(at, refused, key, key=True)
+        elif spread and (words := spark_conf.given_elsewhere(key)):
+            yield Finding(at, f"write this as {words}, in the driver's own keys", key, key=True)
+        elif useless := spark_conf.ineffective(key, executors=spread):
+            yield Finding(at, useless, key, key=True, warning=True)
+
+
+def executor_findings(streams: Sequence[StreamSpec], settings: Settings) -> Iterator[CrossFinding]:
+    """Streams that ask for executors where there are none, or for others than their driver has, and what does not run
+    on executors.
+    """
+    first: dict[str, StreamSpec] = {}
+    for spec in streams:
+        driver = settings.driver(spec.driver)
+        wanted = spec.resources.executors
+        if driver.backend != "standalone":
+            if wanted is not None and driver.backend == "local":
+                message = (
+                    f"driver {spec.driver} does all work in its own process; for executors declare it under drivers: "
+                    f"in conf/lakeward.yaml with backend: standalone and its master ({HOW})"
+                )
+                yield CrossFinding(spec.id, ("resources", "executors"), message, key=True)
+            continue
+        if wanted is not None and driver.executors is not None:
+            message = f"driver {spec.driver} is declared in conf/lakeward.yaml; its executors stand there"
+            yield CrossFinding(spec.id, ("resources", "executors"), message, key=True)
+        elif wanted is not None:
+            other = first.setdefault(spec.driver, spec)
+            if other.resources.executors != wanted:
+                message = (
+                    f"stream {other.id} shares driver {spec.driver} and asks for other executors; say it once, under "
+                    "drivers: in conf/lakeward.yaml"
+                )
+                yield CrossFinding(spec.id, ("resources", "executors"), message, key=True)
+        yield from _not_there(spec)
+
+
+def _not_there(spec: StreamSpec) -> Iterator[CrossFinding]:
+    """What no stream does yet whose driver has executors."""
+    where = f"with executors, as driver {spec.driver} has them"
+    if spec.trigger.unbatched:
+        message = f"not yet: {spec.trigger.kind} {where}: it was only ever run in one process; give it a local driver"
+        yield CrossFinding(spec.id, ("trigger",), message, str(spec.trigger.kind))
+    if spec.sink.postgres:
+        message = (
+            f"not yet: PostgreSQL as a sink {where}: the driver hands over files that tasks write on its own disk; "
+            "give it a local driver"
+        )
+        yield CrossFinding(spec.id, ("sink", "postgres"), message)

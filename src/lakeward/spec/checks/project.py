@@ -1,0 +1,245 @@
+"""What the specs of a project must be together."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any, Literal
+
+from lakeward.spec.checks.file_sources import takers
+from lakeward.spec.checks.lints import MEASURED
+from lakeward.spec.checks.table_sources import feeding
+from lakeward.spec.model.settings import MAINTENANCE, Settings
+from lakeward.spec.model.sinks import ConsoleSink, KafkaSink, Sink
+from lakeward.spec.model.sources import KafkaSource
+from lakeward.spec.model.stream import Resources, StreamSpec
+from lakeward.spec.model.tables import Tables, matches
+from lakeward.spec.model.types import DriverName
+from lakeward.spec.read.document import Path_
+
+_OF_A_SINK = ("table", "topic", "connection", "mode", "partition_by")
+"""What streams with the same sink are compared by."""
+FEWEST_BATCHES = 20
+"""Fewer say nothing of how long a batch takes."""
+
+
+@dataclass(frozen=True)
+class CrossFinding:
+    """One thing wrong between files: `owner` names the file it is reported in: a stream's id, or a file of settings
+    by its name."""
+
+    owner: str
+    path: Path_
+    message: str
+    value: str | None = None
+    severity: Literal["error", "warning"] = "error"
+    key: bool = False
+
+
+def comparable(spec: StreamSpec, doubtful: Collection[Path_]) -> StreamSpec:
+    """The spec without the parts that cannot be compared with other streams' because they hold mistakes."""
+    update: dict[str, Any] = {}
+    if any(path[:1] == ("sink",) and (len(path) < 3 or path[2] in _OF_A_SINK) for path in doubtful):
+        update["sink"] = Sink(console=ConsoleSink())
+    if any(path[:1] == ("quarantine",) for path in doubtful):
+        update["quarantine"] = None
+    if any(path[:1] == ("resources",) for path in doubtful):
+        update["resources"] = Resources(driver=DriverName(f"unknown-{spec.id}"[:63]))
+    return spec.model_copy(update=update)
+
+
+def stream_findings(streams: Sequence[StreamSpec], drivers: Collection[str] | None) -> Iterator[CrossFinding]:
+    """Streams that disturb each other. `drivers`: those declared in conf/lakeward.yaml; None when that is unknown."""
+    yield from _writers(streams)
+    yield from _topics(streams)
+    yield from _folders(streams)
+    yield from _taken_files(streams)
+    yield from _fed(streams)
+    if drivers is not None:
+        yield from _drivers(streams, drivers)
+
+
+def _writers(streams: Sequence[StreamSpec]) -> Iterator[CrossFinding]:
+    writers: dict[str, list[StreamSpec]] = defaultdict(list)
+    for spec in streams:
+        if spec.sink.rows_in:
+            writers[spec.sink.rows_in].append(spec)
+    for table, specs in writers.items():
+        for spec in specs:
+            others = [other for other in specs if other is not spec]
+            at: Path_ = ("sink", spec.sink.connector)
+            if others and spec.sink.mode != "append":
+                names = ", ".join(other.id for other in others)
+                yield CrossFinding(
+                    spec.id,
+                    (*at, "mode"),
+                    f"{names} writes {table} too: a table has one writer that changes rows, or any number that append",
+                    spec.sink.mode,
+                )
+        first, *rest = specs
+        for spec in rest:
+            if spec.sink.connector != first.sink.connector:
+                yield CrossFinding(
+                    spec.id,
+                    ("sink", spec.sink.connector, "table"),
+                    f"{first.id} makes {table} as {first.sink.connector}: a table has one format",
+                    table,
+                )
+                continue
+            if spec.sink.options != first.sink.options and _shape(spec) != _shape(first):
+                yield CrossFinding(
+                    spec.id,
+                    ("sink", spec.sink.connector, "partition_by"),
+                    f"{first.id} creates {table} with another partitioning: {_partitioning(first)}",
+                    _partitioning(spec),
+                )
+    for spec in streams:
+        if spec.quarantine and spec.quarantine.table in writers:
+            other = writers[spec.quarantine.table][0].id
+            message = f"stream {other} lands its rows in this table; quarantine needs one of its own"
+            yield CrossFinding(spec.id, ("quarantine", "table"), message, spec.quarantine.table)
+
+
+def _shape(spec: StreamSpec) -> tuple[str, ...]:
+    if spec.sink.delta:
+        return tuple(spec.sink.delta.partition_by)
+    return tuple(field.sql for field in spec.sink.iceberg.partition_by) if spec.sink.iceberg else ()
+
+
+def _partitioning(spec: StreamSpec) -> str:
+    lake = spec.sink.iceberg or spec.sink.delta
+    return ", ".join(lake.partition_by if lake else ()) or "none"
+
+
+def _topics(streams: Sequence[StreamSpec]) -> Iterator[CrossFinding]:
+    writers: dict[tuple[str, str], str] = {}
+    for spec in streams:
+        if not spec.sink.kafka:
+            continue
+        topic = (spec.sink.kafka.connection, spec.sink.kafka.topic)
+        if topic in writers:
+            message = f"stream {writers[topic]} writes this topic too; readers cannot tell the two apart"
+            yield CrossFinding(spec.id, ("sink", "kafka", "topic"), message, topic[1], severity="warning")
+        writers.setdefault(topic, spec.id)
+
+
+def unknown_connections(streams: Sequence[StreamSpec], known: Collection[str]) -> Iterator[CrossFinding]:
+    """Kafka connections that this machine does not know. Airflow may: its connections come here with its next task."""
+    listed = ", ".join(sorted(known)) or "none"
+    for spec in streams:
+        ends: list[tuple[tuple[str, ...], KafkaSource | KafkaSink | None]] = [(("sink",), spec.sink.kafka)]
+        ends += [(("sources", str(name)), source.kafka) for name, source in spec.sources.items()]
+        for at, kafka in ends:
+            if kafka is not None and kafka.connection not in known:
+                message = (
+                    f"there is no Kafka connection {kafka.connection} here; known: {listed}; "
+                    "unless Airflow has it, make it (docs/how-to/connect-to-kafka.md)"
+                )
+                yield CrossFinding(spec.id, (*at, "kafka", "connection"), message, str(kafka.connection), "warning")
+
+
+def slow_commits(streams: Sequence[StreamSpec], durations: Mapping[str, Sequence[float]]) -> Iterator[CrossFinding]:
+    """Streams whose batches took longer than their trigger.
+
+    Args:
+        durations: stream -> seconds of its newest batches, as a registry has them.
+    """
+    for spec in streams:
+        took, every = sorted(durations.get(spec.id, ())), spec.trigger.every
+        if every is None or len(took) < FEWEST_BATCHES:
+            continue
+        p95 = took[math.ceil(0.95 * len(took)) - 1]
+        if p95 > every.seconds:
+            words = f"95 of 100 of its last {len(took)} batches took up to {p95:.1f} s"
+            message = f"{words}: {MEASURED.why}; {MEASURED.remedy}"
+            yield CrossFinding(spec.id, ("trigger", "every"), message, str(every), "warning")
+
+
+def _folders(streams: Sequence[StreamSpec]) -> Iterator[CrossFinding]:
+    writers: dict[PurePosixPath, str] = {}
+    for spec in streams:
+        if not spec.sink.files:
+            continue
+        path = PurePosixPath(spec.sink.files.path)
+        for other, name in writers.items():
+            if path.is_relative_to(other) or other.is_relative_to(path):
+                message = f"stream {name} writes {other}: a folder has one stream, and none has another's inside it"
+                yield CrossFinding(spec.id, ("sink", "files", "path"), message, str(path))
+        writers[path] = str(spec.id)
+
+
+def _taken_files(streams: Sequence[StreamSpec]) -> Iterator[CrossFinding]:
+    for (spec, name, files), (other, other_name, _) in takers(streams):
+        who = f"source {other_name} of this stream" if other is spec else f"stream {other.id}"
+        message = f"{who} reads there too, and files would be gone before it has landed them; say after: keep"
+        yield CrossFinding(spec.id, ("sources", name, "files", "after"), message, files.after)
+
+
+def _fed(streams: Sequence[StreamSpec]) -> Iterator[CrossFinding]:
+    for spec, name, why in feeding(streams):
+        source = spec.sources[name]  # type: ignore[index]  # names of sources are text
+        yield CrossFinding(spec.id, ("sources", name, source.connector, "table"), why, source.from_table)
+
+
+def _drivers(streams: Sequence[StreamSpec], drivers: Collection[str]) -> Iterator[CrossFinding]:
+    sizes: dict[str, StreamSpec] = {}
+    brought: dict[str, StreamSpec] = {}
+    for spec in streams:
+        others = [other.id for other in streams if other is not spec and other.driver == spec.driver]
+        if spec.trigger.unbatched and others:
+            message = (
+                f"{spec.trigger.kind} holds a core of its driver for each partition, for ever, and driver "
+                f"{spec.driver} has {', '.join(others)} too; give the stream a driver of its own: leave driver: out"
+            )
+            yield CrossFinding(spec.id, ("resources", "driver"), message, spec.driver)
+        size = (spec.resources.cores, spec.resources.driver_memory)
+        declared = spec.driver in drivers
+        for key, value in (("cores", size[0]), ("driver_memory", size[1])):
+            if declared and value is not None:
+                message = f"driver {spec.driver} is declared in conf/lakeward.yaml; its {key} stands there"
+                yield CrossFinding(spec.id, ("resources", key), message, str(value))
+        if spec.packages:
+            other = brought.setdefault(spec.driver, spec)
+            if other.packages != spec.packages:
+                message = (
+                    f"stream {other.id} shares driver {spec.driver} and needs other packages: one process imports one "
+                    f"version; give one of them a driver of its own, or both the same file"
+                )
+                yield CrossFinding(spec.id, ("requirements",), message, spec.requirements)
+        first = sizes.setdefault(spec.driver, spec)
+        if not declared and size != (first.resources.cores, first.resources.driver_memory):
+            message = (
+                f"stream {first.id} shares driver {spec.driver} and gives it another size; "
+                f"declare the driver once, under drivers: in conf/lakeward.yaml"
+            )
+            yield CrossFinding(spec.id, ("resources",), message)
+
+
+def object_store_findings(streams: Sequence[StreamSpec], settings: Settings) -> Iterator[CrossFinding]:
+    """Tables that cannot stand on the object store the settings name."""
+    place = settings.catalog.warehouse
+    for spec in streams if place is not None else ():
+        if spec.sink.delta is not None:
+            message = (
+                f"not yet: Delta tables in {place}: on S3 Delta's log takes one writing process, and maintenance is a "
+                "second one; land in iceberg"
+            )
+            yield CrossFinding(spec.id, ("sink", "delta"), message, spec.sink.delta.table)
+
+
+def unused_findings(streams: Sequence[StreamSpec], settings: Settings, tables: Tables) -> Iterator[CrossFinding]:
+    """Drivers that host nothing, and policies of tables that no stream here writes: often a name that was changed."""
+    landed = {table for spec in streams for table in spec.tables}
+    used = {spec.driver for spec in streams}
+    for name in settings.drivers if streams else ():
+        if name not in used and name != MAINTENANCE:
+            yield CrossFinding("lakeward.yaml", ("drivers", name), f"no stream here runs in driver {name}", str(name),
+                               "warning", key=True)  # fmt: skip
+    for section in ("policies", "unsafe"):
+        for index, rule in enumerate(getattr(tables, section) if landed else ()):
+            if not any(matches(rule, table) for table in landed):
+                yield CrossFinding("tables.yaml", (section, index, "match"), "no stream here writes a table like this",
+                                   str(rule.match), "warning")  # fmt: skip

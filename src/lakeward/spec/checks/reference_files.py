@@ -1,0 +1,65 @@
+"""The files a stream's references name: there, and of a kind that can be read again at the interval."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from lakeward.spec.model.stream import StreamSpec
+from lakeward.spec.read.messages import Finding
+from lakeward.spec.read.problems import nearest
+
+
+def exists(file: Path, what: Callable[[Path], bool] = Path.exists) -> bool:
+    """Whether the file is there; a name that no file can have is none."""
+    try:
+        return what(file)
+    except (OSError, ValueError):  # too long, or a NUL in it
+        return False
+
+
+def unreachable(file: Path) -> str | None:
+    """Why a file that may be there cannot be read; None where nothing stands in the way, or there is none."""
+    try:
+        file.stat()
+    except FileNotFoundError:
+        return "it is a link to nowhere" if file.is_symlink() else None
+    except OSError as error:
+        return error.strerror if error.errno in (errno.ELOOP, errno.EACCES) else None
+    except ValueError:
+        return None
+    return None
+
+
+def _beside(file: Path) -> list[Path]:
+    """The files of the same folder, as far as one may look."""
+    try:
+        return list(file.parent.iterdir())
+    except (OSError, ValueError):
+        return []
+
+
+def reference_findings(spec: StreamSpec, project: Path) -> Iterator[Finding]:
+    """Files that are not there, or that no reference can be read from."""
+    for name, reference in spec.reference.items():
+        path = reference.csv or reference.parquet
+        if path is None:
+            continue
+        at = ("reference", name, reference.kind)
+        if "://" in path:
+            if reference.csv:
+                message = "a CSV is a file of this machine: of an address nobody could tell that it changed"
+                yield Finding(at, message, path)
+            continue
+        file = project / path
+        if why := unreachable(file):
+            yield Finding(at, f"{path} cannot be read: {why}", path)
+        elif not exists(file):
+            there = [str(Path(path).parent / each.name) for each in _beside(file)]
+            yield Finding(at, f"there is no such file in the project: {path}", path,
+                          tuple(sorted(there)[:10]), nearest(path, there))  # fmt: skip
+        elif reference.csv and file.is_dir():
+            yield Finding(at, f"{path} is a folder; a CSV is one file", path)
+        elif reference.csv and file.stat().st_size == 0:
+            yield Finding(at, f"{path} is empty; a CSV begins with the names of its columns", path)

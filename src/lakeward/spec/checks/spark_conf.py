@@ -1,0 +1,105 @@
+"""Which Spark settings a stream may give, and why the others are Lakeward's or the driver's."""
+
+from __future__ import annotations
+
+from lakeward.spec.checks.secrets import hides_secret
+
+_OURS: tuple[tuple[str, str], ...] = (
+    ("spark.master", "where a driver runs follows from `drivers:` in conf/lakeward.yaml"),
+    ("spark.submit.", "where a driver runs follows from `drivers:` in conf/lakeward.yaml"),
+    ("spark.app.", "a driver's name is its identity"),
+    ("spark.jars", "jars come verified from one list"),
+    ("spark.driver.extra", "jars come verified from one list"),
+    ("spark.executor.extra", "jars come verified from one list"),
+    ("spark.sql.extensions", "Lakeward sets the extensions of the lake"),
+    ("spark.sql.catalog.", "catalogs are set in `catalog:` of conf/lakeward.yaml"),
+    ("spark.sql.defaultCatalog", "catalogs are set in `catalog:` of conf/lakeward.yaml"),
+    ("spark.wap.", "staging is how a batch is published; two of them would lose rows"),
+    ("spark.sql.iceberg.", "these decide how a batch is written; the commit protocol sets them"),
+    ("spark.sql.streaming.checkpointLocation", "a checkpoint's place follows from the stream's id and is never given"),
+    ("spark.sql.streaming.forceDeleteTempCheckpointLocation", "a checkpoint is never deleted"),
+    ("spark.sql.streaming.stateStore.providerClass", "write state: {provider: ..}; it is frozen in the checkpoint"),
+    ("spark.sql.streaming.stateStore.stateSchemaCheck", "state that does not fit would be read as something else"),
+    ("spark.sql.streaming.stopActiveRunOnRestart", "the lease decides who runs"),
+    ("spark.sql.session.timeZone", "times are UTC everywhere"),
+)
+_OF_A_STREAM = "spark.sql."
+_STATIC = (
+    "spark.sql.warehouse.dir", "spark.sql.catalogImplementation", "spark.sql.queryExecutionListeners",
+    "spark.sql.streaming.streamingQueryListeners", "spark.sql.ui.", "spark.sql.streaming.ui.",
+    "spark.sql.codegen.cache.maxEntries", "spark.sql.codegen.comments", "spark.sql.event.truncate.length",
+    "spark.sql.cache.serializer", "spark.sql.debug", "spark.sql.globalTempDatabase", "spark.sql.hive.",
+    "spark.sql.filesourceTableRelationCacheSize", "spark.sql.legacy.sessionInitWithConfigDefaults",
+    "spark.sql.broadcastExchange.maxThreadThreshold", "spark.sql.subquery.maxThreadThreshold",
+    "spark.sql.resultQueryStage.maxThreadThreshold", "spark.sql.defaultUrlStreamHandlerFactory.enabled",
+    "spark.sql.metadataCacheTTLSeconds", "spark.sql.streaming.unsupportedOperationCheck",
+)  # fmt: skip
+"""Settings Spark reads once, when the application starts: a session cannot have its own."""
+FROZEN = (
+    "spark.sql.shuffle.partitions",
+    "spark.sql.streaming.stateStore.providerClass",
+    "spark.sql.streaming.stateStore.encodingFormat",
+    "spark.sql.streaming.stateStore.rocksdb.formatVersion",
+    "spark.sql.streaming.stateStore.compression.codec",
+    "spark.sql.streaming.multipleWatermarkPolicy",
+    "spark.sql.streaming.aggregation.stateFormatVersion",
+    "spark.sql.streaming.flatMapGroupsWithState.stateFormatVersion",
+    "spark.sql.streaming.join.stateFormatVersion",
+    "spark.sql.streaming.statefulOperator.useStrictDistribution",
+)
+"""Settings a checkpoint remembers: a restart with other values goes on with the old ones, silently."""
+
+
+_OF_EXECUTORS = ("spark.executor.", "spark.dynamicAllocation.", "spark.shuffle.service.", "spark.cores.max",
+                 "spark.task.maxFailures", "spark.excludeOnFailure.", "spark.yarn.", "spark.kubernetes.",
+                 "spark.standalone.", "spark.deploy.")  # fmt: skip
+_OTHER_CLUSTERS = ("spark.yarn.", "spark.kubernetes.", "spark.executor.instances")
+_GIVEN = {
+    "spark.executor.cores": "executors: {cores: ..}",
+    "spark.executor.memory": "executors: {memory: ..}",
+    "spark.cores.max": "executors: {max: .., cores: ..}",
+    "spark.dynamicallocation.enabled": "executors: {min: .., max: ..}; the same number twice keeps them all",
+    "spark.dynamicallocation.minexecutors": "executors: {min: ..}",
+    "spark.dynamicallocation.maxexecutors": "executors: {max: ..}",
+    "spark.authenticate": "authenticate: true",
+}
+"""Settings of a driver with executors that its entry says in words of its own."""
+TASK_ATTEMPTS = 4
+"""How often a task is tried in all, as on a cluster: one that loses its Python worker costs no batch."""
+
+
+def local(cores: int) -> str:
+    """`spark.master` of a driver that runs in one process. Plain `local[n]` would try each task once."""
+    return f"local[{cores},{TASK_ATTEMPTS}]"
+
+
+def ineffective(key: str, *, executors: bool = False) -> str | None:
+    """Why a setting of a whole driver does nothing; None when it does something.
+
+    Args:
+        executors: the driver has executors on a standalone cluster.
+    """
+    low = key.lower()
+    if executors:
+        return f"{key} does nothing: it is about another kind of cluster" if low.startswith(_OTHER_CLUSTERS) else None
+    if low.startswith(tuple(map(str.lower, _OF_EXECUTORS))):
+        return f"{key} does nothing: it is about executors or a cluster, and a driver runs in one process"
+    return None
+
+
+def given_elsewhere(key: str) -> str | None:
+    """The key of a driver's entry that says what this setting says; None where there is none."""
+    return _GIVEN.get(key.lower())
+
+
+def refusal(key: str, *, whole_driver: bool = False) -> str | None:
+    """Why a setting may not be given; None when it may. `whole_driver`: it stands under `drivers:`."""
+    low = key.lower()
+    if hides_secret(key):
+        return "a secret does not belong in Spark settings: they are shown in the UI; put it into the connection"
+    for prefix, why in _OURS:
+        if low == prefix.lower() or (prefix.endswith((".", "jars", "extra")) and low.startswith(prefix.lower())):
+            return f"{key} is not yours to set: {why}"
+    if not whole_driver and (not low.startswith(_OF_A_STREAM) or low.startswith(tuple(map(str.lower, _STATIC)))):
+        return f"{key} belongs to a whole driver, not to one stream: write it under `drivers:` in conf/lakeward.yaml"
+    return None

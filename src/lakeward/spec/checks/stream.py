@@ -1,0 +1,213 @@
+"""What one stream's spec must be beyond the types of its values. Pure, but for files the spec names."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from lakeward.spec.checks import not_supported, spark_conf, table_properties
+from lakeward.spec.checks.columns import column_findings
+from lakeward.spec.checks.file_sources import file_source_findings
+from lakeward.spec.checks.lints import lint_findings
+from lakeward.spec.checks.real_time import hop_findings
+from lakeward.spec.checks.reference_files import reference_findings
+from lakeward.spec.checks.secrets import looks_secret, secrets
+from lakeward.spec.checks.socket_sources import socket_findings
+from lakeward.spec.checks.table_sources import table_source_findings
+from lakeward.spec.model.stream import SINGLE, StreamSpec
+from lakeward.spec.read.document import Path_
+from lakeward.spec.read.messages import Finding
+from lakeward.spec.read.problems import nearest
+from lakeward.spec.sql import streaming
+from lakeward.spec.sql.analysis import SqlFacts
+from lakeward.spec.sql.lineage import Lineage
+
+LEAKS = "this looks like a secret; put it into the connection and name the connection here"
+
+
+def secret_findings(data: Any) -> Iterator[Finding]:
+    """Secrets in a file; the value is never shown."""
+    for path in secrets(data):
+        yield Finding(path, LEAKS, key=looks_secret(path[-1]) if path else False)
+
+
+def name_findings(facts: SqlFacts, sources: Collection[str], reference: Collection[str]) -> Iterator[Finding]:
+    """Names the SQL reads that are not declared; if there is none, sources it does not read."""
+    known = {name.lower(): name for name in (*sources, *reference)}
+    unknown = [read for read in facts.reads if read.name.lower() not in known]
+    for read in unknown:
+        words = "the SQL reads it, but it is neither a source nor a reference of this stream"
+        if "." in read.name:
+            words += "; declare the table under reference:"
+        at, like = (read.line, read.column), nearest(read.name, known.values())
+        yield Finding(
+            ("transform", "sql"), f"{read.name!r}: {words}", read.name, tuple(known.values()), like, at=at,
+            needs=(("sources",), ("reference",)),
+        )  # fmt: skip
+    reads = {read.name.lower() for read in facts.reads}
+    for name in () if unknown else sources:
+        if name.lower() not in reads:
+            yield Finding(("sources", name), f"source {name} is declared, but the SQL never reads it", name, key=True)
+    for name in () if unknown else reference:
+        if name.lower() not in reads:
+            message = f"reference {name} is declared, but the SQL never reads it"
+            yield Finding(("reference", name), message, name, key=True, warning=True)
+
+
+def spec_findings(spec: StreamSpec, facts: SqlFacts | None, lineage: Lineage, project: Path) -> Iterator[Finding]:
+    """Everything that is wrong with a spec whose values are all well formed."""
+    for path, what in not_supported.of_stream(spec):
+        yield Finding(path, f"not yet: {what}")
+    mode: Path_ = ("sink", spec.sink.connector, "mode")
+    if lineage.problem:
+        needs = (mode, *(("sources", name, source.connector) for name, source in spec.sources.items()))
+        yield Finding(("lineage",) if spec.lineage else ("transform", "sql"), lineage.problem, needs=needs)
+    yield from _names(spec)
+    yield from column_findings(spec, facts)
+    yield from _deduplicated(spec)
+    yield from hop_findings(spec, facts)
+    yield from lint_findings(spec, facts)
+    times: list[Path_] = [("sources", name, "watermark", "column") for name in spec.sources]
+    yield from (replace(each, needs=(mode, *times)) for each in _windows(spec, facts))
+    yield from _sink(spec)
+    yield from file_source_findings(spec)
+    yield from table_source_findings(spec)
+    yield from socket_findings(spec)
+    if spec.state.provider == "hdfs" and any(
+        "transformWithState" in text for text in (spec.transform.code or {}).values()
+    ):
+        message = f"{spec.transform.python} uses transformWithState, which keeps its state in rocksdb only"
+        yield Finding(("state", "provider"), message, "hdfs", ("rocksdb",))
+    for name, source in spec.sources.items():
+        if source.rate is not None:
+            yield Finding(("sources", name, "rate"), "rate makes up its rows: for experiments, not for data",
+                          key=True, warning=True)  # fmt: skip
+            if source.decode is not None:
+                yield Finding(
+                    ("sources", name, "decode"), "decode belongs to records of bytes; rate has columns", key=True
+                )
+    yield from _passed_on(spec)
+    yield from reference_findings(spec, project)
+    for key in spec.spark:
+        if refused := spark_conf.refusal(key):
+            yield Finding(("spark", key), refused, key, key=True)
+
+
+def _passed_on(spec: StreamSpec) -> Iterator[Finding]:
+    """Data sources of which only their name is known."""
+    promise = "is passed on to Spark by its name: at least once, how far it is stands in the checkpoint alone"
+    for name, source in spec.sources.items():
+        if source.format is not None:
+            at: Path_ = ("sources", name)
+            yield Finding((*at, "format"), f"{source.format.name} {promise}", key=True, warning=True)
+            if source.decode is not None:
+                message = f"decode belongs to records of bytes; {source.format.name} has columns"
+                yield Finding((*at, "decode"), message, key=True)
+    if spec.sink.format is not None:
+        message = f"{spec.sink.format.name} is passed on to Spark by its name: at least once, a batch may come again"
+        yield Finding(("sink", "format"), message, key=True, warning=True)
+
+
+def _names(spec: StreamSpec) -> Iterator[Finding]:
+    seen: dict[str, tuple[str, str]] = {}
+    for kind, names in (("source", spec.sources), ("reference", spec.reference)):
+        for name in names:
+            known = seen.setdefault(name.lower(), (kind, name))
+            at: Path_ = ("sources" if kind == "source" else "reference", name)
+            if known[0] != kind:
+                yield Finding(at, f"{name!r} is the name of a source too", name, key=True)
+            elif known[1] != name:
+                yield Finding(at, f"{known[1]!r} and {name!r} are one name to SQL, which does not tell upper from "
+                              "lower case", name, key=True)  # fmt: skip
+
+
+def _deduplicated(spec: StreamSpec) -> Iterator[Finding]:
+    """Keys that are remembered: until when, or for ever."""
+    for name, source in spec.sources.items():
+        unique, mark = source.deduplicate, source.watermark
+        if unique is None:
+            continue
+        at: Path_ = ("sources", name, "deduplicate")
+        if unique.within_watermark and mark is None:
+            yield Finding(
+                at,
+                "a key is forgotten when the watermark has passed it, and there is none: add watermark: {column: .., "
+                "delay: ..} to the source, or say within_watermark: false, which remembers every key for ever",
+            )
+
+
+def _windows(spec: StreamSpec, facts: SqlFacts | None) -> Iterator[Finding]:
+    if facts is None:
+        return
+    watermarks = {
+        str(name): str(each.watermark.column) if each.watermark else None for name, each in spec.sources.items()
+    }
+    for each in dict.fromkeys(streaming.obstacles(facts, watermarks, spec.sink.mode)):
+        yield Finding(("transform", "sql"), each.why, at=each.at)
+    if spec.sink.mode == "complete" and not facts.groups:
+        why = "mode complete writes the whole result of an aggregate at every batch, and the SQL groups nothing"
+        yield Finding(("sink", spec.sink.connector, "mode"), f"{why}; use mode: append", "complete")
+    if spec.sink.mode == "update" and not facts.groups:
+        why = "mode update sends the groups that changed, and the SQL groups nothing"
+        yield Finding(("sink", spec.sink.connector, "mode"), f"{why}; use mode: append", "update")
+    if not facts.groups or spec.sink.mode != "append":
+        return
+    if not any(source.watermark for source in spec.sources.values()):
+        yield Finding(
+            ("sources", next(iter(spec.sources))),
+            f"the SQL groups rows ({facts.groups}) and the sink appends: without a watermark no group is ever done; "
+            "add watermark: {column: .., delay: ..} to the source",
+        )
+
+
+def _sink(spec: StreamSpec) -> Iterator[Finding]:
+    decoded = any(source.decode or source.files for source in spec.sources.values())
+    if (decoded or spec.rules) and spec.quarantine is None:
+        what = "rules" if spec.rules else "decode"
+        yield Finding(
+            ("quarantine",),
+            f"this is missing: {what} can refuse a row, and a sink that is no table of the lake "
+            "has no place for it; add quarantine: {table: namespace.name}",
+        )
+    if spec.quarantine and spec.quarantine.table == spec.sink.table:
+        yield Finding(("quarantine", "table"), "quarantine and sink are the same table", str(spec.sink.table))
+    if spec.sink.iceberg:
+        at: Path_ = ("sink", "iceberg")
+        for key, value in spec.sink.iceberg.properties.items():
+            if refused := table_properties.refusal(key, value):
+                yield Finding((*at, "properties", key), refused, value, key=True)
+        seen: dict[tuple[str, str], str] = {}
+        for index, field in enumerate(spec.sink.iceberg.partition_by):
+            if field.kind in seen:
+                twice = (
+                    f"Iceberg takes one partition of a kind by {field.column}, and {seen[field.kind]} is one already"
+                )
+                yield Finding((*at, "partition_by", index), twice, str(field))
+            seen.setdefault(field.kind, str(field))
+    if spec.sink.kafka:
+        for name, source in spec.sources.items():
+            same = source.kafka and source.kafka.connection == spec.sink.kafka.connection  # else it is a mirror
+            if same and source.kafka and source.kafka.reads(spec.sink.kafka.topic):
+                yield Finding(("sink", "kafka", "topic"),
+                              f"source {name} reads this topic: the stream would feed itself",
+                              str(spec.sink.kafka.topic))  # fmt: skip
+
+
+def installed(package: str) -> bool:
+    """Whether a package can be found; nothing of it is run."""
+    try:
+        return importlib.util.find_spec(package) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def single_source_hint(data: Mapping[str, Any]) -> Finding | None:
+    """Several sources and no transform: there is nothing sensible to assume."""
+    sources = data.get("sources")
+    if "transform" not in data and isinstance(sources, dict) and SINGLE not in sources and sources:
+        names = ", ".join(str(name) for name in sources)
+        return Finding(("transform",), f"this is missing: SQL over the sources {names}")
+    return None

@@ -1,0 +1,258 @@
+"""What `deploy` would do: the accepted generations against the project's specs. Pure.
+
+A checkpoint remembers more than its offsets: the sources, the shape of the state and some settings. A change of one of
+these is told here, before anything is touched, because Spark mostly notices too late or not at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from lakeward.spec.checks.spark_conf import FROZEN
+from lakeward.spec.deploy import state_compatibility
+from lakeward.spec.model.stream import StreamSpec
+from lakeward.spec.model.types import SparkKey
+from lakeward.spec.sql.analysis import SqlFacts, analyse, joins_streams
+from lakeward.spec.sql.statements import SqlProblem
+
+ChangeKind = Literal["new", "changed", "removed", "same"]
+Act = Literal["accept", "pend", "adopt", "drop-pending", "none"]
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """What the registry knows of a stream.
+
+    Attributes:
+        generation, spec, digest: the accepted generation, whose checkpoint the stream has.
+        newest, newest_digest: the newest generation; another one than the accepted when a deploy waits.
+        pending: the generation that waits, if one does.
+        wanted: whether the stream runs or is meant to.
+        retired: its file was removed and it was retired; its checkpoint and its position are still there.
+    """
+
+    generation: int
+    spec: Mapping[str, Any]
+    digest: str
+    newest: int
+    newest_digest: str
+    pending: int | None
+    wanted: bool
+    retired: bool = False
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a deploy makes of one stream.
+
+    Attributes:
+        checkpoint_compatible: whether the accepted generation's checkpoint can be continued; None where that is no
+            question (new, removed) or cannot be told.
+        why: what differs, and what follows, in words.
+        generation: the generation of the project's spec after the deploy.
+        act: `accept` (a new generation is the one to run), `pend` (a new one waits), `adopt` (the one that waits is
+            the one to run now), `drop-pending` (the file is again what was accepted), `none`.
+    """
+
+    stream: str
+    change: ChangeKind
+    checkpoint_compatible: bool | None
+    why: str
+    generation: int
+    act: Act
+
+    def document(self) -> dict[str, Any]:
+        """The change as the command line's JSON."""
+        return {
+            "stream": self.stream,
+            "change": self.change,
+            "checkpoint_compatible": self.checkpoint_compatible,
+            "why": self.why,
+            "generation": self.generation,
+        }
+
+
+def digest(spec: StreamSpec, code: Mapping[str, str] | None = None) -> str:
+    """Hash of everything that makes a generation: the resolved spec with its SQL text, and digests of code."""
+    text = json.dumps([spec.document(), dict(code or {})], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def plan(accepted: Mapping[str, Accepted], specs: Mapping[str, StreamSpec]) -> list[Change]:
+    """One change a stream, by id; a retired stream is one only when it is declared again."""
+    names = {name for name, known in accepted.items() if not known.retired} | set(specs)
+    return [_change(name, accepted.get(name), specs.get(name)) for name in sorted(names)]
+
+
+def _change(name: str, known: Accepted | None, spec: StreamSpec | None) -> Change:
+    if spec is None:
+        return _removed(name, known)
+    if known is None:
+        by = (
+            "it will be started"
+            if spec.trigger.schedule is None
+            else f"its schedule starts it: {spec.trigger.schedule}"
+        )
+        why = by if spec.enabled else "enabled: false, so it is not started"
+        return Change(name, "new", None, why, 1, "accept")
+    hint = _stop_hint(name, known, spec)
+    wanted = digest(spec)
+    if known.retired:
+        return _back(name, known, spec, wanted)
+    if known.digest == wanted:
+        act: Act = "none" if known.pending is None else "drop-pending"
+        dropped = f"generation {known.pending} no longer waits: the file is again what was accepted"
+        said = [dropped] if known.pending is not None else []
+        return Change(name, "same", True, _joined(*said, hint) or "nothing differs", known.generation, act)
+    return _changed(name, known, spec, wanted, hint)
+
+
+def _removed(name: str, known: Accepted | None) -> Change:
+    if known is None:
+        raise ValueError(f"stream {name} is neither known nor declared")
+    now = "it goes on as deployed; to end and retire it" if known.wanted else "it is stopped; to retire it"
+    why = f"its file is gone; {now}: lakeward deploy --retire {name}"
+    return Change(name, "removed", None, why, known.generation, "none")
+
+
+def _changed(name: str, known: Accepted, spec: StreamSpec, wanted: str, hint: str | None) -> Change:
+    waits_already = known.pending is not None and known.newest_digest == wanted
+    generation = known.newest if waits_already else known.newest + 1
+    try:
+        before = StreamSpec.model_validate(dict(known.spec))
+    except ValidationError:
+        why = "the accepted spec is of another version of Lakeward; whether its checkpoint fits cannot be told"
+        return Change(name, "changed", None, why, generation, "none" if waits_already else "pend")
+    obstacles = list(checkpoint_obstacles(before, spec))
+    if obstacles:
+        then = "the checkpoint cannot be continued, so it waits; give the changed stream another id to start it afresh"
+        why = _joined(*obstacles, then, hint)
+        return Change(name, "changed", False, why, generation, "none" if waits_already else "pend")
+    what = "changed: " + ", ".join(differences(before, spec))
+    fits: bool | None = True
+    if None in (keeps_state(before), keeps_state(spec)) and before.transform != spec.transform:
+        fits, what = None, f"{what}; whether state of Python code still fits is told when it starts"
+    if known.wanted:
+        then = f"upgrade pending, what runs is not touched; to take it: lakeward streams upgrade {name} --wait"
+        return Change(name, "changed", fits, _joined(what, then, hint), generation, "none" if waits_already else "pend")
+    then = "the next start takes it"
+    return Change(name, "changed", fits, _joined(what, then), generation, "adopt" if waits_already else "accept")
+
+
+def _back(name: str, known: Accepted, spec: StreamSpec, wanted: str) -> Change:
+    change = _changed(name, replace(known, wanted=False, pending=None), spec, wanted, None)
+    if known.digest == wanted:
+        why = "it was retired and comes back: it goes on where it stopped"
+        return Change(name, "new", True, why, known.generation, "adopt")
+    if change.act == "accept":
+        return replace(change, change="new", why=f"it was retired and comes back; {change.why}")
+    return replace(change, change="new", act="none", why=f"it was retired and cannot come back like this; {change.why}")
+
+
+def _joined(*parts: str | None) -> str:
+    return "; ".join(part for part in parts if part)
+
+
+def _stop_hint(name: str, known: Accepted, spec: StreamSpec) -> str | None:
+    # A file never stops a stream: only a person's operation does.
+    if known.wanted and not spec.enabled:
+        return f"enabled: false, but it still runs: lakeward streams stop {name}"
+    return None
+
+
+def differences(before: StreamSpec, after: StreamSpec) -> list[str]:
+    """Top-level keys whose values differ."""
+    old, new = before.document(), after.document()
+    return [key for key in dict.fromkeys([*old, *new]) if old.get(key) != new.get(key)]
+
+
+def checkpoint_obstacles(before: StreamSpec, after: StreamSpec) -> Iterator[str]:
+    """Why the checkpoint of `before` cannot be continued by `after`; nothing when it can."""
+    yield from _sources(before, after)
+    if (before.sink.connector, before.sink.label, before.sink.rows_in) != (
+        after.sink.connector, after.sink.label, after.sink.rows_in,
+    ):  # fmt: skip
+        yield f"the sink moves from {before.sink.label} to {after.sink.label}; the position stays behind in the old one"
+    if before.sink.mode != after.sink.mode:
+        yield f"the mode changes from {before.sink.mode} to {after.sink.mode}"
+    if before.trigger.continuous is not None and after.trigger.continuous is None:
+        yield f"the trigger changes from continuous to {after.trigger.kind}: Spark's batches cannot go on from there"
+    yield from _state(before, after)
+
+
+def _sources(before: StreamSpec, after: StreamSpec) -> Iterator[str]:
+    gone = [name for name in before.sources if name not in after.sources]
+    come = [name for name in after.sources if name not in before.sources]
+    if gone or come:
+        parts = [f"{word} {', '.join(names)}" for word, names in (("loses", gone), ("gets", come)) if names]
+        yield f"the set of sources {' and '.join(parts)}"
+        return
+    if _read_order(before) != _read_order(after):
+        yield "the SQL reads the sources in another order, and a checkpoint counts them by place"
+    for name, old in before.sources.items():
+        new = after.sources[name]
+        if old.connector != new.connector:
+            yield f"source {name} changes from {old.connector} to {new.connector}"
+        elif old.kafka and new.kafka:
+            if old.kafka.connection != new.kafka.connection:
+                yield f"source {name} reads another connection: offsets of one broker mean nothing on another"
+            missing = set(old.kafka.topics) - set(new.kafka.topics)
+            if missing or bool(old.kafka.pattern) != bool(new.kafka.pattern):
+                yield f"source {name} no longer reads {', '.join(sorted(missing)) or 'the same kind of topics'}"
+        elif old.files and new.files:
+            if (old.files.path, old.files.format) != (new.files.path, new.files.format):
+                yield f"source {name} reads other files: {new.files.path} ({new.files.format})"
+        elif old.from_table is not None:
+            if old.from_table != new.from_table:  # caps, what is passed over and where it began may change
+                yield f"source {name} reads another table: {new.from_table}"
+        elif old.options != new.options:
+            yield f"source {name} is another {old.connector}"
+
+
+def _state(before: StreamSpec, after: StreamSpec) -> Iterator[str]:
+    stateful = keeps_state(before), keeps_state(after)
+    may = stateful[0] is not False and stateful[1] is not False
+    old_conf, new_conf = {**before.spark}, {**after.spark}
+    for key in map(SparkKey, FROZEN):
+        old, new = old_conf.get(key, "its default"), new_conf.get(key, "its default")
+        if old != new and may:
+            yield f"{key} changes from {old} to {new}, but the checkpoint keeps the old value"
+    if may and before.state.provider != after.state.provider:
+        yield "the state provider changes, but the checkpoint keeps the old one"
+    if stateful == (True, True):
+        yield from state_compatibility.changes(before, after, _facts(before), _facts(after))
+    elif None not in stateful and stateful[0] != stateful[1]:
+        yield "the query gains state" if stateful[1] else "the query loses its state"
+
+
+def _facts(spec: StreamSpec) -> SqlFacts | None:
+    try:
+        return analyse(spec.transform.sql, spec.sources) if spec.transform.sql else None
+    except SqlProblem:
+        return None
+
+
+def _read_order(spec: StreamSpec) -> list[str]:
+    """The sources in the order the SQL reads them: each is one line of the checkpoint's offset files."""
+    facts = _facts(spec)
+    if facts is None or len(spec.sources) == 1:
+        return list(spec.sources) if len(spec.sources) == 1 else []
+    names = {name.lower() for name in spec.sources}
+    reads = sorted(facts.reads, key=lambda read: (read.line or 0, read.column or 0))
+    return list(dict.fromkeys(read.name.lower() for read in reads if read.name.lower() in names))
+
+
+def keeps_state(spec: StreamSpec) -> bool | None:
+    """Whether its query keeps state, as far as its SQL tells; None for Python, of which only its plan tells."""
+    if any(source.deduplicate for source in spec.sources.values()):
+        return True
+    if spec.transform.python is not None:
+        return None
+    facts = _facts(spec)
+    return facts is not None and (facts.groups is not None or joins_streams(facts, spec.sources))

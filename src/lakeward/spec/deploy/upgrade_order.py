@@ -1,0 +1,78 @@
+"""Upgrade order: what a changed stream means for the streams that read the table it lands in, by their texts alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlglot import exp
+
+from lakeward.spec.checks.table_sources import readers_of
+from lakeward.spec.model.stream import StreamSpec
+from lakeward.spec.sql.analysis import SqlFacts, analyse
+from lakeward.spec.sql.ddl import ddl_columns
+from lakeward.spec.sql.statements import SqlProblem
+
+
+def order(before: Mapping[str, StreamSpec], after: Mapping[str, StreamSpec]) -> dict[str, list[str]]:
+    """Stream that changes -> a sentence for each stream that reads its table and is concerned.
+
+    Args:
+        before: the accepted specs, as far as they can be read.
+        after: the specs of the project.
+    """
+    found: dict[str, list[str]] = {}
+    for upstream, readers in readers_of(after).items():
+        old, new = before.get(upstream), after[upstream]
+        if old is None or (old.transform, old.sources, old.sink) == (new.transform, new.sources, new.sink):
+            continue
+        had, has = landed_columns(old), landed_columns(new)
+        for reader in readers:
+            if (said := _said(after[reader], str(new.sink.table), had, has)) is not None:
+                found.setdefault(upstream, []).append(said)
+    return found
+
+
+def landed_columns(spec: StreamSpec) -> dict[str, str] | None:
+    """What the SELECT gives, lower case -> as written; None where its text does not tell."""
+    facts = _facts(spec)
+    if facts is None or not isinstance(facts.statement, exp.Select):
+        return None
+    found: dict[str, str] = {}
+    for item in facts.statement.expressions:
+        star = isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star))
+        if not star:
+            found[item.alias_or_name.lower()] = item.alias_or_name
+            continue
+        source = next(iter(spec.sources.values()))
+        plain = isinstance(item, exp.Star) and not any(item.args.values())
+        if not plain or len(spec.sources) > 1 or spec.reference or source.declared_columns is None:
+            return None
+        found |= {name.lower(): name for name in (*ddl_columns(source.declared_columns), *source.kept_columns)}
+    return None if "" in found else found
+
+
+def _said(reader: StreamSpec, table: str, had: dict[str, str] | None, has: dict[str, str] | None) -> str | None:
+    name = reader.id
+    if had is None or has is None:
+        return f"stream {name} reads {table}: a column that goes must go there first, a new one comes here first"
+    gone = {column: written for column, written in had.items() if column not in has}
+    used = _used(reader)
+    lost = sorted(written for column, written in gone.items() if used is None or column in used)
+    if not lost:
+        return None
+    return f"stream {name} reads {', '.join(lost)} of {table}, which this takes away: change and upgrade {name} first"
+
+
+def _used(reader: StreamSpec) -> set[str] | None:
+    """The columns its SQL names; None where it may use any."""
+    facts = _facts(reader)
+    if facts is None or facts.statement.find(exp.Star):
+        return None
+    return {column.name.lower() for column in facts.statement.find_all(exp.Column)}
+
+
+def _facts(spec: StreamSpec) -> SqlFacts | None:
+    try:
+        return analyse(spec.transform.sql, spec.sources) if spec.transform.sql else None
+    except SqlProblem:
+        return None

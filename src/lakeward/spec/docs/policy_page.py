@@ -1,0 +1,54 @@
+"""The reference page of maintenance policies: every threshold with its default, its reason and its floor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lakeward.spec.model.policy import CLASS_DEFAULTS, FLOORS, REASONS, Policy
+from lakeward.spec.model.tables import leaves
+
+PAGE = "policies.md"
+
+_PAGE = """# Policies of maintenance
+
+What `conf/tables.yaml` may set for the tables a glob matches, and what holds without it. Made from the code: `make
+schemas`. `lakeward tables policy TABLE` shows what is resolved for one table and where each value came from. A value
+below its floor is refused outside `unsafe:`, whose entries say why.
+
+| threshold | default | because | floor | below it |
+|---|---|---|---|---|
+{rows}
+
+## What a table's class changes
+
+`lakeward` derives the class from the streams that write the table; an entry with `class:` says otherwise.
+
+| class | threshold | default there |
+|---|---|---|
+{classes}
+"""
+
+
+def page() -> str:
+    """The page of the reference."""
+    defaults = dict(leaves(Policy().document()))
+    rows = [
+        f"| `{path}` | {_value(defaults.get(path))} | {reason} | {_floor(path)} |" for path, reason in REASONS.items()
+    ]
+    classes = [
+        f"| `{name}` | `{path}` | `{value}` |"
+        for name, changed in CLASS_DEFAULTS.items()
+        for path, value in leaves(changed)
+    ]
+    return _PAGE.format(rows="\n".join(rows), classes="\n".join(classes))
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def _floor(path: str) -> str:
+    floor, cost = FLOORS.get(path, (None, ""))
+    return f"{_value(floor) if floor is not None else ''} | {cost}"

@@ -1,0 +1,180 @@
+"""The JSON Schemas of the spec files, for editors and for the reference: `python -m lakeward.spec.docs.schema [DIR]`.
+
+Generated from the models; a contracts test keeps docs/reference current.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from lakeward.spec.checks import lints
+from lakeward.spec.docs import policy_page
+from lakeward.spec.docs.reference import page
+from lakeward.spec.model.custom_expectations import OWN
+from lakeward.spec.model.decode import Decode
+from lakeward.spec.model.policy import FLOORS, REASONS, TABLE_CLASSES
+from lakeward.spec.model.settings import Settings
+from lakeward.spec.model.sinks import Sink
+from lakeward.spec.model.sources import Reference, Source
+from lakeward.spec.model.stream import OF_THE_SOURCE, SINGLE, StreamSpec
+from lakeward.spec.model.suite import Suite
+from lakeward.spec.model.tables import Tables
+from lakeward.spec.model.transform import Transform
+from lakeward.spec.model.trigger import UNBATCHED, Trigger
+from lakeward.spec.read.provenance import reason
+
+FILES: dict[str, tuple[type[BaseModel], str]] = {
+    "stream": (StreamSpec, "A stream of Lakeward: conf/streams/<id>.yaml"),
+    "tables": (Tables, "Maintenance of the lake's tables: conf/tables.yaml"),
+    "lakeward": (Settings, "Settings of a Lakeward project: conf/lakeward.yaml"),
+    "suite": (Suite, "Expectations of one table: expectations/<namespace>.<table>.yaml"),
+}
+REFERENCE = "specs.md"
+_ONE_OF = (Source, Sink, Reference, Transform, Trigger, Decode)
+_DEFAULTS_OF = {
+    "KafkaSource": "kafka", "KafkaSink": "kafka", "FilesSource": "files",
+    "IcebergSource": "iceberg", "DeltaSource": "delta", "RateSource": "rate", "IcebergSink": "iceberg",
+    "Decode": "decode",
+    "Deduplicate": "deduplicate", "Reference": "reference", "SchemaPolicy": "schema", "Limits": "limits",
+    "State": "state", "Restart": "restart",
+}  # fmt: skip
+_SECTIONS = {"CompactOverride": "compact", "DeletesOverride": "deletes", "ExpireOverride": "expire",
+             "ManifestsOverride": "manifests", "MetadataOverride": "metadata",
+             "OrphansOverride": "orphans"}  # fmt: skip
+
+
+def schema(name: str) -> dict[str, Any]:
+    """The JSON Schema of one kind of file: `stream`, `tables`, `lakeward` or `suite`."""
+    model, title = FILES[name]
+    made = model.model_json_schema(by_alias=True, mode="validation")
+    made = _without_nulls(made)
+    for kind in _ONE_OF:
+        definition = made.get("$defs", {}).get(kind.__name__)
+        if definition:
+            definition["oneOf"] = [{"required": [choice]} for choice in kind.one_of[1]]
+    if name == "stream":
+        _short_form(made)
+        _caps(made)
+        _reasons_of_defaults(made)
+    if name == "suite":
+        _own_checks(made)
+    if name == "tables":
+        _reasons_of_policies(made)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made, "title": title}
+
+
+def _short_form(made: dict[str, Any]) -> None:
+    """The model knows `sources:` only; files may say `source:` with its keys beside it."""
+    properties = made["properties"]
+    one = {"$ref": "#/$defs/Source", "description": "The only source; it is then named `source`."}
+    properties[SINGLE] = one
+    inside = made["$defs"]["Source"]["properties"]
+    for key in OF_THE_SOURCE:
+        properties[key] = inside[key] | {"description": f"{key} of the only source, beside `source:`."}
+    # Owner and others may come from `defaults:` of conf/lakeward.yaml, and the id from the file's name.
+    made["required"] = ["sink"]
+    made["oneOf"] = [{"required": [SINGLE]}, {"required": ["sources"]}]
+
+
+def _own_checks(made: dict[str, Any]) -> None:
+    """The arguments of checks that are not Great Expectations' own: its lint knows the others."""
+    made["$defs"]["Expectation"]["allOf"] = [
+        {
+            "if": {"properties": {"type": {"const": name}}, "required": ["type"]},
+            "then": {"properties": {"kwargs": _without_nulls(model.model_json_schema(by_alias=True))}},
+        }
+        for name, model in OWN.items()
+    ]
+
+
+def _caps(made: dict[str, Any]) -> None:
+    """A topic needs a cap, unless there are no batches."""
+    capped = {"properties": {"kafka": {"required": ["max_offsets_per_trigger"]}}}
+    unbatched = {"anyOf": [{"required": [kind]} for kind in UNBATCHED]}
+    made["if"] = {"required": ["trigger"], "properties": {"trigger": unbatched}}
+    made["else"] = {"properties": {SINGLE: capped, "sources": {"additionalProperties": capped}}}
+
+
+def _reasons_of_defaults(made: dict[str, Any]) -> None:
+    """Every default of a stream says why it is what it is, as `config show` does."""
+    _reasons_below((), made["properties"])
+    for kind, section in _DEFAULTS_OF.items():
+        if kind in made["$defs"]:
+            _reasons_below((section,), made["$defs"][kind]["properties"])
+
+
+def _reasons_below(path: tuple[str, ...], properties: dict[str, Any]) -> None:
+    for key, value in properties.items():
+        why = reason((*path, key)) if "default" in value else None
+        if why and why != "none":
+            value["description"] = _joined(value.get("description"), f"Default: {why}.")
+
+
+def _reasons_of_policies(made: dict[str, Any]) -> None:
+    for kind, section in _SECTIONS.items():
+        for key, value in made["$defs"].get(kind, {}).get("properties", {}).items():
+            path = f"{section}.{key}"
+            floor = f" Floor: {FLOORS[path][0]} ({FLOORS[path][1]})." if path in FLOORS else ""
+            value["description"] = _joined(value.get("description"), f"{_default(path)} {REASONS[path]}.{floor}")
+    made["description"] += f" Classes: {', '.join(TABLE_CLASSES)}."
+
+
+def _default(path: str) -> str:
+    from lakeward.spec.model.policy import Policy
+
+    value: Any = Policy()
+    for part in path.split("."):
+        value = getattr(value, part)
+    return "Default by size:" if value is None else f"Default {str(value).lower()}:"
+
+
+def _joined(first: str | None, second: str) -> str:
+    return f"{first} {second}" if first else second
+
+
+def _without_nulls(node: Any) -> Any:
+    """`anyOf: [X, null]` as X: a key without a value is left out of a file, not written as null."""
+    if isinstance(node, list):
+        return [_without_nulls(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    cleaned = {key: _without_nulls(value) for key, value in node.items() if not (key == "default" and value is None)}
+    options = cleaned.get("anyOf")
+    if isinstance(options, list):
+        kept = [option for option in options if option != {"type": "null"}]
+        if len(kept) == 1:
+            rest = {key: value for key, value in cleaned.items() if key != "anyOf"}
+            return kept[0] | rest
+        cleaned["anyOf"] = kept
+    return cleaned
+
+
+def write(folder: Path) -> list[Path]:
+    """Write every schema into `folder` as `<name>.schema.json`, and the reference page; returns the files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = []
+    for name in FILES:
+        file = folder / f"{name}.schema.json"
+        file.write_text(text(name))
+        files.append(file)
+    files.append(folder / REFERENCE)
+    files[-1].write_text(page(schema, list(FILES)))
+    files.append(folder / "lints.md")
+    files[-1].write_text(lints.page())
+    files.append(folder / policy_page.PAGE)
+    files[-1].write_text(policy_page.page())
+    return files
+
+
+def text(name: str) -> str:
+    """The schema as it stands in its file."""
+    return json.dumps(schema(name), indent=2, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1] if len(sys.argv) > 1 else "docs/reference"))

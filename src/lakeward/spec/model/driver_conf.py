@@ -1,0 +1,76 @@
+"""Spark conf of a driver, from what its streams ask for and what the project says of the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from lakeward.spec.checks.spark_conf import local
+from lakeward.spec.model.settings import Driver as DriverSettings
+from lakeward.spec.model.stream import Executors
+from lakeward.spec.model.types import Duration, Memory
+
+# Java reserves a fifth of the space for compiled code when its second compiler is off, and Spark compiles new code for
+# every query: 48 MB were full after three minutes, and a JVM whose code cache is full ends its Spark context.
+QUICK = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+IDLE_S = 120
+IDLE_TRIGGERS = 3
+"""An executor goes when it had no task for `IDLE_S`, and for so many trigger intervals: one that went after each batch
+would have to start, and to fetch its jars, before the next one."""
+
+
+def conf(specs: Iterable[Mapping[str, Any]], settings: DriverSettings | None = None) -> dict[str, str]:
+    """The conf of one Spark application that hosts these streams: the largest wish of each kind wins.
+
+    Args:
+        specs: resolved specs of the streams it hosts.
+        settings: what `conf/lakeward.yaml` says of the driver; its values are the least.
+    """
+    base = settings or DriverSettings()
+    hosted = list(specs)
+    wishes = [spec.get("resources") or {} for spec in hosted]
+    cores = max([base.cores, *(int(wish["cores"]) for wish in wishes if wish.get("cores"))])
+    memory = max(
+        [base.memory, *(Memory(wish["driver_memory"]) for wish in wishes if wish.get("driver_memory"))],
+        key=lambda size: size.bytes,
+    )
+    wished = {str(key): str(value) for key, value in base.spark.items()}
+    if base.compiler == "quick":
+        wished["spark.driver.extraJavaOptions"] = QUICK
+    master = {"spark.master": local(cores)} if base.master is None else _spread(hosted, base)
+    return {**master, "spark.driver.memory": str(memory), **wished}
+
+
+def _spread(specs: list[Mapping[str, Any]], base: DriverSettings) -> dict[str, str]:
+    """Executors on a standalone cluster: as many as tasks ask for between two bounds, or always the same number."""
+    asked = [wish["executors"] for spec in specs if (wish := spec.get("resources") or {}).get("executors")]
+    wanted = base.executors or (Executors.model_validate(asked[0]) if asked else Executors())
+    found = {
+        "spark.master": str(base.master),
+        "spark.executor.cores": str(wanted.cores),
+        "spark.executor.memory": str(wanted.memory),
+        "spark.cores.max": str(wanted.max * wanted.cores),  # a standalone master gives all cores it has to who asks
+    }
+    if base.compiler == "quick":
+        found["spark.executor.extraJavaOptions"] = QUICK
+    if base.authenticate:
+        found["spark.authenticate"] = "true"
+    if wanted.min == wanted.max:
+        return found
+    idle = f"{max([IDLE_S, *(IDLE_TRIGGERS * int(_every_s(spec)) for spec in specs)])}s"
+    return {
+        **found,
+        "spark.dynamicAllocation.enabled": "true",
+        "spark.dynamicAllocation.minExecutors": str(wanted.min),
+        "spark.dynamicAllocation.maxExecutors": str(wanted.max),
+        "spark.dynamicAllocation.executorIdleTimeout": idle,
+        # No shuffle service: an executor's shuffle files go with it, so one that holds files of a batch is kept for a
+        # while. Batches do not read each other's files, and the job that runs now is never counted as idle.
+        "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+        "spark.dynamicAllocation.shuffleTracking.timeout": idle,
+    }
+
+
+def _every_s(spec: Mapping[str, Any]) -> float:
+    every = (spec.get("trigger") or {}).get("every")
+    return Duration(every).seconds if every else 0.0

@@ -1,0 +1,249 @@
+"""What maintenance may do to a table and when: the resolved policy of one table.
+
+Every threshold has a default with a reason (`REASONS`) and, where a small value costs data or a running stream, a
+floor (`FLOORS`) that only an entry under `unsafe:` in `conf/tables.yaml` goes below.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal, get_args
+
+from pydantic import Field, Strict
+
+from lakeward.spec.model.base import Bool, Int, PositiveInt, SpecModel
+from lakeward.spec.model.sort_order import SortOrder
+from lakeward.spec.model.types import Bytes, Duration, Size, Span
+
+TableClass = Literal["append-stream", "upsert-stream", "append-batch", "static", "delta-stream"]
+Engine = Literal["connect", "submit"]
+TABLE_CLASSES: Final[tuple[str, ...]] = get_args(TableClass)
+Share = Annotated[float, Strict(), Field(gt=0, lt=1, allow_inf_nan=False)]
+Ratio = Annotated[float, Strict(), Field(ge=1, le=1000, allow_inf_nan=False)]
+
+
+class Compact(SpecModel):
+    """When small files are rewritten, and how much at once. A *fragment* is a file far below the target size."""
+
+    enabled: Bool = True
+    target_size: Bytes | None = None
+    """Size of a rewritten file; without it the table's own property, else by the table's size (`target_for`)."""
+    small_file_ratio: Share = 0.75
+    fragment_ratio: Share = 0.125
+    min_fragments: PositiveInt = 50
+    fragment_bytes_ratio: Ratio = 1.3
+    late_min_fragments: PositiveInt = 5
+    late_after: Span = Duration("60m")
+    cold_after: Span = Duration("60m")
+    cold_min_files: PositiveInt = 4
+    cooldown: Duration = Duration("30m")
+    waive_cooldown_at: PositiveInt = 4
+    look_back: Span = Duration("7d")
+    max_group_size: Bytes = Size("10GB")
+    max_size: Bytes = Size("50GB")
+    max_files: PositiveInt = 10_000
+    max_duration: Span = Duration("45m")
+    sort_order: SortOrder | None = None
+    """Order of the rows of a partition that went cold: it is rewritten as a whole, once. Delta tables: Z-order only."""
+    max_commits: PositiveInt = 10
+    max_failed_commits: Annotated[Int, Field(ge=0)] = 3
+
+    def target_for(self, table_bytes: int, table_property: int | None = None) -> int:
+        """The target file size in bytes for a table of `table_bytes`, whose own property wins over the ladder."""
+        if self.target_size is not None:
+            return self.target_size.bytes
+        if table_property:
+            return table_property
+        if table_bytes < Size("64GB").bytes:
+            return Size("128MB").bytes
+        return Size("256MB").bytes if table_bytes < Size("1TB").bytes else Size("512MB").bytes
+
+
+class Deletes(SpecModel):
+    """When delete files are merged, and data files rewritten because of them (merge-on-read)."""
+
+    min_delete_files: PositiveInt = 5
+    """So many for one data file; and so many more in a partition than a merge would leave."""
+    deleted_rows_ratio: Share = 0.1
+    every: Duration = Duration("1h")
+
+
+class Expire(SpecModel):
+    """Which snapshots go, and how often that is looked at. Streams, readers and holds keep what they need anyway."""
+
+    enabled: Bool = True
+    older_than: Span = Duration("24h")
+    min_snapshots: PositiveInt = 50
+    every: Duration = Duration("6h")
+
+
+class Manifests(SpecModel):
+    """When manifests are rewritten."""
+
+    enabled: Bool = True
+    max_manifests: PositiveInt = 200
+    min_files_per_manifest: PositiveInt = 10
+    every: Duration = Duration("6h")
+
+
+class Metadata(SpecModel):
+    """When a table's own properties are set right: those that bound metadata files, and those that retry commits."""
+
+    enabled: Bool = True
+    previous_versions: PositiveInt = 50
+    """Metadata files kept beside the current one; a table whose own property says another number keeps that many."""
+    log_files: PositiveInt = 10_000
+    """Files in a Delta table's log from which on it is told to keep no more than `expire.older_than`, or 7 days."""
+
+
+class Tags(SpecModel):
+    """The tag an Iceberg table gets at the end of each day (UTC), `lakeward-2026-03-01`, for looking back."""
+
+    enabled: Bool = True
+    keep: Span = Duration("7d")
+
+
+class Orphans(SpecModel):
+    """Which files nobody references go; always a dry run first, and again after any change of these thresholds."""
+
+    enabled: Bool = True
+    older_than: Span = Duration("7d")
+    every: Span = Duration("7d")
+    max_share: Share = 0.1
+    """Of the bytes below the table's location: more than this are never taken in one run."""
+    max_files: PositiveInt = 100_000
+    quarantine: Bool = True
+    """Put aside below the location, and deleted after `keep`; without it they are deleted at once."""
+    keep: Span = Duration("7d")
+
+
+class Pressure(SpecModel):
+    """When streams that commit faster than their table is put in order are slowed down.
+
+    Counted are the commits since the last good rewrite, while a rewrite is due. `lengthen` and `hold` touch streams:
+    only who names a number wants them.
+    """
+
+    warn: PositiveInt = 500
+    lengthen: PositiveInt | None = None
+    """From here on its streams commit half as often."""
+    hold: PositiveInt | None = None
+    """From here on they wait until the rewrite has landed."""
+
+
+class Policy(SpecModel):
+    """Everything maintenance goes by for one table."""
+
+    class_: TableClass = Field(default="append-stream", alias="class")
+    observe: Span = Duration("5m")
+    engine: Engine = "connect"
+    """`connect`: the warm Spark Connect server; `submit`: a Spark application of its own, for heavy tables: the driver
+    `maintenance` of `conf/lakeward.yaml`."""
+    compact: Compact = Compact()
+    deletes: Deletes = Deletes()
+    expire: Expire = Expire()
+    manifests: Manifests = Manifests()
+    metadata: Metadata = Metadata()
+    tags: Tags = Tags()
+    orphans: Orphans = Orphans()
+    pressure: Pressure = Pressure()
+
+
+CLASS_DEFAULTS: Final[dict[str, dict[str, Any]]] = {
+    "append-stream": {},
+    "upsert-stream": {"compact": {"cooldown": "4h"}, "expire": {"older_than": "3d"}},
+    "append-batch": {
+        "compact": {"late_after": "1d", "cooldown": "1d"},
+        "expire": {"older_than": "5d", "min_snapshots": 10, "every": "1d"},
+    },
+    "static": {
+        "observe": "7d",
+        "compact": {"cooldown": "7d"},
+        "expire": {"older_than": "30d", "min_snapshots": 5, "every": "7d"},
+    },
+    "delta-stream": {"expire": {"older_than": "7d", "every": "7d"}},
+}
+"""What each class changes in the defaults of an append stream."""
+
+UNSET: Final = ("compact.target_size", "compact.sort_order", "pressure.lengthen", "pressure.hold")
+"""Thresholds without a default: what they are then, or that nothing happens, is their reason."""
+
+REASONS: Final[dict[str, str]] = {
+    "class": "derived from the streams that write the table",
+    "observe": "metadata only, tens of milliseconds a table",
+    "engine": "a warm server starts in no time; submit isolates a heavy table",
+    "compact.enabled": "small files are what streaming costs",
+    "compact.target_size": "the table's property, else 128MB below 64GB, 256MB below 1TB, 512MB above",
+    "compact.small_file_ratio": "below three quarters of the target a file is worth rewriting once (Iceberg's ratio)",
+    "compact.fragment_ratio": "below an eighth of the target; an output is never selected again",
+    "compact.min_fragments": "12 would fire every 3 minutes at 4 files a commit; 50 keeps write amplification near 2",
+    "compact.fragment_bytes_ratio": "enough bytes to make more than one good file",
+    "compact.late_min_fragments": "with late_after: a quiet table converges too",
+    "compact.late_after": "with late_min_fragments: a quiet table converges too",
+    "compact.cold_after": "no write for this long: the partition gets its final layout",
+    "compact.cold_min_files": "more small files than this are worth the one final pass",
+    "compact.cooldown": "bounds write amplification per partition",
+    "compact.waive_cooldown_at": "times min_fragments: then waiting costs readers more than rewriting",
+    "compact.look_back": "older partitions were finished when they went cold",
+    "compact.max_group_size": "a conflict loses one group of this size, not the run",
+    "compact.max_size": "one run leaves room for the streams",
+    "compact.max_files": "keeps a run's plan in memory",
+    "compact.max_duration": "a run ends before the next is due",
+    "compact.sort_order": "rewrites every byte of a partition once more: only who names an order wants it",
+    "compact.max_commits": "partial progress: what is done stays done",
+    "compact.max_failed_commits": "beyond this the table is too busy: try when it is cold",
+    "deletes.min_delete_files": "every read of the file opens each of them",
+    "deletes.deleted_rows_ratio": "0.3, Iceberg's own, is late for streams",
+    "deletes.every": "each merge is a commit that streams have to pass",
+    "expire.enabled": "1,440 commits a day grow the metadata without end",
+    "expire.older_than": "a day of time travel; longer history belongs to tags",
+    "expire.min_snapshots": "a burst of commits keeps a usable history",
+    "expire.every": "four times a day is enough to stay flat",
+    "manifests.enabled": "a fast append writes a manifest a batch",
+    "manifests.max_manifests": "planning opens every one of them",
+    "manifests.min_files_per_manifest": "fewer means planning reads mostly headers",
+    "manifests.every": "after compaction, before expiry",
+    "metadata.enabled": "1,440 commits a day leave 1,440 metadata files, and none is deleted unless the table says so",
+    "metadata.previous_versions": "history is kept by snapshots, not by these files",
+    "metadata.log_files": "a log of so many files is slow to list; Delta itself keeps 30 days of it",
+    "tags.enabled": "a look back by days costs less than keeping every snapshot of a week",
+    "tags.keep": "what went wrong in a week can be looked at as it was",
+    "orphans.enabled": "failed commits leave files behind",
+    "orphans.older_than": "four more days of storage are cheap, a wrong delete is final",
+    "orphans.every": "listing a whole table is the dearest thing maintenance does",
+    "orphans.max_share": "so much waste is more likely a mistake of whoever looks than waste",
+    "orphans.max_files": "the same, for many small files",
+    "orphans.quarantine": "a wrong delete is final, a wrong move is moved back",
+    "orphans.keep": "a week in which a reader that misses a file is heard",
+    "pressure.warn": "somebody should look before readers notice",
+    "pressure.lengthen": "nobody's stream is slowed down unasked; 750 halves the commits before planning suffers",
+    "pressure.hold": "nobody's stream is stopped unasked; 1000 is where others stop theirs",
+}
+"""Path of a threshold -> why its default is what it is."""
+
+FLOORS: Final[dict[str, tuple[Any, str]]] = {
+    "observe": (Duration("1m"), "observing more often competes with the streams for the catalog"),
+    "compact.target_size": (Size("16MB"), "smaller outputs are small files again"),
+    "compact.min_fragments": (10, "fewer rewrites nearly every batch"),
+    "compact.late_min_fragments": (2, "one file cannot be compacted"),
+    "compact.late_after": (Duration("10m"), "shorter fires on every quiet minute"),
+    "compact.cold_after": (Duration("10m"), "shorter calls a pausing stream finished"),
+    "compact.cooldown": (Duration("5m"), "shorter rewrites the same bytes again and again"),
+    "compact.max_group_size": (Size("1GB"), "a group has to make several files of the target size"),
+    "compact.max_size": (Size("1GB"), "a run has to hold one group at least"),
+    "compact.max_duration": (Duration("5m"), "a group of the target size has to end in it"),
+    "expire.older_than": (Duration("6h"), "a rewrite or a batch that takes longer would lose its base"),
+    "expire.min_snapshots": (5, "readers and rollbacks need a history"),
+    "deletes.every": (Duration("10m"), "each merge is a commit that streams have to pass"),
+    "expire.every": (Duration("30m"), "each expiry is a commit that streams have to pass"),
+    "manifests.max_manifests": (20, "fewer rewrites manifests nearly every batch"),
+    "manifests.every": (Duration("30m"), "each rewrite is a commit that streams have to pass"),
+    "metadata.previous_versions": (10, "a reader that holds a metadata file by its path loses it within minutes"),
+    "metadata.log_files": (100, "a log is cleaned with a checkpoint, and one is written every ten commits"),
+    "tags.keep": (Duration("1d"), "the next one would come after it is gone"),
+    "orphans.older_than": (Duration("3d"), "a file being written is not referenced yet: it would be deleted"),
+    "orphans.every": (Duration("1d"), "listing a whole table is dear"),
+    "orphans.keep": (Duration("1d"), "nobody misses a file within hours"),
+    "pressure.lengthen": (100, "a stream would be slow between any two rewrites"),
+    "pressure.hold": (200, "a stream would stand still between any two rewrites"),
+}
+"""Path of a threshold -> the least value allowed outside `unsafe:`, and what a smaller one costs."""

@@ -1,0 +1,287 @@
+"""The project's own Python, read and never run: the file of a named function and everything it imports.
+
+It stands in `python/` of the project. What a stream's function needs goes into the stream's generation as text, module
+by module, so that a rollback needs no checkout, and a change of another module changes no generation.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from lakeward.platform.runtime import resolved
+from lakeward.spec.checks.secrets import holds_token
+from lakeward.spec.checks.stream import LEAKS, installed
+from lakeward.spec.model.types import PythonCallable
+from lakeward.spec.read.problems import nearest
+
+FOLDER = "python"
+"""Where a project keeps its Python; names of modules begin below it."""
+MOST_BYTES = 1_000_000
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+Arguments = Callable[[ast.FunctionDef, Path], "Iterator[Wrong]"]
+"""What is wrong with the arguments that a function takes; gets it and its file."""
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """One thing wrong with the code. `file` is None where the stream's own file says something that is not there."""
+
+    message: str
+    file: Path | None = None
+    line: int = 1
+    column: int = 1
+    value: str | None = None
+    valid: tuple[str, ...] = ()
+    nearest: str | None = None
+    warning: bool = False
+
+
+@dataclass
+class Code:
+    """The modules that one function needs.
+
+    Args:
+        root: the folder of the project's Python.
+        text: reads a file; None when it cannot be read, which is then told already.
+        brought: packages come with the code, so that one that is not installed here is no news.
+
+    Attributes:
+        files: path below `root`, with slashes -> text.
+        wrong: what is wrong with them.
+    """
+
+    root: Path
+    text: Callable[[Path], str | None]
+    brought: bool = False
+    files: dict[str, str] = field(default_factory=dict)
+    wrong: list[Wrong] = field(default_factory=list)
+    _trees: dict[str, ast.Module] = field(default_factory=dict)
+
+    def holds(self, name: PythonCallable) -> bool:
+        """Whether the function's module begins in the project's own folder."""
+        return self._ours(name.partition(":")[0])
+
+    def gather(self, name: PythonCallable, arguments: Arguments) -> None:
+        """Read the function's module and everything of the project that it imports, and check its arguments."""
+        module, _, function = name.partition(":")
+        if not self._there(module):
+            known = sorted(self._modules())
+            what = f"there is no module {module} in {FOLDER}/"
+            self.wrong.append(Wrong(what, value=module, valid=tuple(known), nearest=nearest(module, known)))
+            return
+        pending, seen = [module], set[str]()
+        while pending:
+            each = pending.pop()
+            if each not in seen:
+                seen.add(each)
+                pending += self._read(each)
+        if sum(map(len, self.files.values())) > MOST_BYTES:
+            self.wrong.append(Wrong(f"{name} imports more than {MOST_BYTES:,} characters of the project's own Python"))
+        tree = self._trees.get(module)
+        if tree is not None:
+            self.wrong += _of_function(tree, self._place(module) or self.root, function, arguments)
+
+    def _place(self, module: str) -> Path | None:
+        """The file of a module; None where it is a folder without one, or is not there."""
+        base = self.root.joinpath(*module.split("."))
+        found = (base / "__init__.py", base.with_name(f"{base.name}.py"))
+        return next((file for file in found if file.is_file()), None)
+
+    def _there(self, module: str) -> bool:
+        return self._place(module) is not None or any(self.root.joinpath(*module.split(".")).glob("*.py"))
+
+    def _ours(self, module: str) -> bool:
+        """Whether a name begins in the project's own folder."""
+        first = module.partition(".")[0]
+        return bool(first) and (self._place(first) is not None or (self.root / first).is_dir())
+
+    def _modules(self) -> Iterator[str]:
+        for file in self.root.rglob("*.py"):
+            parts = file.relative_to(self.root).with_suffix("").parts
+            yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+    def _read(self, module: str) -> list[str]:
+        """Take a module and the packages around it in; gives the modules of the project that they import."""
+        found: list[str] = []
+        parts = module.split(".")
+        for length in range(1, len(parts) + 1):
+            own = ".".join(parts[:length])
+            file = self._place(own)
+            if file is None or own in self._trees:
+                continue
+            if not resolved(file).is_relative_to(self.root.parent):
+                self.wrong.append(Wrong("this file stands outside the project", file))
+                continue
+            text = self.text(file)
+            if text is None:
+                continue
+            if holds_token(text):
+                self.wrong.append(Wrong(LEAKS, file))
+            try:
+                tree = ast.parse(text)
+            except SyntaxError as error:
+                self.wrong.append(Wrong(f"this is not Python: {error.msg}", file, error.lineno or 1, error.offset or 1))
+                continue
+            self._trees[own] = tree
+            self.files[PurePosixPath(file.relative_to(self.root)).as_posix()] = text
+            found += self._imports(own, file, tree)
+        return found
+
+    def _imports(self, module: str, file: Path, tree: ast.Module) -> Iterator[str]:
+        package = module if file.name == "__init__.py" else module.rpartition(".")[0]
+        for node, inside in _import_nodes(tree):
+            for wanted, names in _imported(node, package):
+                if not self._ours(wanted):
+                    if not self.brought and not installed(wanted.partition(".")[0]):
+                        what = f"package {wanted.partition('.')[0]} is not installed here; it must be where the driver"
+                        self._tell(node, file, f"{what} and its executors run", wanted, warning=True)
+                    continue
+                if inside:
+                    self._tell(node, file, f"import {wanted} at the top of the file: what a function imports when it is"
+                               " called, an executor does not have", wanted)  # fmt: skip
+                if not self._there(wanted):
+                    self._tell(node, file, f"there is no module {wanted} in {FOLDER}/", wanted)
+                    continue
+                yield wanted
+                yield from (f"{wanted}.{name}" for name in names if self._there(f"{wanted}.{name}"))
+
+    def _tell(self, node: ast.stmt, file: Path, message: str, value: str, *, warning: bool = False) -> None:
+        self.wrong.append(Wrong(message, file, node.lineno, node.col_offset + 1, value, warning=warning))
+
+
+def _import_nodes(tree: ast.AST, inside: bool = False) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
+    """Every import, and whether it is only carried out when a function is called."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield node, inside
+        else:
+            yield from _import_nodes(node, inside or isinstance(node, _Function))
+
+
+def _imported(node: ast.Import | ast.ImportFrom, package: str) -> Iterator[tuple[str, list[str]]]:
+    """The modules an import names, whole, each with the names taken out of it."""
+    if isinstance(node, ast.Import):
+        yield from ((each.name, []) for each in node.names)
+        return
+    base = node.module or ""
+    if node.level:
+        above = package.split(".")[: len(package.split(".")) - node.level + 1]
+        base = ".".join([*above, *([base] if base else [])])
+    yield base, [each.name for each in node.names]
+
+
+def _of_function(tree: ast.Module, file: Path, name: str, arguments: Arguments) -> Iterator[Wrong]:
+    """What is wrong with the function as it is written. One that is made in another way is left to Spark's check."""
+    functions = {node.name: node for node in tree.body if isinstance(node, _Function)}
+    node = functions.get(name)
+    if node is None:
+        if not _bound(tree) & {name, "*"}:
+            known = [each for each in functions if not each.startswith("_")]
+            yield Wrong(
+                f"{file.name} has no function {name}", value=name, valid=tuple(known), nearest=nearest(name, known)
+            )
+        return
+    if isinstance(node, ast.AsyncFunctionDef):
+        yield Wrong("nobody awaits an async function; write def", file, *_at(node), name)
+    elif not node.decorator_list:
+        yield from arguments(node, file)
+
+
+def _at(node: _Function) -> tuple[int, int]:
+    return node.lineno, node.col_offset + 1
+
+
+def takes_frames(sources: Collection[str], reference: Collection[str]) -> Arguments:
+    """The arguments of a transform: sources and references, by name."""
+
+    def arguments(node: ast.FunctionDef, file: Path) -> Iterator[Wrong]:
+        name, at = node.name, _at(node)
+        taken, every = node.args, (*node.args.args, *node.args.kwonlyargs)
+        known = [*sources, *reference]
+        for arg in taken.posonlyargs:
+            what = "sources and references are given by name, and an argument before / takes none"
+            yield Wrong(what, file, arg.lineno, arg.col_offset + 1, arg.arg)
+        optional = {arg.arg for arg in _with_default(taken)}
+        for arg in every:
+            if arg.arg not in known and arg.arg not in optional:
+                what = f"argument {arg.arg} is neither a source nor a reference of this stream"
+                yield Wrong(what, file, arg.lineno, arg.col_offset + 1, arg.arg, tuple(known), nearest(arg.arg, known))
+        names = {arg.arg for arg in (*taken.posonlyargs, *every)}
+        if taken.kwarg is None:
+            for source in sources:
+                if source not in names:
+                    yield Wrong(f"source {source} is declared, but {name} does not take it", file, *at, source)
+            for each in reference:
+                if each not in names:
+                    what = f"reference {each} is declared, but {name} does not take it"
+                    yield Wrong(what, file, *at, each, warning=True)
+
+    return arguments
+
+
+def takes_batch(node: ast.FunctionDef, file: Path) -> Iterator[Wrong]:
+    """The arguments of a sink: the rows and the batch, by position."""
+    taken = node.args
+    by_place, optional = [*taken.posonlyargs, *taken.args], {arg.arg for arg in _with_default(taken)}
+    needed = [arg.arg for arg in (*by_place[2:], *taken.kwonlyargs) if arg.arg not in optional]
+    if needed or (len(by_place) < 2 and taken.vararg is None):
+        what = f"{node.name} is called with two arguments, the rows and the batch; write def {node.name}(df, batch)"
+        yield Wrong(what, file, *_at(node), needed[0] if needed else node.name)
+
+
+def takes_any(node: ast.FunctionDef, file: Path) -> Iterator[Wrong]:
+    """The arguments of a function that SQL calls: any number, by position."""
+    optional = {arg.arg for arg in _with_default(node.args)}
+    for arg in node.args.kwonlyargs:
+        if arg.arg not in optional:
+            what = "SQL gives arguments by position, and this one takes none"
+            yield Wrong(what, file, arg.lineno, arg.col_offset + 1, arg.arg)
+
+
+def takes_series(node: ast.FunctionDef, file: Path) -> Iterator[Wrong]:
+    """The same where it gets a pandas Series of each column: its type hints say so to Spark."""
+    yield from takes_any(node, file)
+    taken = [*node.args.posonlyargs, *node.args.args, *([node.args.vararg] if node.args.vararg else [])]
+    if node.returns is None or any(arg.annotation is None for arg in taken):
+        what = f"a pandas function needs type hints: def {node.name}(a: pd.Series) -> pd.Series"
+        yield Wrong(what, file, *_at(node), node.name)
+
+
+def _with_default(taken: ast.arguments) -> list[ast.arg]:
+    by_place = [*taken.posonlyargs, *taken.args]
+    named = [arg for arg, value in zip(taken.kwonlyargs, taken.kw_defaults, strict=True) if value is not None]
+    return [*by_place[len(by_place) - len(taken.defaults) :], *named]
+
+
+def _bound(tree: ast.Module) -> set[str]:
+    """The names a module may have beside its plain functions; `*` where it imports with a star."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            found |= {each.asname or each.name.partition(".")[0] for each in node.names}
+        elif isinstance(node, ast.ClassDef | ast.FunctionDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+    return found
+
+
+def module_names(files: Mapping[str, str]) -> dict[str, str]:
+    """Module -> its file among `files`."""
+    found = {}
+    for path in files:
+        parts = PurePosixPath(path).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def digest_of(files: Mapping[str, str]) -> str:
+    """What names these files and their content, in 12 hexadecimal digits."""
+    whole = hashlib.sha256()
+    for path, text in sorted(files.items()):
+        whole.update(f"{path}\0{len(text)}\0{text}".encode())
+    return whole.hexdigest()[:12]

@@ -1,0 +1,273 @@
+"""Read a project: every file, every problem, in one pass. One bad file never hides the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from lakeward.platform.runtime import Project, absent
+from lakeward.spec.checks.executors import executor_findings
+from lakeward.spec.checks.files import settings_findings, suite_findings, tables_findings
+from lakeward.spec.checks.project import (
+    CrossFinding,
+    comparable,
+    object_store_findings,
+    slow_commits,
+    stream_findings,
+    unknown_connections,
+    unused_findings,
+)
+from lakeward.spec.model.settings import Settings
+from lakeward.spec.model.stream import StreamSpec, written_path
+from lakeward.spec.model.suite import Suite
+from lakeward.spec.model.tables import Tables
+from lakeward.spec.read.document import Document, Path_
+from lakeward.spec.read.files import Files
+from lakeward.spec.read.messages import Finding, findings, known_keys
+from lakeward.spec.read.problems import Problem, raise_if_any
+from lakeward.spec.read.repair import concerns, repaired
+from lakeward.spec.read.stream_file import Defaults, StreamReader
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class LoadedStream:
+    """A stream whose file is in order.
+
+    Attributes:
+        spec: resolved: defaults merged, SQL read, lineage and quarantine decided.
+        file: relative to the project; `sql_file` likewise, None when the SQL stands in the file.
+        origins: path of every value -> where it came from, in words.
+    """
+
+    spec: StreamSpec
+    file: str
+    sql_file: str | None
+    origins: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """Everything a project says, and everything that is wrong with it.
+
+    `streams` and `suites` hold what could be read; with errors among the problems nothing may be deployed.
+    """
+
+    streams: Mapping[str, LoadedStream]
+    tables: Tables
+    settings: Settings
+    suites: Mapping[str, Suite]
+    problems: tuple[Problem, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is no error; warnings do not count."""
+        return all(problem.severity != "error" for problem in self.problems)
+
+    @property
+    def specs(self) -> list[StreamSpec]:
+        """The streams' specs by id."""
+        return [self.streams[name].spec for name in sorted(self.streams)]
+
+
+Durations = Callable[[Collection[str]], Mapping[str, Sequence[float]]]
+
+
+def load_settings(project: Project) -> Settings:
+    """What `conf/lakeward.yaml` says, for whoever would go wrong by the defaults.
+
+    Raises:
+        SpecError: something in it is wrong.
+    """
+    loading = _Loading(project)
+    read = loading._settings()
+    raise_if_any(loading.files.problems, next="lakeward config validate")
+    return read.whole or Settings()
+
+
+def load_project(
+    project: Project, kafka: Collection[str] | None = None, durations: Durations = lambda streams: {}
+) -> Loaded:
+    """Read everything a project says. Never raises for what stands in its files.
+
+    Args:
+        kafka: the Kafka connections that are known on this machine; None: nobody knows, and none is missed.
+        durations: streams -> seconds of their newest batches, where a registry knows them.
+    """
+    return _Loading(project, kafka, durations).load()
+
+
+@dataclass(frozen=True)
+class _Read(Generic[_Model]):
+    """What one file says.
+
+    Attributes:
+        document: None where there is no such file, or it could not be read.
+        model: what is well formed of it; None where that is too little.
+        whole: the same where nothing is wrong with it: only then does anything go by it.
+        doubtful: paths nothing can be said about because something is wrong there.
+    """
+
+    document: Document | None
+    model: _Model | None
+    whole: _Model | None
+    doubtful: frozenset[Path_] = frozenset()
+
+
+class _Loading:
+    """One pass over a project."""
+
+    def __init__(
+        self, project: Project, kafka: Collection[str] | None = None, durations: Durations = lambda streams: {}
+    ) -> None:
+        self.project = project
+        self.kafka = kafka
+        self.durations = durations
+        self.files = Files(project.root)
+        self.documents: dict[str, tuple[Path, Document]] = {}  # stream id, lakeward.yaml -> its file
+        self.compared: list[StreamSpec] = []  # the streams of which enough can be read, also with other mistakes
+        self.all_compared = True
+
+    def load(self) -> Loaded:
+        settings = self._settings()
+        streams = self._streams(settings.document)
+        landed = {str(table) for spec in self.compared for table in spec.tables}
+        tables = self._tables(landed)
+        # A file that could not be read may be the one that writes the table.
+        delta = {str(spec.sink.delta.table) for spec in self.compared if spec.sink.delta is not None}
+        suites = self._suites(landed if self.all_compared else (), delta)
+        for finding in stream_findings(self.compared, _declared_drivers(self.project, settings.document)):
+            self._cross(finding, settings.document)
+        for finding in () if self.kafka is None else unknown_connections(self.compared, self.kafka):
+            self._cross(finding, settings.document)
+        for finding in object_store_findings(self.compared, settings.model or Settings()):
+            self._cross(finding, settings.document)
+        for finding in () if settings.model is None else executor_findings(self.compared, settings.model):
+            self._cross(finding, settings.document)
+        if not self.files.errors:
+            for finding in slow_commits(self.compared, self.durations([str(each.id) for each in self.compared])):
+                self._cross(finding, settings.document)
+            for finding in unused_findings(self.compared, settings.whole or Settings(), tables):
+                self._cross(finding, settings.document)
+        order = sorted(self.files.problems, key=lambda p: (p.file, p.line, p.column, p.path))
+        usable = settings.whole or settings.model or Settings()  # without what is wrong in it
+        return Loaded(streams, tables, usable, suites, tuple(dict.fromkeys(order)))
+
+    def _read(self, file: Path, kind: type[_Model]) -> _Read[_Model]:
+        document = self.files.document(file)
+        if document is None:
+            return _Read(None, None, None)
+        self.documents[file.name] = (file, document)
+        try:
+            whole = kind.model_validate(document.data, by_name=False)
+        except ValidationError as error:
+            found = findings(error, kind, document.data)
+        else:
+            return _Read(document, whole, whole)
+        rest = repaired(kind, document.data, found)
+        for finding in (*found, *rest.later):
+            self.files.found(file, document, finding)
+        return _Read(document, rest.spec, None, rest.doubtful)
+
+    def _read_if_there(self, file: Path, kind: type[_Model]) -> _Read[_Model]:
+        self.files.tell_misnamed(file)
+        if absent(file):
+            return _Read(None, kind(), kind())
+        return self._read(file, kind)
+
+    def _follow(self, file: Path, read: _Read[_Model], findings: Iterable[Finding]) -> None:
+        """Report findings of a model, unless one may only follow from a part that was told already."""
+        for finding in findings:
+            if read.document is not None and not concerns(finding, read.doubtful):
+                self.files.found(file, read.document, finding)
+
+    def _settings(self) -> _Read[Settings]:
+        read = self._read_if_there(self.project.settings_file, Settings)
+        if read.model is not None:
+            self._follow(self.project.settings_file, read, settings_findings(read.model))
+        return read
+
+    def _usable_defaults(self, document: Document | None) -> Defaults:
+        """The defaults that have no problem of their own: a bad one is reported once, not once a stream."""
+        name = self.files.name(self.project.settings_file)
+        mine = [problem.path for problem in self.files.problems if problem.file == name]
+        written = document.data.get("defaults", {}) if document is not None else {}
+        if not isinstance(written, dict) or (document is None and mine):
+            return Defaults({}, frozenset(known_keys(Settings, ("defaults",))))
+        bad = {path.split(".")[1] for path in mine if path.startswith("defaults.")}
+        return Defaults({key: value for key, value in written.items() if key not in bad}, frozenset(bad))
+
+    def _tables(self, landed: Collection[str]) -> Tables:
+        read = self._read_if_there(self.project.tables_file, Tables)
+        if read.model is not None:
+            found = tables_findings(read.model, landed, read.doubtful)
+            self._follow(self.project.tables_file, read, found)
+        return read.whole or Tables()
+
+    def _streams(self, settings_document: Document | None) -> dict[str, LoadedStream]:
+        folder = self.project.streams
+        listed = self.files.listing(folder)
+        if listed is None:
+            self.files.whole(
+                folder, "there is no such folder, so this is no Lakeward project; lakeward init DIR makes one"
+            )
+            return {}
+        defaults = self._usable_defaults(settings_document)
+        streams: dict[str, LoadedStream] = {}
+        for file in listed:
+            if file.suffix != ".yaml":
+                self.files.tell_ignored(file)
+                continue
+            found = StreamReader(self.project, self.files, settings_document, defaults).read(file)
+            if found is None or ("id",) in found.doubtful:
+                self.all_compared = False
+                continue
+            spec = found.spec
+            if spec.id in self.documents:
+                place = found.document.place(("id",))
+                message = f"stream {spec.id} is declared in {self.files.name(self.documents[spec.id][0])} too"
+                self.files.add(file, place.line, place.column, ("id",), message, str(spec.id))
+                continue
+            self.documents[spec.id] = (file, found.document)
+            self.compared.append(comparable(spec, found.doubtful))
+            self.all_compared &= self.compared[-1].sink == spec.sink
+            if found.origins is not None:
+                streams[spec.id] = LoadedStream(spec, self.files.name(file), found.sql_file, found.origins)
+        return streams
+
+    def _suites(self, landed: Collection[str], delta: Collection[str]) -> dict[str, Suite]:
+        suites: dict[str, Suite] = {}
+        for file in self.files.listing(self.project.expectations) or ():
+            if file.suffix != ".yaml":
+                self.files.tell_ignored(file)
+                continue
+            read = self._read(file, Suite)
+            if read.model is not None:
+                self._follow(file, read, suite_findings(read.model, file.stem, landed, delta))
+            if read.whole is not None and file.stem == read.whole.table:
+                suites[read.whole.table] = read.whole
+        return suites
+
+    def _cross(self, finding: CrossFinding, settings: Document | None) -> None:
+        file, document = self.documents[finding.owner]
+        path: Path_ = written_path(finding.path, document.data)
+        if not document.has(path) and settings is not None and settings.has(("defaults", *path)):
+            file, document, path = self.project.settings_file, settings, ("defaults", *path)
+        place = document.place(path, key=finding.key)
+        self.files.add(
+            file, place.line, place.column, path, finding.message, finding.value,
+            warning=finding.severity == "warning",
+        )  # fmt: skip
+
+
+def _declared_drivers(project: Project, settings: Document | None) -> frozenset[str] | None:
+    """The drivers conf/lakeward.yaml declares, well or badly; None where nobody can read which."""
+    if settings is None:
+        return frozenset() if absent(project.settings_file) else None
+    written = settings.data.get("drivers", {})
+    return frozenset(map(str, written)) if isinstance(written, dict) else None

@@ -1,0 +1,199 @@
+"""Pydantic's findings in plain words, with the path a user wrote and the keys the grammar knows."""
+
+from __future__ import annotations
+
+import re
+import types
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, Union, cast, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic.json_schema import SkipJsonSchema
+
+from lakeward.spec.model.base import KeysProblem, SpecModel, too_many
+from lakeward.spec.read.document import Path_
+from lakeward.spec.read.problems import nearest
+from lakeward.spec.sql.statements import SqlProblem
+
+_EXPECTED = {
+    "string_type": "this must be text; put it in quotes",
+    "string_too_short": "this must not be empty",
+    "int_type": "this must be a whole number, without quotes",
+    "int_from_float": "this must be a whole number",
+    "float_type": "this must be a number",
+    "float_parsing": "this must be a number",
+    "bool_type": "this must be true or false, without quotes",
+    "bool_parsing": "this must be true or false",
+    "dict_type": "this must be a mapping (key: value)",
+    "model_type": "this must be a mapping (key: value)",
+    "model_attributes_type": "this must be a mapping (key: value)",
+    "tuple_type": "this must be a list ([a, b])",
+    "list_type": "this must be a list ([a, b])",
+    "too_short": "this must not be empty",
+    "none_required": "this must be left out",
+    "finite_number": "this must be a number",
+    "date_from_datetime_parsing": "this must be a day: 2026-12-31",
+    "date_type": "this must be a day: 2026-12-31",
+    "date_parsing": "this must be a day: 2026-12-31",
+}
+_MAPPING_FIRST = ("literal_error", "value_error")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing a model refused. `key` tells that the key, not its value, is wrong; `summary` tells
+    that it only repeats what findings below it say better; `at` is a 1-based
+    (line, column) inside the text of the value, for SQL; `missing` that nothing stands there; `about` names the keys
+    at `path` it is about (None: unknown); `needs` are other paths it rests on."""
+
+    path: Path_
+    message: str
+    value: Any = None
+    valid: tuple[str, ...] = ()
+    nearest: str | None = None
+    key: bool = False
+    summary: bool = False
+    at: tuple[int | None, int | None] | None = None
+    warning: bool = False
+    missing: bool = False
+    about: tuple[str, ...] | None = None
+    needs: tuple[Path_, ...] = ()
+
+
+def findings(error: ValidationError, model: type[BaseModel], data: Any) -> list[Finding]:
+    """All findings, one a path: of several about one value (a union tries each form) the most telling stays."""
+    found: dict[Path_, Finding] = {}
+    for each in sorted(error.errors(include_url=False), key=lambda e: e["type"] not in _MAPPING_FIRST):
+        finding = _finding(dict(each), model, data)
+        found.setdefault(finding.path, finding)
+    return [each for each in found.values() if not (each.summary and _said_below(each.path, found))]
+
+
+def two_forms(kind: Any, data: Any, path: Path_ = ()) -> Iterator[Finding]:
+    """Mappings that have several of the keys of which they may have one, however wrong their values are."""
+    model = next(iter(_models(kind)), None)
+    if isinstance(data, dict):
+        what, forms = model.one_of if model is not None and issubclass(model, SpecModel) else ("", ())
+        chosen = [form for form in forms if data.get(form) not in (None, [])]
+        if len(chosen) > 1:
+            problem = too_many(what, chosen, forms)
+            yield Finding(path, str(problem), data, about=problem.keys)
+    inside = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    for key, value in inside:
+        yield from two_forms(_step(kind, key), value, (*path, key))
+
+
+def _said_below(path: Path_, found: Iterable[Path_]) -> bool:
+    return any(len(other) > len(path) and other[: len(path)] == path for other in found)
+
+
+def _finding(error: dict[str, Any], model: type[BaseModel], data: Any) -> Finding:
+    kind, loc, given = error["type"], tuple(error["loc"]), error.get("input")
+    context = error.get("ctx") or {}
+    if kind == "missing":
+        path = _real_path(loc[:-1], data)
+        field = str(loc[-1])
+        return Finding((*path, field), f"this is missing{_purpose(model, (*path, field))}", missing=True)
+    if kind == "extra_forbidden":
+        path, field = _real_path(loc[:-1], data), str(loc[-1])
+        known = known_keys(model, path)
+        return Finding((*path, field), f"unknown key {field!r}", field, known, nearest(field, known), key=True)
+    path = _real_path(loc, data)
+    if kind == "literal_error":
+        valid = tuple(re.findall(r"'([^']*)'", str(context.get("expected")))) or (str(context.get("expected")).lower(),)
+        block = isinstance(given, dict | list)
+        what = "this block" if block else repr(given)
+        return Finding(path, f"{what} is not known here", given, valid, nearest(str(given), valid), summary=block)
+    if loc[-1:] == ("[key]",):  # the key itself is not what a key here must be
+        return Finding(path, str(context.get("error") or error["msg"]), str(path[-1]), key=True)
+    if kind == "value_error":
+        cause = context.get("error")
+        text = str(cause) if cause else error["msg"].removeprefix("Value error, ")
+        if isinstance(cause, KeysProblem):
+            return Finding(path, text, given, about=cause.keys)
+        return Finding(path, text, given, at=(cause.line, cause.column) if isinstance(cause, SqlProblem) else None)
+    if kind in ("greater_than", "greater_than_equal", "less_than", "less_than_equal"):
+        than = {"greater_than": "more than", "greater_than_equal": "at least", "less_than": "less than"}
+        bound = next(iter(context.values()))
+        return Finding(path, f"this must be {than.get(kind, 'at most')} {bound}", given)
+    return Finding(
+        path,
+        _EXPECTED.get(kind) or str(error["msg"])[:1].lower() + str(error["msg"])[1:],
+        given,
+        summary=kind == "too_short",
+    )
+
+
+def _real_path(loc: tuple[Any, ...], data: Any) -> Path_:
+    """`loc` without the parts that name a form of a union or a key's own check, not something in the data."""
+    path: list[str | int] = []
+    for part in loc:
+        inside = (isinstance(data, dict) and part in data) or (
+            isinstance(data, list) and isinstance(part, int) and part < len(data)
+        )
+        if inside:
+            data = data[part]
+            path.append(part)
+    return tuple(path)
+
+
+def known_keys(model: type[BaseModel], path: Path_) -> tuple[str, ...]:
+    """The keys the grammar knows at `path` below `model`; empty where any key may stand."""
+    kind = _model_at(model, path)
+    if kind is None:
+        return ()
+    keys = [info.alias or name for name, info in kind.model_fields.items() if not _unwritten(info)]
+    extra = getattr(kind, "also_written", None)
+    return (*keys, *(extra() if extra else ()))
+
+
+def _unwritten(info: FieldInfo) -> bool:
+    """Whether it is a field that no user writes."""
+    return any(isinstance(each, cast(type, SkipJsonSchema)) for each in info.metadata)
+
+
+def _purpose(model: type[BaseModel], path: Path_) -> str:
+    kind = _model_at(model, path[:-1])
+    for name, info in kind.model_fields.items() if kind else ():
+        if (info.alias or name) == path[-1] and info.description:
+            first = info.description.split("\n")[0].rstrip(".")
+            return f": {first[:1].lower()}{first[1:]}"
+    return ""
+
+
+def _model_at(model: type[BaseModel], path: Path_) -> type[BaseModel] | None:
+    kind: Any = model
+    for part in path:
+        kind = _step(kind, part)
+        if kind is None:
+            return None
+    found = _models(kind)
+    return found[0] if found else None
+
+
+def _step(kind: Any, part: str | int) -> Any:
+    for candidate in _options(kind):
+        if isinstance(candidate, type) and issubclass(candidate, BaseModel):
+            for name, info in candidate.model_fields.items():
+                if part in (name, info.alias):
+                    return info.annotation
+        arguments = get_args(candidate)
+        if get_origin(candidate) is dict:
+            return arguments[1]
+        if get_origin(candidate) in (tuple, list) and isinstance(part, int):
+            return arguments[0]
+    return None
+
+
+def _options(kind: Any) -> list[Any]:
+    if get_origin(kind) is Annotated:
+        return _options(get_args(kind)[0])
+    if get_origin(kind) in (Union, types.UnionType):
+        return [option for each in get_args(kind) for option in _options(each)]
+    return [kind]
+
+
+def _models(kind: Any) -> list[type[BaseModel]]:
+    return [each for each in _options(kind) if isinstance(each, type) and issubclass(each, BaseModel)]

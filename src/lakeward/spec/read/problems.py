@@ -1,0 +1,98 @@
+"""Problems of spec files: where, what, the bad value, the valid ones, the nearest known key."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from lakeward.platform.errors import SpecError
+
+_LONGEST_VALUE = 200
+_SHORT = 60
+_MANY = 8
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One problem of one file.
+
+    Attributes:
+        file: relative to the project where it stands in it.
+        line, column: 1-based; 1 when only the file is known.
+        path: dotted keys, e.g. `sink.iceberg.mode`; empty for the whole file.
+        message: one sentence in plain words, without a full stop.
+        value: what stands there (cut at 200 characters); None when something is missing or it may be a secret.
+        valid: what may stand there, where that is a list.
+        nearest: the valid word that is most like the value.
+        severity: only an `error` makes the files refused.
+    """
+
+    file: str
+    line: int
+    column: int
+    path: str
+    message: str
+    value: Any = None
+    valid: tuple[str, ...] = ()
+    nearest: str | None = None
+    severity: Literal["error", "warning"] = "error"
+
+    def text(self) -> str:
+        """The problem as a person reads it, on one line."""
+        warning = "warning: " if self.severity == "warning" else ""
+        text = f"{self.file}:{self.line}:{self.column}  {warning}{self.path + ': ' if self.path else ''}{self.message}"
+        if self.value not in (None, "") and not _quoted(self.value, self.message):
+            here = " ".join(str(self.value).split())
+            text += f" (here: {here if len(here) <= _SHORT else here[:_SHORT] + '…'})"
+        if self.nearest:
+            text += f"; did you mean {self.nearest}?"
+        if self.valid and not (self.nearest and len(self.valid) > _MANY):
+            text += f"{'' if self.nearest else ';'} valid: {', '.join(self.valid)}"
+        return text
+
+    def document(self) -> dict[str, Any]:
+        """The problem as JSON data."""
+        return asdict(self)
+
+
+def _quoted(shown: object, message: str) -> bool:
+    """Whether the message shows the value already, as a word of its own: `5` stands in `5m`, and says nothing there.
+
+    A number in the middle of a message is a bound more often than the value."""
+    value = str(shown)
+    if not isinstance(shown, str):
+        return message.startswith((f"{value} ", f"{value}:"))
+    return re.search(rf"(?<![\w.]){re.escape(value)}(?![\w.])", message) is not None
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known word most like `word`, if one is like it at all."""
+    by_lower = {each.lower(): each for each in known}
+    close = difflib.get_close_matches(str(word).lower(), by_lower, n=1, cutoff=0.6)
+    return by_lower[close[0]] if close else None
+
+
+def shown(value: Any) -> Any:
+    """A value as a problem may show it: JSON data, short."""
+    if isinstance(value, dict | list | tuple):
+        return None  # a whole block says nothing; its place does
+    if isinstance(value, bool | int | float) or value is None:
+        return value
+    text = str(value)
+    return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + "…"
+
+
+def raise_if_any(problems: Sequence[Problem], next: str = "lakeward config validate") -> None:
+    """Stop when there are errors among the problems.
+
+    Raises:
+        SpecError: its text lists every error.
+    """
+    errors = [problem for problem in problems if problem.severity == "error"]
+    if errors:
+        count = "1 problem" if len(errors) == 1 else f"{len(errors)} problems"
+        listed = "\n        ".join(problem.text() for problem in errors)
+        raise SpecError(f"The specs have {count}", why=listed, next=f"correct the file, then: {next}")

@@ -1,0 +1,131 @@
+"""A spec with its bad parts taken out, so that what is wrong with the rest is found in the same pass.
+
+Never deployed: it only carries the checks that need a whole spec.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from lakeward.spec.read.document import Path_
+from lakeward.spec.read.messages import Finding, findings
+
+_Model = TypeVar("_Model", bound=BaseModel)
+_ROUNDS = 20  # each takes something out; a file needs one or two
+_REQUIRED: dict[str, Any] = {
+    "id": "unknown",
+    "owner": "unknown",
+    "sources": {"source": {"format": {"name": "unknown"}}},
+    "sink": {"iceberg": {"table": "unknown.unknown"}},
+    "table": "unknown.unknown",
+    "topic": "unknown",
+    "type": "expect_unknown",
+    "expectations": [{"type": "expect_unknown"}],
+    "match": "unknown.unknown",
+    "why": "unknown",
+}
+"""Stand-ins for what must be there."""
+
+
+@dataclass(frozen=True)
+class Repaired(Generic[_Model]):
+    """What is left of a spec.
+
+    Attributes:
+        spec: None where too little is left.
+        doubtful: paths nothing can be said about.
+        later: what showed only when the bad parts were out, and does not follow from their absence.
+    """
+
+    spec: _Model | None
+    doubtful: frozenset[Path_] = frozenset()
+    later: tuple[Finding, ...] = ()
+
+
+def repaired(kind: type[_Model], data: dict[str, Any], found: Iterable[Finding]) -> Repaired[_Model]:
+    """A model of what is well formed in the data, which has the problems `found`."""
+    rest, doubtful, later = deepcopy(data), set[Path_](), list[Finding]()
+    for _ in range(_ROUNDS):
+        for finding in sorted(found, key=lambda each: [str(part).zfill(6) for part in each.path], reverse=True):
+            if not finding.path:
+                return Repaired(None, later=tuple(later))
+            doubtful |= _cured(rest, finding)
+        try:
+            return Repaired(kind.model_validate(rest, by_name=False), frozenset(doubtful), tuple(later))
+        except ValidationError as error:
+            found = findings(error, kind, rest)
+        later += [finding for finding in found if not _follows(finding, doubtful)]
+    return Repaired(None, later=tuple(later))
+
+
+def _cured(data: dict[str, Any], finding: Finding) -> set[Path_]:
+    """Take out of the data what a finding is about; the paths that say nothing now."""
+    path = finding.path
+    keys = [key for key in finding.about or () if key in _keys(data, path)]
+    if keys:
+        return {_taken_out(data, (*path, key)) for key in keys}
+    taken = _taken_out(data, path)
+    if finding.key and finding.valid and finding.nearest is None:
+        return set()  # a key like no other was meant for none of them
+    return {path, taken, (*path[:-1], finding.nearest or path[-1])}
+
+
+def _keys(data: Any, path: Path_) -> Iterable[Any]:
+    for part in path:
+        try:
+            data = data[part]
+        except (KeyError, IndexError, TypeError):
+            return ()
+    return data if isinstance(data, dict) else ()
+
+
+def _taken_out(data: Any, path: Path_) -> Path_:
+    """Take the value at `path` out, or put a stand-in where one is missing; the path that was changed."""
+    inside = [data]
+    for part in path[:-1]:
+        try:
+            inside.append(inside[-1][part])
+        except (KeyError, IndexError, TypeError):
+            return path  # what is around it was taken out already
+    above, last = inside[-1], path[-1]
+    if isinstance(above, list) and isinstance(last, int) and last < len(above):
+        stand_in = f"unknown_{last}"
+        if above[last] != stand_in:  # a name, a topic, a tag, a partition field: the others keep their places
+            above[last] = stand_in
+            return path
+        del above[last]
+        return path[:-1]
+    if not isinstance(above, dict):
+        return path
+    if last in above:
+        del above[last]
+    elif str(last) in _REQUIRED:
+        above[str(last)] = deepcopy(_REQUIRED[str(last)])
+    elif len(path) > 1:
+        return _taken_out(data, path[:-1])
+    return path
+
+
+def _follows(finding: Finding, doubtful: Iterable[Path_]) -> bool:
+    """Whether a finding of a later round is only there because something was taken out."""
+    path = finding.path
+    if finding.about is None:
+        return concerns(finding, doubtful)
+    unsure = {each[len(path)] for each in doubtful if len(each) > len(path) and each[: len(path)] == path}
+    return not unsure.isdisjoint(finding.about)
+
+
+def concerns(finding: Finding, doubtful: Iterable[Path_]) -> bool:
+    """Whether a finding may only follow from what was taken out. One about a key never does."""
+    path = finding.path
+    return any(
+        path[: len(each)] == each
+        or (not finding.key and each[: len(path)] == path)
+        or any(need[: len(each)] == each for need in finding.needs)
+        for each in doubtful
+    )

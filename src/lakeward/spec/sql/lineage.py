@@ -1,0 +1,83 @@
+"""Whether every record of the sources can be accounted for in the sink, and what the SQL must do for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from lakeward.spec.model.position_columns import IDENTITY_COLUMNS
+from lakeward.spec.model.stream import StreamSpec
+from lakeward.spec.sql.analysis import SqlFacts, joins_streams, kept_columns
+from lakeward.spec.sql.table_names import Reading
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """What lineage a stream has, why, and what is wrong when it was asked for the other one."""
+
+    value: Literal["rows", "none"]
+    why: str
+    problem: str | None = None
+
+
+def decide(spec: StreamSpec, facts: SqlFacts | None) -> Lineage:
+    """The lineage of a stream: what it says, checked against its SQL; else what the SQL allows.
+
+    A SELECT that keeps rows but drops the position columns is a problem, not silently `none`: it is nearly always an
+    oversight, and the rows could never be audited again.
+    """
+    obstacle = _obstacle(spec, facts)
+    if spec.lineage == "none":
+        return Lineage("none", "written in the file")
+    if spec.transform.python is not None and spec.lineage is None:
+        why = "what Python does to rows cannot be read from its text; write lineage: rows where each row is one record"
+        return Lineage("none", f"derived: {why}")
+    if obstacle:
+        text = f"{obstacle}, so a row of the sink has no one record behind it"
+        asked = spec.lineage == "rows"
+        return Lineage("none", f"derived: {text}", f"{text}; write lineage: none" if asked else None)
+    why = "written in the file" if spec.lineage else "default: every record can be accounted for, by its position"
+    if any(source.deduplicate for source in spec.sources.values()):
+        why += "; a duplicate that is dropped counts as filtered"
+    missing = _dropped(spec, facts)
+    problem = None
+    if missing:
+        first = next(iter(spec.sources))
+        problem = (
+            f"the SELECT drops {', '.join(missing)}, so no row can be traced to its record; "
+            f"select them (or {first}.*), or write lineage: none to give up the audit"
+        )
+    return Lineage("rows", why, problem)
+
+
+def _obstacle(spec: StreamSpec, facts: SqlFacts | None) -> str | None:
+    unnamed = [name for name, source in spec.sources.items() if source.connector not in IDENTITY_COLUMNS]
+    if unnamed:
+        connector = spec.sources[unnamed[0]].connector
+        return f"{connector} gives its records no position"
+    if spec.sink.mode != "append":
+        return f"mode {spec.sink.mode} changes rows of the sink"
+    if facts is None:
+        return None
+    if facts.groups:
+        return f"the SQL groups rows ({facts.groups})"
+    if facts.fans_out:
+        return f"the SQL makes several rows of one ({facts.fans_out})"
+    if joins_streams(facts, spec.sources):
+        return "the SQL joins streams"
+    for name in spec.sources:
+        if Reading([name]).times(facts.statement) > 1:
+            return f"the SQL reads {name} more than once"
+    return None
+
+
+def _dropped(spec: StreamSpec, facts: SqlFacts | None) -> list[str]:
+    if facts is None:
+        return []
+    provided: dict[str, frozenset[str]] = {
+        name: frozenset(IDENTITY_COLUMNS[source.connector]) for name, source in spec.sources.items()
+    }
+    provided |= {name: frozenset() for name in spec.reference}
+    kept = kept_columns(facts.statement, provided)
+    wanted = dict.fromkeys(column for columns in provided.values() for column in sorted(columns))
+    return [column for column in wanted if column not in kept]

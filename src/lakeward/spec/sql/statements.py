@@ -1,0 +1,179 @@
+"""SQL a user writes, and the one place where Lakeward quotes an identifier.
+
+Nothing here runs SQL. Parsing is sqlglot's Spark dialect: it finds what cannot be SQL at all, which names are read and
+whether rows are grouped; what only Spark knows (types, functions) is checked by `config validate --deep`.
+"""
+
+from __future__ import annotations
+
+import logging
+from itertools import pairwise
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import SqlglotError
+from sqlglot.tokenizer_core import Token, TokenType
+
+from lakeward.spec.sql.dialect import Place, beyond_spark
+
+DIALECT = "spark"
+logging.getLogger("sqlglot").setLevel(logging.ERROR)  # what it warns of is a problem of the spec, and said as one
+_SPARK = Dialect.get_or_raise(DIALECT)
+
+
+class SqlProblem(ValueError):
+    """Raised when SQL cannot be what it should be.
+
+    Attributes:
+        line, column: 1-based position inside the SQL text; None where it is not known.
+    """
+
+    def __init__(self, message: str, line: int | None = None, column: int | None = None) -> None:
+        super().__init__(message)
+        self.line = line
+        self.column = column
+
+
+def quote(identifier: str) -> str:
+    """One identifier, quoted for Spark SQL: the only way a name gets into SQL text.
+
+    Raises:
+        ValueError: the name is empty or holds a NUL character; no quoting makes those a name.
+    """
+    if not identifier or "\x00" in identifier:
+        raise ValueError(f"not an identifier: {identifier!r}")
+    return "`" + identifier.replace("`", "``") + "`"
+
+
+def quote_table(table: str, catalog: str | None = None) -> str:
+    """`namespace.table`, quoted part by part, with the catalog in front when it is given."""
+    parts = table.split(".")
+    return ".".join(quote(part) for part in ([catalog] if catalog else []) + parts)
+
+
+def quote_text(text: str) -> str:
+    """A string literal for the few statements that take no bound value (`CALL`, table properties)."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def statements(text: str) -> list[exp.Expr]:
+    """The statements in `text`; a comment behind the last semicolon is none.
+
+    Raises:
+        SqlProblem: it does not parse.
+    """
+    try:
+        found = _SPARK.parser().parse(spark_tokens(text), text)
+    except SqlglotError as error:
+        raise _problem(error) from None
+    except RecursionError:
+        raise SqlProblem("this SQL is nested too deeply to read") from None
+    return [each for each in found if each is not None and not isinstance(each, exp.Semicolon)]
+
+
+def parse(text: str) -> exp.Expr:
+    """The one statement in `text`.
+
+    Raises:
+        SqlProblem: it does not parse, is empty, or is more than one statement.
+    """
+    found = statements(text)
+    if len(found) != 1:
+        raise SqlProblem("there is no statement here" if not found else "more than one statement; a spec has one")
+    if isinstance(found[0], exp.Command):
+        raise SqlProblem(f"this is no SELECT: it begins with {text.split()[0].upper()}", 1, 1)
+    return found[0]
+
+
+def spark_tokens(text: str) -> list[Token]:
+    """The tokens of `text`, with `window(` as the function it is in Spark.
+
+    sqlglot 30 reads `... GROUP BY window(t, '1 hour')` as the start of a WINDOW clause.
+    """
+    tokens = list(_SPARK.tokenize(text))
+    for index, (token, following) in enumerate(pairwise(tokens)):
+        if token.token_type is TokenType.WINDOW and following.token_type is TokenType.L_PAREN:
+            tokens[index] = Token(
+                TokenType.VAR, token.text, token.line, token.col, token.start, token.end, token.comments
+            )
+    return tokens
+
+
+def parse_select(text: str, what: str = "a transform") -> exp.Query:
+    """The one SELECT in `text` (a WITH or a UNION of SELECTs is one too).
+
+    Raises:
+        SqlProblem: it does not parse, or is anything but a SELECT.
+    """
+    statement = parse(text)
+    if not isinstance(statement, exp.Query):
+        raise SqlProblem(f"{what} is one SELECT, this is {statement.key.upper()}", 1, 1)
+    _raise_if(beyond_spark(statement, spark_tokens(text)))
+    return statement
+
+
+def _raise_if(found: tuple[str, Place] | None) -> None:
+    if found is not None:
+        raise SqlProblem(found[0], *found[1])
+
+
+def parse_expression(text: str) -> exp.Expr:
+    """A scalar or boolean expression, e.g. a rule.
+
+    Raises:
+        SqlProblem: it does not parse, or is a whole statement.
+    """
+    prefix = "SELECT ("
+    wrapped = f"{prefix}{text}\n)"
+    try:
+        statement = parse(wrapped)
+        _raise_if(beyond_spark(statement, spark_tokens(wrapped)))
+    except SqlProblem as error:
+        raise _inside(error, prefix, text) from None
+    inner = statement.find(exp.Paren)
+    shaped = isinstance(statement, exp.Select) and len(statement.expressions) == 1 and not statement.args.get("from_")
+    if not shaped or inner is None or statement.expressions[0] is not inner or isinstance(inner.this, exp.Alias):
+        raise SqlProblem("this is not one SQL expression")
+    found: exp.Expr = inner.this
+    return found
+
+
+def _inside(error: SqlProblem, prefix: str, text: str) -> SqlProblem:
+    """The problem of wrapped text (prefix, text, newline, bracket) as a problem of the text itself."""
+    if error.line is not None and error.line > text.count("\n") + 1:
+        return SqlProblem("this is not SQL: something is missing at the end")
+    if error.line == 1 and error.column is not None:
+        column = error.column - len(prefix)
+        return SqlProblem(str(error), 1, column) if column > 0 else SqlProblem(str(error))
+    return SqlProblem(str(error), error.line, error.column)
+
+
+def _problem(error: SqlglotError) -> SqlProblem:
+    details: list[dict[str, Any]] = getattr(error, "errors", None) or []
+    if not details:  # the tokenizer gives no position; a quote or a comment that is never closed gets here
+        return SqlProblem("this is not SQL: a quote or a comment is never closed")
+    first = details[0]
+    near = (first.get("highlight") or "").strip()
+    said = str(first.get("description") or "")
+    near = near or "the end"
+    if said.startswith("Expecting"):
+        what = f"expected {said.removeprefix('Expecting').strip()} before {near!r}"
+    elif said.startswith("Required keyword"):
+        what = f"something is missing before {near!r}"
+    else:
+        what = f"unexpected {near!r}"
+    line, column = first.get("line"), first.get("col")
+    if line and column:
+        column = max(1, column - max(len(near) - 1, 0))  # sqlglot points at the last letter of the token
+    return SqlProblem(f"this is not SQL: {what}", line, column)
+
+
+def _check_expression(text: str) -> str:
+    parse_expression(text)
+    return text
+
+
+Expression = Annotated[str, AfterValidator(_check_expression), Field(min_length=1)]
+"""A Spark SQL expression, checked when the spec is read."""

@@ -1,0 +1,228 @@
+"""What Spark cannot do to rows that never end, read from the SQL's text alone.
+
+Spark says so only when the query starts, or never: a LIMIT over a stream just stops landing rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
+
+from lakeward.spec.sql.analysis import SqlFacts
+from lakeward.spec.sql.dialect import Place, keyword
+from lakeward.spec.sql.statements import DIALECT, spark_tokens
+from lakeward.spec.sql.table_names import Reading, before
+
+_SESSION = "session_window"
+_WINDOWS = ("window", _SESSION)
+_WHOLE = {
+    "limit": (TokenType.LIMIT, "LIMIT counts over the stream's whole life: after that many rows nothing lands any "
+              "more; select with WHERE instead"),
+    "offset": (TokenType.OFFSET, "OFFSET counts over the stream's whole life; select with WHERE instead"),
+    "order": (TokenType.ORDER_BY, "ORDER BY needs all rows, and a stream has no last one; leave it out and sort when "
+              "the table is read"),
+    "sort": (TokenType.SORT_BY, "SORT BY needs all rows, and a stream has no last one; leave it out and sort when the "
+             "table is read"),
+    "cluster": (TokenType.CLUSTER_BY, "CLUSTER BY sorts, and a stream has no last row; leave it out"),
+}  # fmt: skip
+_HALF = ("SEMI", "ANTI")
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """Why the SQL cannot run over a stream, with its remedy, and where in the text."""
+
+    why: str
+    at: Place
+
+
+@dataclass(frozen=True)
+class Endless:
+    """What keeps state that nothing ever ends, and where in the text."""
+
+    what: str
+    at: Place
+
+
+def endless_groups(facts: SqlFacts, watermarks: Mapping[str, str | None]) -> Iterator[Endless]:
+    """Groups that no watermark ends. Without `watermarks` every table's rows are a stream's, and none ends."""
+    reading, tokens = Reading(watermarks or {read.name: None for read in facts.reads}), spark_tokens(facts.text)
+    names = _timed(facts, watermarks)
+    for select in facts.statement.find_all(exp.Select):
+        group = select.args.get("group")
+        if group is None or not reading.times(select):
+            continue
+        if not any(watermarks.values()) or not _is_timed(select, names):
+            keys = ", ".join(key.sql(dialect=DIALECT) for key in group.expressions) or "all columns"
+            yield Endless(f"the groups by {keys}", keyword(tokens, TokenType.GROUP_BY, before=group))
+
+
+def endless_joins(facts: SqlFacts, watermarks: Mapping[str, str | None]) -> Iterator[Endless]:
+    """Inner joins of two streams whose rows wait for ever."""
+    reading, tokens = Reading(watermarks), spark_tokens(facts.text)
+    for join in facts.statement.find_all(exp.Join):
+        ends = any(watermarks.values()) and _bounded(join, facts, watermarks)
+        if all(reading.sides(join)) and not join.side and join.kind not in _HALF and not ends:
+            yield Endless("a JOIN of two streams", keyword(tokens, TokenType.JOIN, before=join.this))
+
+
+def obstacles(facts: SqlFacts, watermarks: Mapping[str, str | None], mode: str) -> Iterator[Obstacle]:
+    """Why the SQL cannot run over a stream.
+
+    Args:
+        facts: what the SQL says.
+        watermarks: source -> its watermark's column, None without one.
+        mode: how the sink takes rows; `complete` rewrites all of them, so much of this does not matter to it.
+    """
+    reading, tokens = Reading(watermarks), spark_tokens(facts.text)
+    yield from _joins(facts, reading, watermarks, tokens)
+    yield from _filtered_sessions(facts, tokens)
+    for query in facts.statement.find_all(exp.Query):
+        if not reading.times(query):
+            continue
+        for key, (kind, why) in _WHOLE.items() if mode != "complete" else ():
+            if query.args.get(key):
+                yield Obstacle(why, keyword(tokens, kind, before=query.args[key]))
+        if not isinstance(query, exp.Select):
+            continue
+        for window in query.find_all(exp.Window):
+            function = window.this.find(exp.Func)  # none in WINDOW w AS (..), which only names one
+            if function is not None and window.find_ancestor(exp.Select) is query:
+                why = (f"{function.sql_name().lower()}() OVER compares a row with rows that are still to come; "
+                       "group by window(<time>, '1 hour') instead, or do it where the table is read")  # fmt: skip
+                yield Obstacle(why, keyword(tokens, TokenType.OVER, after=window.this))
+        if mode == "append" and any(watermarks.values()) and not _is_timed(query, _timed(facts, watermarks)):
+            columns = " or ".join(sorted({column for column in watermarks.values() if column}))
+            why = (f"the sink appends, and no group is ever done: neither the watermark's column ({columns}) nor a "
+                   f"window of it is grouped by; add window({columns}, '1 hour') to GROUP BY")  # fmt: skip
+            group = query.args.get("group")
+            yield Obstacle(why, keyword(tokens, TokenType.GROUP_BY, before=group) if group else (None, None))
+
+
+def _joins(
+    facts: SqlFacts, reading: Reading, watermarks: Mapping[str, str | None], tokens: list[Token]
+) -> Iterator[Obstacle]:
+    for join in facts.statement.find_all(exp.Join):
+        left, right = reading.sides(join)
+        if left and right:
+            why = _of_two_streams(join, facts, watermarks)
+        else:
+            why = _of_one_stream(join, reading, left) if left or right else None
+        if why:
+            yield Obstacle(why, keyword(tokens, TokenType.JOIN, before=join.this))
+
+
+def _filtered_sessions(facts: SqlFacts, tokens: list[Token]) -> Iterator[Obstacle]:
+    """Conditions on where a session begins or ends: Spark 4.1 asks them of each record, before sessions are merged."""
+    names = _called(facts, {_SESSION}, _carries_session)
+    for select in facts.statement.find_all(exp.Select):
+        group = select.args.get("group")
+        groups_sessions = group is not None and any(_carries_session(key, names) for key in group.expressions)
+        for key, kind in (("where", TokenType.WHERE), ("having", TokenType.HAVING)):
+            condition = select.args.get(key)
+            if condition is None or (key == "where" and groups_sessions):  # that asks the records, and may
+                continue
+            if any(_carries_time(column, names) for column in condition.find_all(exp.Column)):
+                why = ("Spark moves a condition on a session's begin or end below the merging of sessions, and gives "
+                       "sessions that never were; ask an aggregate instead, such as max(<time>), or filter where the "
+                       "table is read")  # fmt: skip
+                yield Obstacle(why, keyword(tokens, kind, before=condition.this))
+
+
+def _of_two_streams(join: exp.Join, facts: SqlFacts, watermarks: Mapping[str, str | None]) -> str | None:
+    """What is wrong with a JOIN of two streams: one that waits for a match has to know when none will come."""
+    if join.kind == "ANTI":
+        return (f"Spark has no {_written(join)} of two streams; write LEFT JOIN with a bound on both times in ON, and "
+                "keep the rows where the other side IS NULL")  # fmt: skip
+    if not join.side and join.kind != "SEMI":
+        return None
+    if any(watermarks.values()) and _bounded(join, facts, watermarks):
+        return None
+    return (f"{_written(join)} of two streams never learns that no match will come: it needs a watermark on both "
+            "sources and a bound on their times in ON, such as b.t BETWEEN a.t AND a.t + INTERVAL 1 HOUR")  # fmt: skip
+
+
+def _bounded(join: exp.Join, facts: SqlFacts, watermarks: Mapping[str, str | None]) -> bool:
+    """Whether what is joined on has to do with event time."""
+    names = _timed(facts, watermarks)
+    on = join.args.get("on")
+    return (
+        join.method == "NATURAL"
+        or any(each.name.lower() in names for each in join.args.get("using") or ())
+        or (on is not None and any(_carries_time(each, names) for each in on.find_all(exp.Column, exp.Anonymous)))
+    )
+
+
+def _of_one_stream(join: exp.Join, reading: Reading, left: bool) -> str | None:
+    """What is wrong with a JOIN of a stream and a table: one that gives the table's rows gives them in every batch."""
+    half = join.kind in _HALF
+    kept = {"FULL": True, "RIGHT": left, "LEFT": not left}.get(join.side, half and not left)
+    if not kept:
+        return None
+    beside = before(join)
+    stream = next(each for each in (*beside, join.this) if reading.beside(join, each)).alias_or_name or "the stream"
+    table = (join.this if left else beside[0]).alias_or_name or "the table"
+    which = "" if half else " that match nothing"
+    return (f"{_written(join)} gives rows of {table}{which}, and every batch would give them again; "
+            f"write FROM {stream} LEFT {f'{join.kind} ' if half else ''}JOIN {table}")  # fmt: skip
+
+
+def _written(join: exp.Join) -> str:
+    return " ".join(part for part in (join.side, join.kind, "JOIN") if part)
+
+
+def _timed(facts: SqlFacts, watermarks: Mapping[str, str | None]) -> frozenset[str]:
+    """Names that carry event time: the watermarks' columns, windows of them, and what they are called further on."""
+    return _called(facts, {column.lower() for column in watermarks.values() if column} | set(_WINDOWS), _carries_time)
+
+
+def _called(
+    facts: SqlFacts, names: set[str], carries: Callable[[exp.Expr, frozenset[str] | set[str]], bool]
+) -> frozenset[str]:
+    """The names, and what is made of them is called further on."""
+    while True:
+        found = {alias.alias.lower() for alias in facts.statement.find_all(exp.Alias)
+                 if carries(alias.this, names)} - names  # fmt: skip
+        if not found:
+            return frozenset(names)
+        names |= found
+
+
+def _carries_time(node: exp.Expr, names: frozenset[str] | set[str]) -> bool:
+    if isinstance(node, exp.Dot | exp.Paren):
+        return _carries_time(node.this, names)
+    if isinstance(node, exp.Column):
+        return node.name.lower() in names or node.table.lower() in names
+    if isinstance(node, exp.Anonymous):
+        called = str(node.this).lower()
+        first = node.expressions[0] if node.expressions else None
+        return called == "window_time" or (called in _WINDOWS and first is not None and _carries_time(first, names))
+    return False
+
+
+def _carries_session(node: exp.Expr, names: frozenset[str] | set[str]) -> bool:
+    made = isinstance(node, exp.Anonymous) and str(node.this).lower() == _SESSION
+    return made or _carries_time(node, names)
+
+
+def _is_timed(select: exp.Select, names: frozenset[str]) -> bool:
+    """Whether the groups of one SELECT end with event time; a SELECT that groups nothing needs no end."""
+    group = select.args.get("group")
+    if group is None:
+        inside = (found for found in select.find_all(exp.AggFunc) if found.find_ancestor(exp.Select) is select)
+        return all(found.find_ancestor(exp.Window) for found in inside)
+    if group.find(exp.Cube, exp.Rollup, exp.GroupingSets):
+        return True  # grouping sets: only Spark can tell
+    keys = list(group.expressions)
+    if group.args.get("all"):
+        keys = [item.unalias() for item in select.expressions]
+    for key in keys:
+        digits = str(key.this) if isinstance(key, exp.Literal) else ""
+        number = int(digits) if digits.isdecimal() and len(digits) < 5 else 0
+        named = select.expressions[number - 1].unalias() if 0 < number <= len(select.expressions) else key
+        if _carries_time(named, names):
+            return True
+    return False

@@ -1,0 +1,169 @@
+"""Acting: carry out one decision of reconcile. Every step is safe to repeat and safe to be killed in."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+
+from lakeward.platform.errors import LakewardError
+from lakeward.platform.runtime import Launch as LaunchFile
+from lakeward.platform.runtime import Runtime
+from lakeward.platform.text import listed
+from lakeward.registry import drivers, events
+from lakeward.spec.model.driver_conf import conf
+from lakeward.spec.model.settings import Settings
+from lakeward.supervision import termination
+from lakeward.supervision.backends.base import Backend, launch_folder
+from lakeward.supervision.decide.reconcile import Adopt, Bury, Decision, Kill, Launch, Nothing, Unstick
+from lakeward.supervision.driver_failure import Failing
+from lakeward.supervision.observe import Connect, Facts
+
+log = structlog.get_logger(__name__)
+
+STUCK_GRACE_S = 5.0
+"""A driver that is stuck is asked to end for this long; its leases and batches need no more."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """What was done about one driver: `act` is launched | adopted | buried | killed | failed | skipped."""
+
+    driver: str
+    act: str
+    text: str
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Actor:
+    """Carries out decisions.
+
+    Attributes:
+        connect: opens a transaction on the registry.
+        settings: gives the project's settings; asked only when something is launched, or fails on a cluster.
+        chance: gives a float in [0, 1), for jitter.
+    """
+
+    connect: Connect
+    runtime: Runtime
+    backend: Backend
+    settings: Callable[[], Settings]
+    chance: Callable[[], float]
+
+    def do(self, decision: Decision, facts: Facts) -> Done | None:
+        """Carry out one decision; None when there was nothing to do."""
+        match decision:
+            case Launch():
+                done = self._launch(decision, facts)
+            case Adopt():
+                done = self._adopt(decision)
+            case Bury():
+                done = self._bury(decision, facts)
+            case Unstick():
+                done = self._unstick(decision)
+            case Kill():
+                done = self._kill(decision)
+            case Nothing():
+                return None
+            case _:
+                raise AssertionError(f"unknown decision {decision!r}")
+        log.info(done.text, driver=done.driver, act=done.act, **done.fields)
+        return done
+
+    def _launch(self, decision: Launch, facts: Facts) -> Done:
+        name, token = decision.driver, secrets.token_hex(16)
+        declared = self.settings().driver(name)
+        with self.connect() as connection:
+            if not drivers.intend(connection, name, token=token, previous=decision.previous, backend=declared.backend):
+                return Done(name, "skipped", f"Driver {name} is being launched by somebody else")
+        specs = [facts.generations[item].spec for item in decision.streams if item in facts.generations]
+        launch = LaunchFile(
+            driver=name,
+            token=token,
+            folder=launch_folder(self.runtime.drivers, name),
+            runtime=self.runtime,
+            conf=conf(specs, declared),
+        )
+        try:
+            job = self.backend.start(launch)
+        except LakewardError as error:
+            return self._could_not_start(decision, token, error, facts)
+        with self.connect() as connection:
+            drivers.started(connection, name, token, handle=dict(job.handle or {}), host=job.host, log=job.log)
+            events.record(
+                connection,
+                "driver",
+                name,
+                "launched",
+                f"Launched for {listed(list(decision.streams))}: {decision.reason}",
+                handle=dict(job.handle or {}),
+                log=job.log,
+            )
+        pid = (job.handle or {}).get("pid")
+        return Done(
+            name,
+            "launched",
+            f"Launched driver {name} as process {pid} for {listed(list(decision.streams))}: {decision.reason}",
+            {"pid": pid, "log": job.log},
+        )
+
+    def _could_not_start(self, decision: Launch, token: str, error: LakewardError, facts: Facts) -> Done:
+        with self.connect() as connection:
+            drivers.exited(connection, decision.driver, token, exit_code=None, error=str(error))
+            attempt = Failing(self.runtime, self.chance).not_started(connection, decision.driver, str(error), facts)
+        return Done(decision.driver, "failed", f"{error.what}: {error.why}; {attempt.why}", {"next": error.next})
+
+    def _adopt(self, decision: Adopt) -> Done:
+        name, job = decision.driver, decision.job
+        with self.connect() as connection:
+            drivers.started(connection, name, job.token, handle=dict(job.handle or {}), host=job.host, log=job.log)
+            events.record(connection, "driver", name, "adopted", decision.reason, handle=dict(job.handle or {}))
+        pid = (job.handle or {}).get("pid")
+        return Done(name, "adopted", f"Adopted driver {name}, process {pid}: {decision.reason}", {"pid": pid})
+
+    def _kill(self, decision: Kill) -> Done:
+        name, job = decision.driver, decision.job
+        gone = self.backend.kill(job)
+        pid = (job.handle or {}).get("pid")
+        text = f"Killed process {pid} of driver {name}: {decision.reason}"
+        if not gone:
+            text = f"Process {pid} of driver {name} is still there after SIGKILL: {decision.reason}"
+        with self.connect() as connection:
+            events.record(connection, "driver", name, "killed", text, pid=pid, gone=gone)
+        return Done(name, "killed" if gone else "failed", text, {"pid": pid})
+
+    def _unstick(self, decision: Unstick) -> Done:
+        """Write its threads down, ask it to end, kill what is left; its end carries the reason."""
+        name, job = decision.driver, decision.job
+        dump = self.backend.dump(job)
+        gone = self.backend.stop(job, grace_s=STUCK_GRACE_S)
+        pid = (job.handle or {}).get("pid")
+        kept = f"; its threads are in {dump}" if dump else ""
+        text = f"Ended process {pid} of driver {name}: {decision.reason}{kept}"
+        if not gone:
+            text = f"Process {pid} of driver {name} is still there after SIGKILL: {decision.reason}{kept}"
+        with self.connect() as connection:
+            if gone:
+                drivers.exited(connection, name, job.token, exit_code=None, error=f"{decision.reason}{kept}")
+            events.record(connection, "driver", name, "unstuck", text, pid=pid, gone=gone, dump=dump)
+        return Done(name, "killed" if gone else "failed", text, {"pid": pid, "dump": dump})
+
+    def _bury(self, decision: Bury, facts: Facts) -> Done:
+        name = decision.driver
+        with self.connect() as connection:
+            row = drivers.find(connection, name)
+            if row is None or row.token != decision.token:
+                return Done(name, "skipped", f"Driver {name} was launched anew meanwhile")
+            end = termination.of(row, decision.job)
+            drivers.buried(connection, name, row.token, exit_code=end.code, error=end.error or None)
+            text = end.words(name, known=row.handle is not None, reason=decision.reason)
+            if not decision.wanted or end.code == 0:
+                events.record(connection, "driver", name, "exited", text, exit_code=end.code)
+                return Done(name, "buried", text, {"exit_code": end.code})
+            attempt = Failing(self.runtime, self.chance).died(connection, row, end, text, facts)
+        kind = attempt.failure_class.value
+        return Done(name, "buried", f"{text}; {attempt.why}", {"failure_class": kind, "exit_code": end.code})

@@ -1,0 +1,106 @@
+"""What other Dags may wait for: a stream's state changed, it landed, an hour or a day of it is final.
+
+What was announced is remembered in the registry (tick `announced`), so that each is announced once. Streams that are
+seen for the first time are only remembered: their past is nobody's event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection
+
+from lakeward.registry import heartbeats
+from lakeward.supervision.observe import Facts
+
+ANNOUNCED = "announced"
+COMMITS_EVERY = timedelta(seconds=60)
+"""A stream's commits are one event this often at most."""
+
+
+@dataclass(frozen=True)
+class Announcement:
+    """One event: `what` is state | commits | hour | day."""
+
+    stream: str
+    what: str
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def asset(self) -> str:
+        """Name and URI of the asset: stable, written down in docs/how-to/wait-for-a-stream.md."""
+        return f"lakeward://stream/{self.stream}/{self.what}"
+
+
+def decide(facts: Facts, known: Mapping[str, Any]) -> tuple[list[Announcement], dict[str, Any]]:
+    """What is to be announced, and what is known of every stream afterwards. Pure."""
+    found: list[Announcement] = []
+    after: dict[str, Any] = {}
+    for stream in facts.streams:
+        before = known.get(stream.id)
+        now = _seen(facts, stream.id) | {"state": stream.state}
+        if before is None:
+            after[stream.id] = now | {"told_at": facts.now.isoformat(), "told": now["commit"]}
+            continue
+        kept = dict(before) | now
+        if before.get("state") != stream.state:
+            extra = {"before": before.get("state"), "state": stream.state, "why": stream.why[:500]}
+            found.append(Announcement(stream.id, "state", extra | {"since": stream.since.isoformat()}))
+        if now["commit"] is not None and now["commit"] != before.get("told") and _due(before, facts.now):
+            found.append(Announcement(stream.id, "commits", _commit(facts, stream.id)))
+            kept |= {"told_at": facts.now.isoformat(), "told": now["commit"]}
+        for what in ("hour", "day"):
+            closed, earlier = now[what], before.get(what)
+            if closed is not None and earlier is not None and closed > earlier:
+                found.append(Announcement(stream.id, what, {"from": earlier, "to": closed}))
+            kept[what] = closed if closed is not None and (earlier is None or closed > earlier) else earlier
+        after[stream.id] = kept
+    return found, after
+
+
+def read(connection: Connection) -> Mapping[str, Any]:
+    """What was announced."""
+    tick = heartbeats.newest(connection, ANNOUNCED)
+    return {} if tick is None else tick.detail.get("streams") or {}
+
+
+def remember(connection: Connection, after: Mapping[str, Any]) -> None:
+    """Keep what was announced."""
+    heartbeats.record(connection, ANNOUNCED, duration_s=0.0, streams=dict(after))
+
+
+def _seen(facts: Facts, stream: str) -> dict[str, Any]:
+    seen = facts.observations.get(stream)
+    if seen is None:
+        return {"commit": None, "hour": None, "day": None}
+    final = seen.complete_through
+    return {
+        "commit": None if seen.committed_at is None else seen.committed_at.isoformat(),
+        "hour": None if final is None else _floor(final, "hour"),
+        "day": None if final is None else _floor(final, "day"),
+    }
+
+
+def _floor(moment: datetime, unit: str) -> str:
+    whole = moment.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+    return (whole if unit == "hour" else whole.replace(hour=0)).isoformat()
+
+
+def _due(before: Mapping[str, Any], now: datetime) -> bool:
+    told = before.get("told_at")
+    return told is None or now - datetime.fromisoformat(str(told)) >= COMMITS_EVERY
+
+
+def _commit(facts: Facts, stream: str) -> dict[str, Any]:
+    seen = facts.observations[stream]
+    final = seen.complete_through
+    return {
+        "seq": seen.seq,
+        "batch_id": seen.batch_id,
+        "snapshot_id": None if seen.snapshot_id is None else str(seen.snapshot_id),  # larger than JSON's numbers
+        "committed_at": seen.committed_at.isoformat() if seen.committed_at else None,
+        "complete_through": final.isoformat() if final else None,
+    }

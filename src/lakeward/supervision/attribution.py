@@ -1,0 +1,129 @@
+"""Blame: which stream's batch a driver died of, and how often it died there.
+
+A driver that dies whole takes its neighbours along. The batch position decides: whoever ran in it and has landed
+nothing between these deaths stands at the same batch, with the offsets Spark wrote down for it before the first; three
+deaths of the same kind with one suspect are its batch's doing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection
+
+from lakeward.platform.failures import signature
+from lakeward.platform.runtime import Runtime
+from lakeward.registry import batches, restarts
+from lakeward.registry.drivers import Driver
+from lakeward.registry.observations import Observation
+from lakeward.supervision.observe import Facts
+from lakeward.supervision.termination import Death
+from lakeward.telemetry.tail import newest
+
+LOOKED_AT = 10
+"""Failures of a driver that are compared."""
+
+
+@dataclass(frozen=True)
+class Blame:
+    """Whose batch it may have been: for each suspect, how often in a row the driver died like this with it there."""
+
+    times: Mapping[str, int]
+
+    @property
+    def worst(self) -> int:
+        """The longest such row, this death included; 0 when no batch ran."""
+        return max(self.times.values(), default=0)
+
+    @property
+    def suspects(self) -> list[str]:
+        """Those the driver died with most often; one is a finding. Who landed a batch in between is not among them."""
+        return sorted(name for name, times in self.times.items() if times == self.worst)
+
+
+def of(connection: Connection, facts: Facts, row: Driver, death: Death, words: str) -> Blame:
+    """Whose batch this death was."""
+    hosted = [item.id for item in facts.streams if item.driver == row.name and item.desired == "running"]
+    if death.stream in hosted:
+        ran = [str(death.stream)]
+    else:
+        ran = [name for name in hosted if _in_a_batch(facts.observations.get(name), row)]
+    if not ran:
+        return Blame({})
+    alike: list[datetime] = []
+    for earlier in restarts.recent(connection, row.name, LOOKED_AT):
+        if signature(earlier.error) != signature(words):
+            break
+        alike.append(earlier.at)
+    times = {}
+    for name in ran:
+        seen = facts.observations.get(name)
+        landed = seen.committed_at if seen is not None else None
+        times[name] = 1 + sum(1 for at in alike if landed is None or at > landed)
+    return Blame(times)
+
+
+def place(
+    connection: Connection, facts: Facts, runtime: Runtime, row: Driver, stream: str, death: Death
+) -> dict[str, Any]:
+    """Where a stream stands: the batch and its offsets, what the log said last. For the person it waits for."""
+    seen = facts.observations.get(stream)
+    named = death.stream == stream
+    batch = death.batch_id if named and death.batch_id is not None else _next_batch(seen)
+    offsets = dict(death.offsets) if named and death.offsets else _offsets(connection, facts, runtime, stream, batch)
+    return {
+        "batch": batch,
+        "offsets": offsets,
+        "error": death.error,
+        "log": newest(Path(row.log), stream) if row.log else [],
+    }
+
+
+def _in_a_batch(seen: Observation | None, row: Driver) -> bool:
+    """Whether a query ran in this launch and was not idle when it was last heard of.
+
+    The lag says nothing here: it is measured after a batch, and this one may be the first.
+    """
+    return seen is not None and seen.at >= row.launched_at and seen.query_state == "running"
+
+
+def _next_batch(seen: Observation | None) -> int | None:
+    """Batches are numbered from 0 without holes."""
+    if seen is None:
+        return None
+    return 0 if seen.batch_id is None else seen.batch_id + 1
+
+
+def _offsets(
+    connection: Connection, facts: Facts, runtime: Runtime, stream: str, batch: int | None
+) -> dict[str, Any] | None:
+    """From where to where the batch goes: it starts where the last landed one ends, and Spark planned its end."""
+    newest = batches.newest(connection, stream, 1)
+    start = dict((newest[0]["end_offsets"] if newest else None) or {})
+    generation = facts.generations.get(stream)
+    end: Mapping[str, str] = {}
+    if generation is not None and batch is not None:
+        sources = list(generation.spec.get("sources") or {})
+        end = _planned(runtime.checkpoint_of(generation.checkpoint), batch, sources) or {}
+    names = sorted(start.keys() | end.keys())
+    return {name: {"start": start.get(name), "end": end.get(name)} for name in names} or None
+
+
+def _planned(checkpoint: str, batch: int, sources: list[str]) -> Mapping[str, str] | None:
+    """The end offsets Spark wrote down before the batch; None where its file cannot be read from here."""
+    file = Path(checkpoint.removeprefix("file://")) / "offsets" / str(batch)
+    try:
+        lines = file.read_text().splitlines()[2:]  # a version and the batch's metadata stand first
+    except OSError:
+        return None
+    if len(sources) != 1 or len(lines) != 1:
+        return None  # the file names no sources
+    try:
+        return {sources[0]: json.dumps(json.loads(lines[0]), sort_keys=True, separators=(",", ":"))}
+    except ValueError:
+        return {sources[0]: lines[0]}

@@ -1,0 +1,1 @@
+"""Start, find and end a detached driver: one small class a backend."""

@@ -1,0 +1,247 @@
+"""Drivers as processes of this machine, detached from whoever started them.
+
+A driver gets a session of its own, a clean environment and a file for its output, so that nothing done to the
+starter (the end of an Airflow task, mark-failed, SIGKILL of the scheduler, Ctrl-C) reaches it. Under systemd or in
+a container its cgroup is still the starter's, and a cgroup is killed whole: `LAKEWARD_DRIVER_WRAPPER` may name a
+program that moves it out and becomes it, e.g. `systemd-run --user --scope --collect --`.
+
+Every launch has a folder `<drivers>/<driver>/<launch>/` with `launch.json` (0600), `process.json` (its identity) and
+what the driver itself writes: `driver.log`, `stdout.log`, `exit.json`. A starter that died before it could write
+`process.json` leaves a process that is found by its command line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from lakeward.platform.errors import DependencyDown, LakewardError
+from lakeward.platform.runtime import Launch
+from lakeward.supervision.backends import identity, threads
+from lakeward.supervision.backends.base import Job, Known, Life
+
+INHERITED = ("PATH", "HOME", "LANG", "JAVA_HOME")
+"""All a driver inherits. Airflow's environment holds the keys of its database: none of it is passed on."""
+WRAPPER = "LAKEWARD_DRIVER_WRAPPER"
+KEEP_LAUNCHES = 5
+"""Folders of dead launches kept for each driver: their logs."""
+_POLL_S = 0.1
+
+
+_children: list[subprocess.Popen[bytes]] = []
+"""What this process started and has not seen die: a long-lived starter must reap its own children."""
+
+
+class LocalBackend:
+    """Starts drivers as detached processes of this machine."""
+
+    name = "local"
+
+    def __init__(self, drivers: Path, *, wrapper: Sequence[str] = ()) -> None:
+        """`drivers`: folder of all launches. `wrapper`: a program that runs another one, put before the driver's."""
+        self.drivers = drivers
+        self._command = (*wrapper, sys.executable, "-m", "lakeward.driver")
+        self._dead: dict[Path, Job] = {}
+        self._launches: dict[Path, tuple[str, str]] = {}
+        self._handles: dict[Path, dict[str, Any]] = {}
+
+    @classmethod
+    def of_environment(cls, drivers: Path) -> LocalBackend:
+        """The backend of this process, with the wrapper its environment names."""
+        return cls(drivers, wrapper=shlex.split(os.environ.get(WRAPPER, "")))
+
+    def start(self, launch: Launch) -> Job:
+        """Write the launch file and start the driver."""
+        folder, file = launch.folder, launch.folder / "launch.json"
+        try:
+            folder.mkdir(parents=True, mode=0o700)
+            launch.write(file)
+            with (folder / "stdout.log").open("ab") as out:
+                child = subprocess.Popen(
+                    [*self._command, str(file)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=subprocess.STDOUT,
+                    cwd="/",
+                    env=_environment(launch),
+                    start_new_session=True,
+                )
+        except OSError as error:
+            raise LakewardError(
+                f"The driver {launch.driver} could not be started",
+                why=f"{error.filename or self._command[0]}: {error.strerror}",
+                next="lakeward doctor",
+            ) from error
+        _children.append(child)
+        handle = identity.of(child.pid)
+        _write(folder / "process.json", handle)
+        self._tidy(launch.driver, keep=folder)
+        return Job(launch.driver, launch.token, Life.ALIVE, handle, identity.host(), str(folder))
+
+    def find(self, known: Sequence[Known] = ()) -> list[Job]:
+        """Every launch with a folder, and the known ones that have none any more."""
+        _reap()
+        jobs = list(self._launched())
+        seen = {(job.driver, job.token) for job in jobs}
+        for item in known:
+            if (item.driver, item.token) not in seen:
+                alive = identity.life(item.handle)
+                host = str(item.handle.get("host", ""))
+                jobs.append(Job(item.driver, item.token, alive, item.handle, host, item.log))
+        return jobs
+
+    def stop(self, job: Job, *, grace_s: float) -> bool:
+        """SIGTERM to the driver (it ends at the next batch boundary), then SIGKILL to its group."""
+        if job.handle is None or not identity.signal_leader(job.handle, signal.SIGTERM):
+            return self.kill(job)
+        if self._gone(job.handle, within_s=grace_s):
+            return True
+        return self.kill(job)
+
+    def kill(self, job: Job) -> bool:
+        """SIGKILL to the driver and all it started."""
+        if job.handle is None:
+            return job.life is Life.GONE
+        identity.signal_group(job.handle, signal.SIGKILL)
+        return self._gone(job.handle, within_s=5.0)
+
+    def dump(self, job: Job) -> str | None:
+        """The threads of the driver and of the JVM below it, into a file of the launch's folder."""
+        if job.handle is None or identity.life(job.handle) is not Life.ALIVE:
+            return None
+        written = threads.write(int(job.handle["pid"]), Path(job.log))
+        return None if written is None else str(written)
+
+    def _gone(self, handle: Mapping[str, Any], *, within_s: float) -> bool:
+        deadline = time.monotonic() + within_s
+        while True:
+            _reap()
+            if identity.life(handle) is Life.GONE:
+                return True
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(_POLL_S)
+
+    def _launched(self) -> Iterator[Job]:
+        lines: dict[str, int] | None = None
+        groups = cache(identity.groups)  # one look at the machine for all launches
+        try:
+            files = sorted(self.drivers.glob("*/*/launch.json"))
+        except OSError as error:
+            raise DependencyDown(
+                "The folder of the drivers cannot be read",
+                why=f"{self.drivers}: {error.strerror}",
+                next="lakeward doctor",
+            ) from error
+        for file in files:
+            folder = file.parent
+            if folder in self._dead:
+                yield self._dead[folder]
+                continue
+            launch = self._launch(file)
+            if launch is None:
+                continue  # half written by a starter that died before it started anything
+            driver, token = launch
+            handle = self._handle(folder)
+            if handle is None:
+                lines = _by_launch_file() if lines is None else lines
+                pid = lines.get(str(file))
+                handle = _identity(pid) if pid else None
+            life = Life.GONE if handle is None else identity.life(handle, groups)
+            last = None if life is Life.ALIVE else _read(folder / "exit.json")
+            job = Job(driver, token, life, handle, identity.host(), str(folder), last)
+            if life is Life.GONE and handle is not None:
+                self._dead[folder] = job  # nothing of it comes back: its last words are its last
+            yield job
+
+    def _launch(self, file: Path) -> tuple[str, str] | None:
+        """Driver and token of a launch file, which is written once."""
+        if file not in self._launches:
+            try:
+                launch = Launch.read(file)
+            except (OSError, ValueError):
+                return None
+            self._launches[file] = (launch.driver, launch.token)
+        return self._launches[file]
+
+    def _handle(self, folder: Path) -> dict[str, Any] | None:
+        """The identity written beside a launch, once."""
+        if folder not in self._handles:
+            found = _read(folder / "process.json")
+            if found is None:
+                return None
+            self._handles[folder] = found
+        return self._handles[folder]
+
+    def _tidy(self, driver: str, *, keep: Path) -> None:
+        """Remove all but the newest folders of dead launches."""
+        folders = sorted((item for item in (self.drivers / driver).iterdir() if item.is_dir()), reverse=True)
+        for folder in folders[KEEP_LAUNCHES:]:
+            handle = _read(folder / "process.json")
+            if folder == keep or handle is None or identity.life(handle) is not Life.GONE:
+                continue
+            for file in sorted(folder.rglob("*"), reverse=True):
+                file.rmdir() if file.is_dir() and not file.is_symlink() else file.unlink(missing_ok=True)
+            folder.rmdir()
+            self._dead.pop(folder, None)
+
+
+def _reap() -> None:
+    _children[:] = [child for child in _children if child.poll() is None]
+
+
+def _environment(launch: Launch) -> dict[str, str]:
+    kept = {name: os.environ[name] for name in INHERITED if name in os.environ}
+    kept.setdefault("LANG", "C.UTF-8")
+    if launch.runtime.pgpass is not None:
+        kept["PGPASSFILE"] = str(launch.runtime.pgpass)
+    return kept
+
+
+def _by_launch_file() -> dict[str, int]:
+    """Launch file -> pid of the group leader that was started with it, by the command lines of this machine."""
+    found: dict[str, int] = {}
+    for process in psutil.process_iter(["pid", "cmdline"]):
+        line = process.info["cmdline"] or []
+        if line and line[-1].endswith("/launch.json"):
+            pid = process.info["pid"]
+            try:
+                leads = os.getpgid(pid) == pid
+            except (ProcessLookupError, PermissionError):
+                continue
+            if leads:
+                found[line[-1]] = pid
+    return found
+
+
+def _identity(pid: int) -> dict[str, Any] | None:
+    try:
+        return identity.of(pid)
+    except ProcessLookupError:
+        return None
+
+
+def _read(file: Path) -> dict[str, Any] | None:
+    try:
+        found = json.loads(file.read_text())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _write(file: Path, content: Mapping[str, Any]) -> None:
+    """Write whole or not at all."""
+    fresh = file.with_suffix(".new")
+    fresh.write_text(json.dumps(dict(content)))
+    fresh.replace(file)

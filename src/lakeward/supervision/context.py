@@ -1,0 +1,20 @@
+"""Where control reaches what it looks after: the registry and the backend of a deployment."""
+
+from __future__ import annotations
+
+from lakeward.platform.runtime import Runtime
+from lakeward.registry.version import connect
+from lakeward.supervision.backends.base import Backend
+from lakeward.supervision.backends.local import LocalBackend
+from lakeward.supervision.observe import Connect
+
+
+def registry_of(runtime: Runtime) -> Connect:
+    """Opens transactions on the registry of a runtime."""
+    url = runtime.registry_url_file.read_text().strip()
+    return lambda: connect(url, runtime.pgpass)
+
+
+def backend_of(runtime: Runtime) -> Backend:
+    """The backend of this deployment."""
+    return LocalBackend.of_environment(runtime.drivers)

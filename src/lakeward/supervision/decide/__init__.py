@@ -1,0 +1,1 @@
+"""The decisions of supervision: health, restart policy, reconcile, stability of a generation. Pure."""

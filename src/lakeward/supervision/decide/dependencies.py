@@ -1,0 +1,90 @@
+"""Dependencies: what a stream needs from outside, by names that tell one broken thing from nine broken streams."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from lakeward.platform.runtime import Runtime
+from lakeward.spec.model.file_paths import folder_of, on_s3
+
+
+class Kind(StrEnum):
+    """What can be away."""
+
+    KAFKA = "kafka"
+    CATALOG = "catalog"
+    STORE = "store"
+    CONNECT = "connect"
+    POSTGRES = "postgres"
+    MASTER = "master"
+    KINESIS = "kinesis"
+
+
+MACHINE = "the machine's identity"
+"""Stands for a connection where none is named."""
+_LABELS = {
+    Kind.KAFKA: "Kafka ({})",
+    Kind.CATALOG: "the catalog ({})",
+    Kind.STORE: "the store {}",
+    Kind.CONNECT: "the Spark Connect server {}",
+    Kind.POSTGRES: "PostgreSQL ({})",
+    Kind.MASTER: "the Spark master {}",
+    Kind.KINESIS: "Kinesis ({})",
+}
+
+
+@dataclass(frozen=True, order=True)
+class Dependency:
+    """One thing outside. `name`: the connection, the database, the folder or the address."""
+
+    kind: Kind
+    name: str
+
+    @property
+    def subject(self) -> str:
+        """Its name among the incidents."""
+        return f"{self.kind}:{self.name}"
+
+    @property
+    def label(self) -> str:
+        """In a sentence."""
+        return _LABELS[self.kind].format(self.name)
+
+
+def needs(spec: Mapping[str, Any], runtime: Runtime) -> frozenset[Dependency]:
+    """What one stream needs, from its resolved spec."""
+    return frozenset(_needs(spec, runtime))
+
+
+def _needs(spec: Mapping[str, Any], runtime: Runtime) -> Iterator[Dependency]:
+    sink = spec.get("sink") or {}
+    for end in (*(spec.get("sources") or {}).values(), sink):
+        kafka = end.get("kafka")
+        if kafka:
+            yield Dependency(Kind.KAFKA, str(kafka.get("connection") or "lakeward_kafka"))
+        kinesis = end.get("kinesis")
+        if kinesis:  # the service of a region, by whom it is asked: it is what can be away
+            yield Dependency(Kind.KINESIS, f"{kinesis['region']}, {kinesis.get('connection') or MACHINE}")
+    for source in (spec.get("sources") or {}).values():
+        path = str((source.get("files") or {}).get("path") or "")
+        if on_s3(path):
+            yield Dependency(Kind.STORE, folder_of(path))
+    if served := sink.get("postgres"):
+        yield Dependency(Kind.POSTGRES, str(served["connection"]))
+    if any(name in sink for name in ("iceberg", "delta")) or spec.get("quarantine"):
+        yield Dependency(Kind.CATALOG, runtime.lake.database)
+        yield Dependency(Kind.STORE, runtime.lake.warehouse)
+    yield Dependency(Kind.STORE, runtime.checkpoints)
+
+
+def of_its_driver(master: str | None) -> frozenset[Dependency]:
+    """What a stream needs through its driver: the master of the cluster its executors are on, if it has one."""
+    return frozenset() if master is None else frozenset({Dependency(Kind.MASTER, master)})
+
+
+def of_the_platform(runtime: Runtime) -> frozenset[Dependency]:
+    """What no stream needs by itself, and maintenance and checks do."""
+    return frozenset({Dependency(Kind.CONNECT, runtime.connect)} if runtime.connect else ())

@@ -1,0 +1,346 @@
+"""Health: the one word people see of a stream, and the sentence that explains it. Pure.
+
+Trend and age decide, thresholds only cap: an idle stream (nothing waits at the source) is healthy however old its
+last batch is. A failed stream stays `restarting` until its next batch has landed, so that recovery is a proof. What was
+seen before the stream was wanted again says nothing of this start.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from lakeward.platform.text import count, span
+from lakeward.registry.backpressure import Level, Pressed
+from lakeward.registry.drivers import BURIED, Driver
+from lakeward.registry.leases import Lease
+from lakeward.registry.observations import Observation
+from lakeward.registry.restarts import Restart
+from lakeward.registry.streams import Stream
+from lakeward.spec.model.stream import Limits, silence_s
+from lakeward.spec.model.types import Duration
+from lakeward.supervision.backends.base import Life
+from lakeward.supervision.decide.schedule import last_due
+
+
+class State(StrEnum):
+    """The words of the contract."""
+
+    STARTING = "starting"
+    HEALTHY = "healthy"
+    LAGGING = "lagging"
+    STALLED = "stalled"
+    RESTARTING = "restarting"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+    COMPLETED = "completed"
+    BLOCKED = "blocked"
+    UNKNOWN = "unknown"
+
+
+TROUBLE = frozenset({State.STALLED, State.RESTARTING, State.BLOCKED, State.UNKNOWN})
+"""The stream is down or nobody can say: its Dag must not look green."""
+
+SETTLED = frozenset({State.HEALTHY, State.LAGGING, State.STOPPED, State.COMPLETED})
+"""Where trouble ends. `starting` and `stopping` are on the way to one of these."""
+
+
+SILENT_S = 60.0
+"""A running driver says something every 2 s; after this long in silence it counts as not answering."""
+
+
+@dataclass(frozen=True)
+class Sight:
+    """Everything known of one stream at one moment, ages in database time.
+
+    Attributes:
+        stream: its row.
+        limits: of the generation it runs.
+        every: its trigger's interval; None where it has none.
+        driver: the newest launch of the driver that hosts it; None if it was never launched.
+        process: what the backend says is left of that launch.
+        lease: the stream's own lease.
+        observation: what the driver last said of the query.
+        failure: the newest failure of the stream or of its driver.
+        now: the database's time.
+        down: a dependency of it that does not answer, in words.
+        unasked: which part could not be asked, when `process` is unknown.
+        thrash: why automatic restarts have stopped.
+        schedule: its trigger's cron fields, of a stream that lands what is there and completes.
+        max_state_rows: how many rows of state its spec allows.
+        pressed: how it is slowed down because its table's maintenance is behind.
+    """
+
+    stream: Stream
+    limits: Limits
+    driver: Driver | None
+    process: Life
+    lease: Lease | None
+    observation: Observation | None
+    failure: Restart | None
+    now: datetime
+    down: str | None = None
+    unasked: str = ""
+    thrash: str | None = None
+    every: Duration | None = None
+    schedule: str | None = None
+    max_state_rows: int | None = None
+    pressed: Pressed | None = None
+
+    @property
+    def patience_s(self) -> float:
+        """How long records may wait without a batch, in seconds."""
+        return silence_s(self.limits, self.every)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The word and the sentence."""
+
+    state: State
+    why: str
+
+
+def idle(seen: Observation) -> bool:
+    """Whether nothing waits at its sources. Where the lag is known it decides: a query that said it was idle may be in
+    a batch by now that gets nowhere.
+    """
+    return seen.query_state == "idle" if seen.lag_records is None else seen.lag_records == 0
+
+
+def waited_s(seen: Observation) -> float:
+    """For how long the records that wait have been there at most, in seconds. What came just now waits for no stall."""
+    return float("inf") if seen.lag_s is None else seen.lag_s + seen.age_s
+
+
+_WAITS = frozenset({State.STARTING, State.STALLED, State.RESTARTING})
+
+
+def verdict(sight: Sight) -> Verdict:
+    """Judge one stream. One whose dependency is away is not to blame: its sentence names what is."""
+    found = _verdict(sight)
+    if found.state in _WAITS and sight.down is not None:
+        return Verdict(found.state, f"{sight.down}; {found.why}")
+    if sight.pressed is not None and found.state in (State.HEALTHY, State.LAGGING):
+        found = Verdict(found.state, f"{found.why}; {slowed(sight.pressed)}")
+    grown = outgrown(sight.observation, sight.max_state_rows)
+    if grown is not None and found.state in (State.HEALTHY, State.LAGGING):
+        return Verdict(found.state, f"{found.why}; {grown}")
+    return found
+
+
+def slowed(pressed: Pressed) -> str:
+    """That a stream is slowed down for its table's sake, in words."""
+    if pressed.level is Level.RELEASED:
+        return f"it was held for the rewrite of its table and goes on now: {pressed.why}"
+    until = "it waits for" if pressed.level is Level.HOLD else "it commits half as often until"
+    return f"{until} the next rewrite of its table: {pressed.why}"
+
+
+def outgrown(seen: Observation | None, most: int | None) -> str | None:
+    """That a stream's state has more rows than its spec allows, in words; None if it has not."""
+    if seen is None or seen.state_rows is None or most is None or seen.state_rows <= most:
+        return None
+    return f"its state has {count(seen.state_rows, 'row')}, more than max_rows of {most:,}"
+
+
+def _verdict(sight: Sight) -> Verdict:
+    stream, lease = sight.stream, sight.lease
+    if stream.blocked is not None:
+        return Verdict(
+            State.BLOCKED, str(stream.blocked.get("what") or stream.blocked.get("reason") or "waits for a person")
+        )
+    holds = lease is not None and lease.live
+    if stream.desired != "running":
+        if sight.observation is not None and sight.observation.query_state == "completed":
+            return _completed(sight, sight.observation)
+        if sight.process is not Life.GONE and lease is not None and _same_launch(sight):
+            asked = holds or sight.process is not Life.UNKNOWN
+            return Verdict(State.STOPPING, "waits for the running batch to end" if asked else _unasked(sight))
+        return Verdict(State.STOPPED, _stopped(sight))
+    if sight.driver is None:
+        return Verdict(State.STARTING, "waits for its driver to be launched")
+    if sight.process is Life.UNKNOWN and not holds:
+        return Verdict(State.UNKNOWN, _unasked(sight))
+    if sight.process is Life.GONE or sight.driver.ended:
+        return _without_process(sight)
+    return _with_process(sight, sight.driver, holds=holds)
+
+
+def _completed(sight: Sight, seen: Observation) -> Verdict:
+    """It landed what there was. How fresh it is its schedule decides: what came since waits for the next run."""
+    if sight.schedule is not None:
+        due = last_due(sight.schedule, sight.now)
+        late = (sight.now - due).total_seconds()
+        if seen.at < due and late > sight.limits.freshness.seconds:
+            why = f"its run of {due:%Y-%m-%d %H:%M} UTC did not begin, due {span(late)} ago"
+            return Verdict(State.LAGGING, f"{why}: is the Dag schedule__{sight.stream.id} paused?")
+    return Verdict(State.COMPLETED, f"all that was available has landed, {span(seen.age_s)} ago")
+
+
+def _without_process(sight: Sight) -> Verdict:
+    failure, driver = sight.failure, sight.driver
+    hold = sight.stream.hold_until
+    if hold is not None and hold > sight.now:
+        return Verdict(
+            State.RESTARTING, f"its driver is gone; automatic restarts are held until {hold:%Y-%m-%d %H:%M} UTC"
+        )
+    if sight.thrash is not None and failure is not None:
+        return Verdict(State.RESTARTING, f"{_first_line(failure.error)}; {sight.thrash}")
+    if failure is not None and driver is not None and failure.age_s <= min(driver.launched_s, _wanted_since(sight)):
+        return Verdict(State.RESTARTING, f"{_first_line(failure.error)}; {_next(failure, sight.now)}")
+    if driver is not None and driver.exit_code == 0:
+        return Verdict(State.STARTING, "its driver ended as asked; the next launch is due")
+    if driver is not None and driver.state == BURIED:
+        return Verdict(State.STARTING, "its driver ended while nothing of it was to run; the next launch is due")
+    return Verdict(State.RESTARTING, f"its driver is gone, silent {_silence(sight)}; the next launch is due")
+
+
+def _with_process(sight: Sight, driver: Driver, *, holds: bool) -> Verdict:
+    stream, seen = sight.stream, sight.observation
+    asked = _wanted_since(sight)
+    if seen is not None and seen.query_state == "failed" and seen.age_s < asked:
+        text = _first_line(str((seen.error or {}).get("error") or "the query failed"))
+        if stream.hold_until is not None and stream.hold_until > sight.now:
+            return Verdict(
+                State.RESTARTING, f"{text}; automatic restarts are held until {stream.hold_until:%Y-%m-%d %H:%M} UTC"
+            )
+        if stream.run_after is not None and stream.run_after > sight.now:
+            wait = (stream.run_after - sight.now).total_seconds()
+            return Verdict(State.RESTARTING, f"{text}; next attempt in {span(wait)}")
+        return Verdict(State.RESTARTING, f"{text}; the next attempt is due")
+    age = min(driver.launched_s, _failed_since(sight), asked)
+    if seen is not None and seen.query_state in ("stopped", "completed"):
+        return _before_first_batch(sight, driver, min(age, seen.age_s))
+    if seen is None or seen.commit_age_s is None or seen.commit_age_s > age:
+        return _before_first_batch(sight, driver, age)
+    if not holds and driver.age_s is not None and driver.age_s > SILENT_S:
+        return Verdict(State.STALLED, f"its driver runs but has said nothing for {span(driver.age_s)}")
+    return _by_progress(sight, driver, seen)
+
+
+def _by_progress(sight: Sight, driver: Driver, seen: Observation) -> Verdict:
+    limits, waiting = sight.limits, seen.lag_records
+    # A batch in flight when the driver started cannot be older than the driver.
+    commit = seen.commit_age_s if seen.commit_age_s is not None else driver.launched_s
+    quiet = min(commit, driver.launched_s, waited_s(seen))
+    nothing = idle(seen)
+    if not nothing and quiet > sight.patience_s:
+        return Verdict(
+            State.LAGGING if _held(sight) else State.STALLED, f"no batch for {span(quiet)} while {_wait(waiting)}"
+        )
+    batch = "the last batch" if seen.batch_id is None else f"batch {seen.batch_id:,}"
+    tail = "nothing waits" if nothing else _wait(waiting)
+    landed = Verdict(State.HEALTHY, f"{batch} landed {span(seen.commit_age_s)} ago; {tail}")
+    if sight.schedule is not None:
+        return landed  # what it lands is as old as its schedule made it
+    if limits.lag_records is not None and waiting is not None and waiting > limits.lag_records:
+        return Verdict(State.LAGGING, f"{_wait(waiting)}, more than the limit of {limits.lag_records:,}")
+    if not nothing and seen.lag_s is not None and seen.lag_s > limits.freshness.seconds:
+        return Verdict(
+            State.LAGGING,
+            f"the newest landed record is {span(seen.lag_s)} behind its source, the limit is {limits.freshness};"
+            f" {_wait(waiting)}",
+        )
+    return landed
+
+
+def _before_first_batch(sight: Sight, driver: Driver, age: float) -> Verdict:
+    """The driver runs, and no batch has landed for `age` seconds: since it was launched, the query failed, or the
+    stream was wanted again.
+    """
+    seen = sight.observation
+    waited = float("inf")
+    if seen is not None and seen.query_state in ("running", "idle") and seen.age_s <= age:
+        waited = waited_s(seen)
+        if idle(seen):
+            return Verdict(State.HEALTHY, "it runs and nothing waits at the source")
+        if seen.query_state == "idle" and waited <= sight.patience_s:
+            return Verdict(State.HEALTHY, f"it runs and had nothing to land; now {_wait(seen.lag_records)}")
+    if min(age, waited) > sight.patience_s:
+        waiting = f" while {_wait(seen.lag_records)}" if seen is not None and seen.lag_records else ""
+        state = State.LAGGING if _held(sight) else State.STALLED
+        return Verdict(state, f"no batch in the {span(age)} since it was started{waiting}")
+    if sight.failure is not None and _recovering(sight):
+        return Verdict(
+            State.RESTARTING,
+            f"{_first_line(sight.failure.error)}; attempt {sight.failure.attempt} runs since {span(age)}, no batch yet",
+        )
+    if age < driver.launched_s:
+        return Verdict(State.STARTING, f"it was to start {span(age)} ago in a driver that runs, no batch yet")
+    return Verdict(State.STARTING, f"its driver was launched {span(driver.launched_s)} ago, no batch yet")
+
+
+def _held(sight: Sight) -> bool:
+    """Whether it lands nothing because it was told to wait, now or until now: to restart it would help nobody."""
+    return sight.pressed is not None and sight.pressed.level in (Level.HOLD, Level.RELEASED)
+
+
+def _wanted_since(sight: Sight) -> float:
+    """For how long it has been wanted since it last was not, in seconds; for ever where that is long over."""
+    stream, seen = sight.stream, sight.observation
+    since = (sight.now - stream.since).total_seconds()
+    if stream.state == State.STARTING:
+        return since
+    ended = (State.STOPPED, State.COMPLETED, State.BLOCKED)
+    if stream.state in ended and seen is not None and seen.commit_age_s is not None:
+        return since if seen.commit_age_s < since else 0.0  # its next batch may have landed before any pass looked
+    # The word of before: somebody wants it again, and no pass has looked since.
+    return 0.0 if stream.state in (State.STOPPING, *ended) else float("inf")
+
+
+def _failed_since(sight: Sight) -> float:
+    """Age of the newest failure inside this launch, in seconds; without one, for ever."""
+    return float("inf") if sight.failure is None else sight.failure.age_s
+
+
+def _recovering(sight: Sight) -> bool:
+    """Whether a failure is why it starts now. A start by a person after a failure is a start, not a restart."""
+    failure = sight.failure
+    if failure is None:
+        return False
+    return sight.stream.state in TROUBLE - {State.BLOCKED} or failure.at >= sight.stream.since
+
+
+def _next(failure: Restart, now: datetime) -> str:
+    if failure.next_attempt_at is None:
+        return "no further attempt by itself"
+    wait = (failure.next_attempt_at - now).total_seconds()
+    return f"attempt {failure.attempt} in {span(wait)}" if wait > 0 else f"attempt {failure.attempt} is due"
+
+
+def _wait(records: int | None) -> str:
+    if records is None:
+        return "records may wait (their number is not known)"
+    return f"{count(records, 'record')} {'waits' if records == 1 else 'wait'}"
+
+
+def _same_launch(sight: Sight) -> bool:
+    """Whether the stream's lease, lapsed or not, is its driver's: a driver gives it back when the query has ended."""
+    return sight.driver is not None and sight.lease is not None and sight.lease.token == sight.driver.token
+
+
+def _stopped(sight: Sight) -> str:
+    seen = sight.observation
+    if seen is None and sight.schedule is not None:
+        return f"waits for its schedule, {sight.schedule} (UTC); it has not landed anything yet"
+    if seen is None or seen.committed_at is None:
+        return "as asked; it has not landed anything yet"
+    batch = "its last batch" if seen.batch_id is None else f"batch {seen.batch_id:,}"
+    return f"as asked; {batch} landed {seen.committed_at:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _unasked(sight: Sight) -> str:
+    return f"{sight.unasked or 'its process could not be asked'} and the driver is silent {_silence(sight)}"
+
+
+def _silence(sight: Sight) -> str:
+    if sight.driver is None or sight.driver.age_s is None:
+        return "since its launch"
+    return f"for {span(sight.driver.age_s)}"
+
+
+def _first_line(text: str, most: int = 200) -> str:
+    line = text.strip().splitlines()[0].rstrip(".") if text.strip() else "it failed"
+    return line if len(line) <= most else line[: most - 1] + "…"

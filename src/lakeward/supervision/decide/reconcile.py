@@ -1,0 +1,265 @@
+"""Reconcile: what to do about each driver, from what is wanted and what is seen. Pure; somebody else acts.
+
+Three rules stand above the table in `_decide`:
+
+1. Never a launch while the lease is live or a process is alive, unless the lease belongs to a process proven gone.
+2. Never a restart because somebody could not be asked: not Airflow, not the backend, not the registry.
+3. For one lease's life after the registry answered again nothing is launched: drivers renew first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from lakeward.platform.text import span
+from lakeward.registry.drivers import EXITED, Driver
+from lakeward.registry.leases import Lease
+from lakeward.registry.restarts import Restart
+from lakeward.registry.streams import Stream
+from lakeward.supervision.backends.base import Job, Life
+
+INTENT_S = 30.0
+"""An intent to launch without a process is somebody else's launch under way for this long."""
+HUNG_S = 300.0
+"""A process whose lease lapsed this long ago, seen on a healthy registry, does not answer: it is killed."""
+AGAIN_S = 10.0
+"""What waits for somebody else is looked at again after this."""
+STRAY_S = 30.0
+"""A process of an older launch has this long to see the newer token and end by itself."""
+
+
+@dataclass(frozen=True)
+class World:
+    """What is known at one moment. `found` None: the backend could not be asked. `calm` says why nothing may start."""
+
+    streams: Sequence[Stream]
+    drivers: Mapping[str, Driver]
+    leases: Mapping[str, Lease]  # scope "driver"
+    found: Sequence[Job] | None
+    failures: Mapping[str, Restart]  # newest failure of a whole driver
+    asked: Mapping[str, datetime]  # newest start or restart a person asked for, by stream
+    now: datetime
+    calm: str | None = None
+    down: Mapping[str, str] = field(default_factory=dict)  # stream -> its dependency that does not answer
+    thrash: str | None = None  # why automatic restarts have stopped
+    stuck: Mapping[str, str] = field(default_factory=dict)  # driver -> why it has to be ended although it lives
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What to do about a driver, and why. `reason` is a sentence without its full stop."""
+
+    driver: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Nothing(Decision):
+    """Leave it. `after_s`: in how many seconds this may change by itself."""
+
+    after_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Launch(Decision):
+    """Start it: `previous` is the token the intent must find (compare-and-set)."""
+
+    previous: str | None
+    streams: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Adopt(Decision):
+    """A process runs that was started but never recorded: record its handle."""
+
+    job: Job
+
+
+@dataclass(frozen=True)
+class Bury(Decision):
+    """A launch is proven gone: record its end, give its leases back, decide on the next attempt when wanted."""
+
+    token: str
+    job: Job | None
+    wanted: bool
+
+
+@dataclass(frozen=True)
+class Kill(Decision):
+    """End a process that must not go on: a stray of an older launch, a hung one, or what a dead driver left."""
+
+    job: Job
+
+
+@dataclass(frozen=True)
+class Unstick(Kill):
+    """End a driver that lives and does not do what it lives for; its threads are written down first."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The decisions of one pass, one or more a driver, in the order they are to be carried out."""
+
+    decisions: tuple[Decision, ...] = field(default_factory=tuple)
+
+    @property
+    def after_s(self) -> float | None:
+        """When the next thing falls due by itself, in seconds."""
+        due = [item.after_s for item in self.decisions if isinstance(item, Nothing) and item.after_s is not None]
+        return min(due, default=None)
+
+    @property
+    def acts(self) -> tuple[Decision, ...]:
+        """What changes something."""
+        return tuple(item for item in self.decisions if not isinstance(item, Nothing))
+
+
+def plan(world: World) -> Plan:
+    """Decide for every driver that is wanted, known or seen."""
+    hosts: dict[str, list[Stream]] = {}
+    for stream in world.streams:
+        hosts.setdefault(stream.driver, []).append(stream)
+    jobs: dict[str, list[Job]] = {}
+    for item in world.found or ():
+        jobs.setdefault(item.driver, []).append(item)
+    decisions: list[Decision] = []
+    for name in sorted(hosts.keys() | world.drivers.keys() | jobs.keys()):
+        decisions.extend(_decide(name, hosts.get(name, []), jobs.get(name, []), world))
+    return Plan(tuple(decisions))
+
+
+def _decide(name: str, hosted: Sequence[Stream], mine: Sequence[Job], world: World) -> list[Decision]:
+    if world.found is None:
+        return [Nothing(name, "the backend could not be asked: nothing is restarted for that")]
+    row = world.drivers.get(name)
+    current = next((item for item in mine if row is not None and item.token == row.token), None)
+    others = [item for item in mine if item is not current]
+    decisions: list[Decision] = [
+        Kill(name, "what a driver left behind when it died", item) for item in mine if item.life is Life.REMNANT
+    ]
+    strays = [item for item in others if item.life is Life.ALIVE]
+    if strays:
+        return decisions + _strays(name, strays, row, world)
+    if row is not None and current is not None and current.life is Life.ALIVE:
+        return decisions + _alive(name, current, row, world)
+    if decisions:
+        return decisions  # a process of the group may still write: the next look decides
+    if row is not None and current is not None and remains(row, current) is Life.UNKNOWN:
+        return [Nothing(name, "its process could not be asked: nothing is restarted for that")]
+    return _gone(name, hosted, row, current, world)
+
+
+def remains(row: Driver, job: Job) -> Life:
+    """What is left of the newest launch. One that cannot be asked is gone where its row, or what it wrote last of all,
+    says that it ended.
+    """
+    return Life.GONE if job.life is Life.UNKNOWN and (row.ended or job.exit is not None) else job.life
+
+
+def _strays(name: str, strays: Sequence[Job], row: Driver | None, world: World) -> list[Decision]:
+    """Processes of other launches than the registry's newest: they see the newer token and end by themselves."""
+    waited = None if row is None else row.launched_s
+    if waited is not None and waited > STRAY_S and world.calm is None:
+        return [Kill(name, f"an older launch still runs {span(waited)} after the newer one", item) for item in strays]
+    if row is None:
+        return [Nothing(name, "a process runs that the registry does not know: it ends by itself when it asks")]
+    return [
+        Nothing(name, "an older launch still runs; nothing is started beside it", max(0.0, STRAY_S - row.launched_s))
+    ]
+
+
+def _alive(name: str, current: Job, row: Driver, world: World) -> list[Decision]:
+    if row.handle is None:
+        return [Adopt(name, "it runs, and whoever started it did not get to record it", current)]
+    lease = world.leases.get(name)
+    # Who never took its lease has been without it since its launch.
+    lapsed = row.launched_s if lease is None else (world.now - lease.until).total_seconds()
+    silent = row.age_s if row.age_s is not None else row.launched_s
+    # The registry must have been in reach all the while, or silence proves nothing; `calm` covers its return.
+    if world.calm is None and lapsed > HUNG_S and silent > HUNG_S:
+        return [Unstick(name, f"its process exists but has not answered for {span(silent)}", current)]
+    why = world.stuck.get(name)
+    if world.calm is None and why is not None:
+        return [Unstick(name, why, current)]
+    return [Nothing(name, "it runs")]
+
+
+def _gone(name: str, hosted: Sequence[Stream], row: Driver | None, current: Job | None, world: World) -> list[Decision]:
+    """No process of this driver is alive. `current` is the newest launch if the backend knows it."""
+    wanted = tuple(item.id for item in hosted if _wanted(item))
+    lease = world.leases.get(name)
+    live = lease is not None and lease.live
+    if row is not None and not row.ended:
+        unstarted = row.handle is None and (current is None or current.handle is None)
+        if unstarted and row.launched_s < INTENT_S:
+            return [Nothing(name, "somebody is launching it", INTENT_S - row.launched_s)]
+        if current is None and live and lease is not None:
+            return [Nothing(name, "the backend does not know its process, but its lease is live", _left(lease, world))]
+        return [
+            Bury(name, "it was never started" if unstarted else "its process is gone", row.token, current, bool(wanted))
+        ]
+    if row is not None and row.state == EXITED and row.exit_code != 0 and not _recorded(name, row, world):
+        # Also when nothing of it is to run: who starts it later has not to answer for this end.
+        return [Bury(name, "it ended by itself", row.token, current, bool(wanted))]
+    if not wanted:
+        return [Nothing(name, "nothing of it is to run")]
+    if lease is not None and live and not (current is not None and lease.token == current.token):
+        return [Nothing(name, f"its lease is live for {span(_left(lease, world))} more", _left(lease, world))]
+    held = _held(hosted, wanted, row, world)
+    if held is not None:
+        return [held]
+    if world.calm is not None:
+        return [Nothing(name, world.calm, 5.0)]
+    return [_next(name, wanted, row, world)]
+
+
+def _recorded(name: str, row: Driver, world: World) -> bool:
+    """Whether the end of this launch already is among the failures, so that its pause is known."""
+    failure = world.failures.get(name)
+    return failure is not None and failure.at >= row.launched_at
+
+
+def _next(name: str, wanted: tuple[str, ...], row: Driver | None, world: World) -> Decision:
+    """A launch, or the pause that is left before it."""
+    failure = world.failures.get(name)
+    previous = None if row is None else row.token
+    if failure is not None:
+        newest = max((world.asked[stream] for stream in wanted if stream in world.asked), default=None)
+        forgiven = newest is not None and newest >= failure.at
+        launched_since = row is not None and row.launched_at > failure.at
+        if not forgiven and not launched_since:
+            if failure.next_attempt_at is None:
+                return Nothing(name, f"no attempt by itself after a {failure.failure_class} failure")
+            wait = (failure.next_attempt_at - world.now).total_seconds()
+            # What is away is not back sooner because somebody starts: the attempt waits for it and is not burnt.
+            away = {world.down.get(stream) for stream in wanted}
+            if None not in away:
+                return Nothing(name, f"attempt {failure.attempt} waits: {min(str(each) for each in away)}", AGAIN_S)
+            if world.thrash is not None:
+                return Nothing(name, world.thrash, AGAIN_S)
+            if wait > 0:
+                return Nothing(name, f"attempt {failure.attempt} follows in {span(wait)}", wait)
+            return Launch(name, f"attempt {failure.attempt} after {failure.failure_class} failure", previous, wanted)
+    return Launch(name, "it is wanted and does not run", previous, wanted)
+
+
+def _held(hosted: Sequence[Stream], wanted: tuple[str, ...], row: Driver | None, world: World) -> Nothing | None:
+    """Why restarts are held, when every stream of a driver that is down is held. A person's own start is no restart."""
+    until = [item.hold_until for item in hosted if item.id in wanted and item.hold_until is not None]
+    if len([moment for moment in until if moment > world.now]) < len(wanted):
+        return None
+    newest = max((world.asked[stream] for stream in wanted if stream in world.asked), default=None)
+    if newest is not None and (row is None or newest >= row.launched_at):
+        return None
+    left = (min(until) - world.now).total_seconds()
+    return Nothing(row.name if row else hosted[0].driver, f"automatic restarts are held for {span(left)} more", left)
+
+
+def _wanted(stream: Stream) -> bool:
+    return stream.desired == "running" and stream.blocked is None and stream.removed_at is None
+
+
+def _left(lease: Lease, world: World) -> float:
+    return max(0.5, (lease.until - world.now).total_seconds())

@@ -1,0 +1,108 @@
+"""Restart policy: how long to wait before the next attempt. Pure: chance comes in, a delay goes out.
+
+Back-off is 10 s x 2^n with full jitter, capped; n starts again at 0 once the stream committed for `reset_after`.
+Full jitter keeps many streams that failed on one broker from coming back in step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Protocol
+
+from lakeward.platform.failures import Cause, FailureClass
+from lakeward.spec.model.stream import Restart as RestartSpec
+
+BASE = timedelta(seconds=10)
+POISON_ATTEMPTS = 3
+"""A batch that failed this often in the same way waits for a person."""
+
+SLOW = {FailureClass.DEPENDENCY: 2.0}
+"""Classes that wait longer: a broker that is away is not back sooner because somebody asks."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How far back-off grows, and what makes it start again."""
+
+    base: timedelta = BASE
+    cap: timedelta = timedelta(minutes=10)
+    reset_after: timedelta = timedelta(minutes=30)
+
+    @classmethod
+    def of(cls, spec: RestartSpec) -> Policy:
+        """The policy a stream's spec asks for."""
+        return cls(
+            cap=timedelta(seconds=spec.max_backoff.seconds), reset_after=timedelta(seconds=spec.reset_after.seconds)
+        )
+
+
+class Failure(Protocol):
+    """What is known of the failure before this one (`registry.restarts.Restart` fits)."""
+
+    @property
+    def attempt(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What follows a failure: the number of the coming attempt (1 is the first), and the pause before it.
+
+    `delay` None: no attempt by itself, a person is needed. `failure_class` is what the failure turned out to be: one
+    that meets the same batch again and again is that batch's.
+    """
+
+    number: int
+    delay: timedelta | None
+    why: str
+    failure_class: FailureClass
+
+
+def decide(
+    failure_class: FailureClass,
+    *,
+    previous: Failure | None,
+    committing_s: float,
+    random: Callable[[], float],
+    policy: Policy = Policy(),
+    same_batch_failures: int = 0,
+    cause: Cause | None = None,
+) -> Attempt:
+    """Decide what follows a failure.
+
+    Args:
+        failure_class: class of this failure.
+        previous: the failure before this one, None if there was none.
+        committing_s: for how many seconds batches were committed since then.
+        random: gives a float in [0, 1).
+        policy: base, cap and reset of the stream (of a driver: the defaults).
+        same_batch_failures: how often this batch, with the same offsets, failed the same way, this time included; 0
+            when not known.
+        cause: the named cause, if there is one.
+    """
+    steady = previous is None or committing_s >= policy.reset_after.total_seconds()
+    number = 1 if previous is None or steady else previous.attempt + 1
+    if failure_class is FailureClass.CONFIG:
+        return Attempt(number, None, "trying again cannot help: something has to be changed first", failure_class)
+    if same_batch_failures >= POISON_ATTEMPTS and _of_the_batch(failure_class, cause):
+        why = f"the same batch failed {same_batch_failures} times in the same way"
+        return Attempt(number, None, why, FailureClass.POISON)
+    pause = _pause(number, policy, SLOW.get(failure_class, 1.0)) * random()
+    return Attempt(number, pause, f"attempt {number} in {pause.total_seconds():.0f} s", failure_class)
+
+
+def _of_the_batch(failure_class: FailureClass, cause: Cause | None) -> bool:
+    """Whether a failure that meets the same batch again and again may be called that batch's.
+
+    A broker or a disk is away for every batch, and a kill from outside says nothing about what it met.
+    """
+    if failure_class is FailureClass.POISON:
+        return True
+    return failure_class is FailureClass.INFRA and cause is not Cause.KILLED
+
+
+def _pause(number: int, policy: Policy, factor: float) -> timedelta:
+    # 2**n overflows long before a month of attempts: the exponent is bounded, the cap decides anyway.
+    grown = policy.base * (2.0 ** min(number - 1, 20)) * factor
+    return min(policy.cap, grown)

@@ -1,0 +1,217 @@
+"""Proof: whether a new generation is stable, needs more time, or has to be taken back. Pure.
+
+A generation is stable after `batches` landed batches with lag under the limits. One that does not get there in time,
+or that fails in a way trying again cannot help, gives way to the generation before it, once. Only time in which it
+could land counts: not while it is stopped or held, while nothing comes, or while nobody looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Self
+
+from lakeward.platform.text import span
+from lakeward.registry.generations import Generation
+from lakeward.registry.observations import Observation
+from lakeward.registry.streams import Stream
+from lakeward.spec.model.stream import Limits
+from lakeward.spec.model.types import Duration
+from lakeward.supervision.decide.health import idle
+
+BATCHES = 5
+"""Landed batches that prove a generation."""
+WITHIN = timedelta(minutes=10)
+"""How long a new generation has for that at least, while there are records to land."""
+UNWATCHED = timedelta(minutes=3)
+"""After a longer pause between two looks nobody knows what the generation could do: the machine may have been off."""
+OF_THE_GENERATION = frozenset({"config", "poison", "state-unfit"})
+"""Reasons to wait for a person that the generation before may not have."""
+
+
+def within(every: Duration | None) -> timedelta:
+    """How long a new generation has whose trigger has this interval: time for two batches more than it needs."""
+    return WITHIN if every is None else max(WITHIN, (BATCHES + 2) * every.timedelta)
+
+
+@dataclass(frozen=True)
+class Proving:
+    """What an upgrade wrote: `generation` has to land `batches` batches before `until`, or `previous` comes back.
+
+    `until` moves on by the time that does not count: `lost_s` seconds so far, judged at `looked` for the last time.
+    """
+
+    generation: int
+    previous: int | None
+    since: datetime
+    until: datetime
+    batches: int = BATCHES
+    author: str = ""
+    looked: datetime | None = None
+    lost_s: float = 0.0
+
+    @classmethod
+    def of(cls, stored: Mapping[str, Any]) -> Self:
+        """As `streams.proving` keeps it."""
+        return cls(
+            generation=int(stored["generation"]),
+            previous=None if stored.get("previous") is None else int(stored["previous"]),
+            since=datetime.fromisoformat(str(stored["since"])),
+            until=datetime.fromisoformat(str(stored["until"])),
+            batches=int(stored.get("batches") or BATCHES),
+            author=str(stored.get("author") or ""),
+            looked=None if stored.get("looked") is None else datetime.fromisoformat(str(stored["looked"])),
+            lost_s=float(stored.get("lost_s") or 0.0),
+        )
+
+    def stored(self) -> dict[str, Any]:
+        """The form the registry keeps."""
+        return {
+            "generation": self.generation,
+            "previous": self.previous,
+            "since": self.since.isoformat(),
+            "until": self.until.isoformat(),
+            "batches": self.batches,
+            "author": self.author,
+            "looked": None if self.looked is None else self.looked.isoformat(),
+            "lost_s": self.lost_s,
+        }
+
+
+@dataclass(frozen=True)
+class Stable:
+    """It proved itself."""
+
+    why: str
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Not yet. `proving`: what is known of its time now; None without an upgrade."""
+
+    why: str
+    proving: Proving | None = None
+
+
+@dataclass(frozen=True)
+class TakeBack:
+    """Generation `to` comes back."""
+
+    to: int
+    why: str
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What is known of a generation that has not proved itself.
+
+    Attributes:
+        landed: batches it landed, counted up to what is needed.
+        last_stable: the newest generation before it that proved itself and shares its checkpoint; None if none does.
+        excused: why it cannot land just now that is not its fault, e.g. its broker is away.
+        scheduled: it lands what is there and completes: how old that is its schedule decides, and how many batches it
+            makes of it, too.
+    """
+
+    stream: Stream
+    generation: Generation
+    limits: Limits
+    observation: Observation | None
+    landed: int
+    last_stable: int | None
+    now: datetime
+    excused: str | None = None
+    scheduled: bool = False
+
+
+def judge(trial: Trial) -> Stable | Wait | TakeBack | None:
+    """What to do about the generation a stream runs; None: nothing, it is stable or nobody may decide."""
+    stream, generation = trial.stream, trial.generation
+    proving = _proving(trial)
+    back = proving.previous if proving is not None and proving.previous is not None else trial.last_stable
+    if generation.failed_at is not None:
+        back = None  # it was taken back once already: a person runs it again, and decides
+    if stream.blocked is not None:
+        of_its_own = stream.blocked.get("reason") in OF_THE_GENERATION
+        if of_its_own and back is not None and generation.stable_at is None:
+            return TakeBack(back, str(stream.blocked.get("what") or "it cannot run"))
+    if proving is None and (stream.blocked is not None or generation.stable_at is not None):
+        return None
+    late = _late(trial)
+    needed = proving.batches if proving is not None else BATCHES
+    if proving is not None and trial.landed and _ran_through(trial, proving):
+        return Stable(f"{_batches(trial.landed)} landed, all that was available")
+    if stream.blocked is None and trial.landed >= needed and late is None:
+        return Stable(f"{_batches(trial.landed)} landed, lag under the limit")
+    if proving is None:
+        return Wait("it has not landed enough batches yet")
+    lost = _lost(trial, proving, late)
+    proving = _counted(trial, proving, lost)
+    if lost is not None:
+        return Wait(f"this time does not count: {lost}", proving)
+    if trial.now < proving.until:
+        return Wait(late or f"{trial.landed} of {_batches(needed)} landed", proving)
+    took = span((trial.now - proving.since).total_seconds() - proving.lost_s)
+    why = late or f"only {trial.landed} of {_batches(needed)} landed"
+    if back is None:
+        return Wait(f"{why} in {took}, and there is no generation to go back to", proving)
+    return TakeBack(back, f"in {took}: {why}")
+
+
+def _ran_through(trial: Trial, proving: Proving) -> bool:
+    """Whether it completed a run since it has to prove itself."""
+    seen = trial.observation
+    done = trial.scheduled and seen is not None and seen.query_state == "completed" and seen.at > proving.since
+    return done and trial.stream.desired != "running"
+
+
+def _lost(trial: Trial, proving: Proving, late: str | None) -> str | None:
+    """Why the time since the last look does not count, or None."""
+    stream = trial.stream
+    if stream.desired != "running":
+        return "it is stopped"
+    if stream.blocked is not None:
+        return "it waits for a person"
+    if stream.hold_until is not None and stream.hold_until > trial.now:
+        return "it is held"
+    if trial.excused is not None:
+        return trial.excused
+    if late is None and trial.observation is not None and idle(trial.observation):
+        return "nothing came to land"
+    if trial.now - (proving.looked or proving.since) > UNWATCHED:
+        return "nobody looked"
+    return None
+
+
+def _counted(trial: Trial, proving: Proving, lost: str | None) -> Proving:
+    """The proof as it is after this look."""
+    passed = trial.now - (proving.looked or proving.since)
+    if lost is None:
+        return replace(proving, looked=trial.now)
+    return replace(
+        proving, looked=trial.now, until=proving.until + passed, lost_s=proving.lost_s + passed.total_seconds()
+    )
+
+
+def _batches(number: int) -> str:
+    return "1 batch" if number == 1 else f"{number:,} batches"
+
+
+def _proving(trial: Trial) -> Proving | None:
+    stored = trial.stream.proving
+    found = None if stored is None else Proving.of(stored)
+    # A proof of another generation is somebody's leftover: it proves nothing about this one.
+    return found if found is not None and found.generation == trial.stream.generation else None
+
+
+def _late(trial: Trial) -> str | None:
+    """Why its lag is over a limit, or None."""
+    seen, limits = trial.observation, trial.limits
+    if seen is None or trial.scheduled:
+        return None
+    if limits.lag_records is not None and seen.lag_records is not None and seen.lag_records > limits.lag_records:
+        return f"{seen.lag_records:,} records wait, the limit is {limits.lag_records:,}"
+    if seen.lag_records != 0 and seen.lag_s is not None and seen.lag_s > limits.freshness.seconds:
+        return f"it is {span(seen.lag_s)} behind its source, the limit is {limits.freshness}"
+    return None

@@ -1,0 +1,58 @@
+"""Stuck: whether a driver that lives has to be ended, because it does not do what it lives for. Pure.
+
+The driver watches its own queries: it knows a slow batch from one that hangs, interrupts the latter, keeps a thread
+dump, and starts that one query again. What is judged here is the driver whose control loop itself stands still, so that
+nobody inside is left to do that. It says so with its sign of life (`stuck`), which comes from another thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lakeward.platform.text import count, span
+from lakeward.registry.drivers import STUCK
+from lakeward.supervision.backends.base import Life
+from lakeward.supervision.decide.health import Sight, waited_s
+
+
+def stuck(sights: Iterable[Sight]) -> str | None:
+    """Why a driver has to be ended, from the first of its streams that shows it; or None.
+
+    A driver one of whose streams landed a batch lately helps itself: it is left alone.
+    """
+    worst: str | None = None
+    for sight in sights:
+        if _landing(sight):
+            return None
+        why = _why(sight)
+        if why is not None and worst is None:
+            worst = why
+    return worst
+
+
+def _why(sight: Sight) -> str | None:
+    stream, driver, seen = sight.stream, sight.driver, sight.observation
+    if stream.desired != "running" or stream.blocked is not None or sight.down is not None:
+        return None
+    if driver is None or driver.handle is None or driver.state != STUCK or sight.process is not Life.ALIVE:
+        return None
+    if stream.run_after is not None and stream.run_after > sight.now:
+        return None
+    if seen is None or seen.at < driver.launched_at or seen.query_state not in ("running", "idle"):
+        return None  # it does not run: what is missing is a start, and the driver's pauses decide on that
+    if not seen.lag_records:
+        return None  # nothing waits, or nobody knows: silence is no proof
+    commit = seen.commit_age_s if seen.commit_age_s is not None else driver.launched_s
+    failed = sight.failure.age_s if sight.failure is not None else float("inf")
+    quiet = min(commit, driver.launched_s, failed, waited_s(seen))
+    if quiet <= sight.patience_s:
+        return None
+    waits = count(seen.lag_records, "record")
+    return f"no batch of {stream.id} for {span(quiet)} while {waits} wait (hung batch)"
+
+
+def _landing(sight: Sight) -> bool:
+    seen, driver = sight.observation, sight.driver
+    if seen is None or driver is None or seen.commit_age_s is None:
+        return False
+    return seen.commit_age_s < min(sight.patience_s, driver.launched_s)

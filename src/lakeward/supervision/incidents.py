@@ -1,0 +1,228 @@
+"""Incidents: one for each thing that is wrong. The pass opens, changes and closes them; notifiers read them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Collection, Mapping
+from datetime import timedelta
+from functools import cache
+
+from sqlalchemy import Connection
+
+from lakeward.platform.failures import FailureClass, judge
+from lakeward.platform.runtime import Runtime
+from lakeward.platform.text import listed, span
+from lakeward.registry import events, incidents, restarts, streams
+from lakeward.registry.incidents import Incident
+from lakeward.spec.model.settings import Settings
+from lakeward.supervision import probes
+from lakeward.supervision.decide import dependencies, thrash, trouble
+from lakeward.supervision.decide.dependencies import Dependency
+from lakeward.supervision.decide.health import TROUBLE, State, Verdict, outgrown
+from lakeward.supervision.decide.thrash import Fall
+from lakeward.supervision.observe import Facts
+from lakeward.supervision.probes import Answers
+
+BACK_S = 10.0
+"""When a dependency answers again, its streams come back within this, not all at once."""
+STREAMS = "streams"
+THRASH, DEPENDENCY, STREAM, RECONCILE, STATE = "thrash", "dependency", "stream", "reconcile", "state"
+CALM_SHARE = 0.9
+"""Of `max_rows`: a state that goes up and down about its bound is one incident, not many."""
+
+
+def silent(facts: Facts, verdicts: Mapping[str, Verdict]) -> bool:
+    """Whether anything failed or is silent, so that it is worth asking what streams depend on.
+
+    An open incident of these kinds is looked at until it is over, also when every stream is well by then.
+    """
+    if any(kind in (DEPENDENCY, THRASH) for kind, _ in facts.incidents):
+        return True
+    return any(each.state in TROUBLE - {State.BLOCKED} for each in verdicts.values())
+
+
+def ask(
+    facts: Facts, runtime: Runtime, verdicts: Mapping[str, Verdict], settings: Callable[[], Settings] = Settings
+) -> tuple[Answers, Mapping[Dependency, list[str]]]:
+    """What the streams in trouble depend on, asked; and which running streams need each of it.
+
+    Args:
+        settings: gives those of the project; asked where a driver has executors on a cluster.
+    """
+    declared = cache(settings)
+    needed: dict[Dependency, list[str]] = {each: [] for each in dependencies.of_the_platform(runtime)}
+    in_trouble: set[Dependency] = set(needed)
+    known = {subject for kind, subject in facts.incidents if kind == DEPENDENCY}
+    for stream in facts.streams:
+        generation = facts.generations.get(stream.id)
+        if generation is None or stream.desired != "running" or stream.blocked is not None:
+            continue
+        for each in dependencies.needs(generation.spec, runtime) | _through(stream.driver, facts, declared):
+            needed.setdefault(each, []).append(stream.id)
+            if verdicts[stream.id].state in TROUBLE or each.subject in known:
+                in_trouble.add(each)
+    return probes.ask(runtime, in_trouble), needed
+
+
+def _through(driver: str, facts: Facts, settings: Callable[[], Settings]) -> frozenset[Dependency]:
+    row = facts.drivers.get(driver)
+    if row is None or row.backend != "standalone":
+        return frozenset()
+    return dependencies.of_its_driver(settings().driver(driver).master)
+
+
+def of_dependencies(
+    connection: Connection,
+    facts: Facts,
+    answers: Answers,
+    needed: Mapping[Dependency, Collection[str]],
+    chance: Callable[[], float] = random.random,
+) -> None:
+    """Open an incident for what does not answer, close it for what does again, and let its streams come back."""
+    asked = {each.subject for each in answers}
+    for each, why in answers.items():
+        if why is None:
+            continue
+        waiting = sorted(needed.get(each, ()))
+        what = f"{each.label} does not answer: {why}"
+        tail = f"; {_wait(waiting)}" if waiting else ""
+        incidents.opened(
+            connection, DEPENDENCY, each.subject, f"{what[:1].upper()}{what[1:]}{tail}",
+            streams=waiting, what=what, next="lakeward stack status",
+        )  # fmt: skip
+    fine = {each.subject for each, why in answers.items() if why is None}
+    for (kind, subject), incident in facts.incidents.items():
+        if kind != DEPENDENCY or (subject in asked and subject not in fine):
+            continue
+        label = str(incident.fields.get("what", subject)).split(" does not answer")[0]
+        if subject not in asked:  # what nobody needs any more is not asked, and is nobody's incident either
+            text = f"Whether {label} answers is not asked any more: no stream that is to run needs it"
+            incidents.closed(connection, DEPENDENCY, subject, text)
+            continue
+        after = span((facts.now - incident.opened_at).total_seconds())
+        text = f"{label[:1].upper()}{label[1:]} answers again after {after}"
+        incidents.closed(connection, DEPENDENCY, subject, text)
+        _come_back(connection, facts, [str(item) for item in incident.fields.get("streams") or ()], text, chance)
+
+
+def of_thrash(connection: Connection, facts: Facts) -> str | None:
+    """Stop restarts when too many streams fail at once, and let them go on when the pause is over."""
+    incident = facts.incidents.get((THRASH, STREAMS))
+    if facts.thrash is not None:
+        return facts.thrash
+    hosted = {name: [item.id for item in each if _runs(item.id, facts)] for name, each in facts.hosted.items()}
+    falls = [
+        Fall(driver, stream, kind, judge(text=error).cause)
+        for driver, stream, kind, error in restarts.within(connection, thrash.WINDOW)
+    ]
+    why = thrash.judge(falls, hosted, facts.down.keys())
+    if why is None:
+        if incident is not None:
+            incidents.closed(connection, THRASH, STREAMS, "Restarts go on: the streams no longer fail all at once")
+        return None
+    until = facts.now + thrash.PAUSE
+    text = f"Automatic restarts have stopped until {until:%H:%M:%S} UTC: {why}"
+    failed = sorted(
+        {name for fall in falls for name in ([fall.stream] if fall.stream else hosted.get(fall.driver, []))}
+    )
+    incidents.opened(
+        connection, THRASH, STREAMS, text, streams=failed, what=why, until=until.isoformat(),
+        next="lakeward streams list --state restarting; a start by hand is not held back",
+    )  # fmt: skip
+    for name in failed:  # a query that failed inside its driver is started again by that: it is asked to wait, too
+        seen = facts.observations.get(name)
+        if seen is not None and seen.query_state == "failed":
+            streams.set_run_after(connection, name, until)
+    events.record(connection, "stack", STREAMS, "thrash", text)
+    return f"automatic restarts have stopped for a while: {why}"
+
+
+def of_streams(connection: Connection, facts: Facts, verdicts: Mapping[str, Verdict]) -> None:
+    """One open incident for each stream in trouble of its own; closed when it is over."""
+    explained = dict(facts.down)
+    if facts.thrash is not None:
+        explained |= {item.id: facts.thrash for item in facts.streams}
+    attempts = {item.id: found.attempt for item in facts.streams if (found := facts.failure(item)) is not None}
+    told = {name for kind, name in facts.incidents if kind == STREAM}
+    wanted = trouble.of_their_own(facts.streams, verdicts, facts.now, explained=explained, attempts=attempts, told=told)
+    for name, text in wanted.items():
+        known = facts.incidents.get((STREAM, name))
+        state = verdicts[name].state.value
+        # The same trouble told with other seconds is no news: people hear of another state, or another reason.
+        if known is None or known.fields.get("state") != state or known.fields.get("class") != _class(facts, name):
+            incidents.opened(
+                connection, STREAM, name, text, streams=[name], state=state, **{"class": _class(facts, name)},
+                next=_next(facts, name),
+            )  # fmt: skip
+    for (kind, name), incident in facts.incidents.items():
+        if kind == STREAM and name not in wanted:
+            incidents.closed(connection, STREAM, name, _over(facts, incident, verdicts, explained))
+
+
+def of_state(connection: Connection, facts: Facts) -> None:
+    """One open incident for each stream whose state has outgrown its `max_rows`; closed when it is well below again."""
+    for stream in facts.streams:
+        seen, most = facts.observations.get(stream.id), facts.max_state_rows(stream.id)
+        known, grown = facts.incidents.get((STATE, stream.id)), outgrown(seen, most)
+        if grown is not None and known is None and stream.desired == "running":
+            text = f"Stream {stream.id}: {grown}"
+            incidents.opened(
+                connection, STATE, stream.id, text, streams=[stream.id],
+                next=f"lakeward streams state {stream.id} --rows 20   shows what it keeps",
+            )  # fmt: skip
+            events.record(connection, "stream", stream.id, "state_rows", text, rows=seen.state_rows if seen else None)
+        elif known is not None:
+            low = seen is None or most is None or seen.state_rows is None or seen.state_rows <= most * CALM_SHARE
+            if low or stream.desired != "running":
+                incidents.closed(
+                    connection, STATE, stream.id, f"The state of stream {stream.id} is within bounds again"
+                )
+    for kind, name in facts.incidents:
+        if kind == STATE and name not in facts.by_id:
+            incidents.closed(connection, STATE, name, f"Stream {name} was retired")
+
+
+def _over(facts: Facts, incident: Incident, verdicts: Mapping[str, Verdict], explained: Mapping[str, str]) -> str:
+    name = incident.subject
+    seen = verdicts.get(name)
+    if seen is None:
+        return f"Stream {name} was retired"
+    after = span((facts.now - incident.opened_at).total_seconds())
+    if seen.state in TROUBLE and name in explained:
+        return f"Stream {name} only shows it: {explained[name]}"
+    return f"Stream {name} is {seen.state} after {after}: {seen.why}"
+
+
+def _come_back(connection: Connection, facts: Facts, names: list[str], text: str, chance: Callable[[], float]) -> None:
+    """Attempts that waited for a dependency are due now, spread over a few seconds."""
+    waited = set(names)
+    drivers = {item.driver for item in facts.streams if item.id in waited}
+    for driver in sorted(drivers):
+        failure = facts.failures.get((driver, None))
+        if failure is not None and failure.next_attempt_at is not None:
+            restarts.sooner(connection, [failure.id], timedelta(seconds=BACK_S * chance()))
+    for stream in facts.streams:
+        seen = facts.observations.get(stream.id)
+        failed = seen is not None and (seen.error or {}).get("class") == FailureClass.DEPENDENCY.value
+        if stream.id in waited and failed and stream.run_after is not None and stream.run_after > facts.now:
+            streams.set_run_after(connection, stream.id, facts.now + timedelta(seconds=BACK_S * chance()))
+    events.record(connection, "stack", STREAMS, "dependency", text, streams=names)
+
+
+def _runs(name: str, facts: Facts) -> bool:
+    stream = facts.by_id[name]
+    return stream.desired == "running" and stream.blocked is None
+
+
+def _wait(names: list[str]) -> str:
+    return f"{'1 stream needs' if len(names) == 1 else f'{len(names)} streams need'} it: {listed(names)}"
+
+
+def _class(facts: Facts, name: str) -> str | None:
+    failure = facts.failure(facts.by_id[name])
+    return failure.failure_class if failure is not None else None
+
+
+def _next(facts: Facts, name: str) -> str:
+    blocked = facts.by_id[name].blocked or {}
+    return str(blocked.get("next") or f"lakeward streams status {name}")

@@ -1,0 +1,274 @@
+"""Looking: everything the registry and the backend say, read once a pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+import structlog
+from pydantic import ValidationError
+from sqlalchemy import Connection, func, select
+
+from lakeward.platform.errors import DependencyDown
+from lakeward.registry import backpressure as pressures
+from lakeward.registry import drivers, generations, incidents, leases, observations, operations, restarts, streams
+from lakeward.registry.backpressure import Pressed
+from lakeward.registry.drivers import Driver
+from lakeward.registry.generations import Generation
+from lakeward.registry.incidents import Incident
+from lakeward.registry.leases import Lease
+from lakeward.registry.observations import Observation
+from lakeward.registry.restarts import Restart
+from lakeward.registry.streams import Stream
+from lakeward.spec.model.stream import Limits
+from lakeward.spec.model.trigger import UNBATCHED
+from lakeward.spec.model.types import Duration
+from lakeward.supervision.backends.base import Backend, Job, Known, Life
+from lakeward.supervision.decide.health import Sight, Verdict, verdict
+from lakeward.supervision.decide.reconcile import World, remains
+from lakeward.supervision.decide.stuck import stuck
+
+log = structlog.get_logger(__name__)
+
+Found = Sequence[Job] | None
+"""What a backend answered; None when it could not be asked."""
+
+Connect = Callable[[], AbstractContextManager[Connection]]
+"""Opens one transaction on the registry."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the registry says at one moment; `now` and every age are the database's.
+
+    `answering_s`: for how long the database server has been up.
+    """
+
+    streams: Sequence[Stream]
+    generations: Mapping[str, Generation]
+    drivers: Mapping[str, Driver]
+    driver_leases: Mapping[str, Lease]
+    stream_leases: Mapping[str, Lease]
+    observations: Mapping[str, Observation]
+    failures: Mapping[tuple[str, str | None], Restart]
+    failures_24h: Mapping[tuple[str, str | None], int]
+    asked: Mapping[str, datetime]
+    now: datetime
+    answering_s: float
+    incidents: Mapping[tuple[str, str], Incident] = field(default_factory=dict)
+    pressures: Mapping[str, Pressed] = field(default_factory=dict)
+
+    @cached_property
+    def hosted(self) -> dict[str, list[Stream]]:
+        """Driver -> its streams."""
+        found: dict[str, list[Stream]] = {}
+        for stream in self.streams:
+            found.setdefault(stream.driver, []).append(stream)
+        return found
+
+    @cached_property
+    def by_id(self) -> dict[str, Stream]:
+        """Stream by its id."""
+        return {stream.id: stream for stream in self.streams}
+
+    @cached_property
+    def down(self) -> dict[str, str]:
+        """Stream -> the dependency of it that does not answer, in words; from the open incidents."""
+        found: dict[str, str] = {}
+        for (kind, _), incident in self.incidents.items():
+            if kind == "dependency":
+                for stream in incident.fields.get("streams") or ():
+                    found.setdefault(str(stream), str(incident.fields.get("what") or incident.text))
+        return found
+
+    @property
+    def thrash(self) -> str | None:
+        """Why automatic restarts have stopped, while they have."""
+        incident = self.incidents.get(("thrash", "streams"))
+        if incident is None or datetime.fromisoformat(str(incident.fields["until"])) <= self.now:
+            return None
+        return f"automatic restarts have stopped for a while: {incident.fields['what']}"
+
+    def known(self) -> list[Known]:
+        """The recorded identities of all drivers."""
+        return [
+            Known(row.name, row.token, row.handle, row.log or "")
+            for row in self.drivers.values()
+            if row.handle is not None
+        ]
+
+    def limits(self, stream: str) -> Limits:
+        """The limits of the generation a stream runs."""
+        generation = self.generations.get(stream)
+        return Limits() if generation is None else _limits(generation.spec.get("limits") or {})
+
+    def every(self, stream: str) -> Duration | None:
+        """The trigger's interval of the generation a stream runs; None where it has none."""
+        generation = self.generations.get(stream)
+        trigger = {} if generation is None else generation.spec.get("trigger") or {}
+        every = next((trigger[kind] for kind in ("every", *UNBATCHED) if trigger.get(kind)), None)
+        return None if every is None else Duration(every)
+
+    def schedule(self, stream: str) -> str | None:
+        """The schedule of the generation a stream runs; None where it has none."""
+        generation = self.generations.get(stream)
+        found = None if generation is None else (generation.spec.get("trigger") or {}).get("schedule")
+        return None if found is None else str(found)
+
+    def max_state_rows(self, stream: str) -> int | None:
+        """How many rows of state the generation a stream runs allows; None where it says nothing."""
+        generation = self.generations.get(stream)
+        found = None if generation is None else (generation.spec.get("state") or {}).get("max_rows")
+        return found if isinstance(found, int) else None
+
+    def pressed(self, stream: str) -> Pressed | None:
+        """How a stream is slowed down because its table's maintenance is behind; None where it is not."""
+        return self.pressures.get(self.table(stream) or "")
+
+    def table(self, stream: str) -> str | None:
+        """The lake's table that the generation a stream runs lands in; None where it lands elsewhere."""
+        generation = self.generations.get(stream)
+        sink = {} if generation is None else generation.spec.get("sink") or {}
+        return next((str(kind["table"]) for name in ("iceberg", "delta") if (kind := sink.get(name))), None)
+
+    def failure(self, stream: Stream) -> Restart | None:
+        """The newest failure of a stream or of its whole driver."""
+        found = [self.failures.get((stream.driver, stream.id)), self.failures.get((stream.driver, None))]
+        return max((item for item in found if item is not None), key=lambda item: item.at, default=None)
+
+
+def _limits(said: Any) -> Limits:
+    """What this version understands of a stream's limits; a newer one may have deployed it.
+
+    All streams are looked after in one pass: what one of them says must not end it.
+    """
+    try:
+        return Limits.model_validate(said)
+    except ValidationError as error:
+        unread = {each["loc"][0] for each in error.errors() if each["loc"]}
+        return Limits.model_validate({key: said[key] for key in said.keys() - unread} if unread else {})
+
+
+def read(connection: Connection, *, whole: bool = True, before: Facts | None = None) -> Facts:
+    """Read everything in one transaction.
+
+    Args:
+        whole: with the progress reports, which only people look at.
+        before: an earlier look, whose specs are not read again: they never change.
+    """
+    rows = streams.all_streams(connection)
+    now, up = connection.execute(
+        select(func.now(), func.extract("epoch", func.now() - func.pg_postmaster_start_time()))
+    ).one()
+    return Facts(
+        streams=rows,
+        generations=generations.of_streams(
+            connection, {row.id: row.generation for row in rows}, known=before.generations if before else {}
+        ),
+        drivers=drivers.all_drivers(connection),
+        driver_leases=leases.current(connection, "driver"),
+        stream_leases=leases.current(connection, "stream"),
+        observations=observations.latest(connection, whole=whole),
+        failures=restarts.newest(connection),
+        failures_24h=restarts.count_24h(connection),
+        asked=operations.newest_starts(connection),
+        now=now,
+        answering_s=float(up),
+        incidents=incidents.open_ones(connection),
+        pressures=pressures.current(connection),
+    )
+
+
+def ask(backend: Backend, facts: Facts) -> Found:
+    """What the backend knows; None when it could not be asked."""
+    try:
+        return backend.find(facts.known())
+    except DependencyDown as error:
+        log.warning(f"{error.what}: {error.why}", backend=backend.name)
+        return None
+
+
+def world(facts: Facts, found: Found, calm: str | None) -> World:
+    """The part of the facts reconcile decides on."""
+    return World(
+        streams=facts.streams,
+        drivers=facts.drivers,
+        leases=facts.driver_leases,
+        found=found,
+        failures={driver: item for (driver, stream), item in facts.failures.items() if stream is None},
+        asked=facts.asked,
+        now=facts.now,
+        calm=calm,
+        down=facts.down,
+        thrash=facts.thrash,
+        stuck=_stuck(facts, found),
+    )
+
+
+def sight(facts: Facts, found: Found, stream: Stream) -> Sight:
+    """Everything known of one stream."""
+    return _sight(facts, _by_launch(found), stream)
+
+
+def _sight(facts: Facts, jobs: Jobs, stream: Stream) -> Sight:
+    driver = facts.drivers.get(stream.driver)
+    life, unasked = _life(driver, jobs, stream.id)
+    return Sight(
+        stream=stream,
+        limits=facts.limits(stream.id),
+        driver=driver,
+        process=life,
+        lease=facts.stream_leases.get(stream.id),
+        observation=facts.observations.get(stream.id),
+        failure=facts.failure(stream),
+        now=facts.now,
+        down=facts.down.get(stream.id),
+        unasked=unasked,
+        thrash=facts.thrash,
+        every=facts.every(stream.id),
+        schedule=facts.schedule(stream.id),
+        max_state_rows=facts.max_state_rows(stream.id),
+        pressed=facts.pressed(stream.id),
+    )
+
+
+def verdicts(facts: Facts, found: Found) -> dict[str, Verdict]:
+    """The word and the sentence of every stream."""
+    jobs = _by_launch(found)
+    return {stream.id: verdict(_sight(facts, jobs, stream)) for stream in facts.streams}
+
+
+def _stuck(facts: Facts, found: Found) -> dict[str, str]:
+    """Driver -> why it has to be ended although it lives."""
+    jobs = _by_launch(found)
+    judged = {name: stuck(_sight(facts, jobs, stream) for stream in hosted) for name, hosted in facts.hosted.items()}
+    return {name: why for name, why in judged.items() if why is not None}
+
+
+Jobs = Mapping[tuple[str, str], Job] | None
+"""What a backend answered, by driver and token."""
+
+
+def _by_launch(found: Found) -> Jobs:
+    return None if found is None else {(item.driver, item.token): item for item in found}
+
+
+def _life(driver: Driver | None, jobs: Jobs, stream: str) -> tuple[Life, str]:
+    """What is left of a driver's process; when nobody can say, which part could not be asked."""
+    if driver is None:
+        return Life.GONE, ""
+    if jobs is None:
+        return Life.UNKNOWN, f"the {driver.backend} backend could not be asked"
+    job = jobs.get((driver.name, driver.token))
+    if job is None:
+        known = f"the {driver.backend} backend does not know its process any more"
+        return (Life.UNKNOWN, known) if driver.handle is not None and not driver.ended else (Life.GONE, "")
+    life = remains(driver, job)
+    if life is Life.UNKNOWN:
+        gone = f"if that host is gone for good: lakeward streams restart {stream} --kill"
+        return life, f"its process runs on host {job.host}, which cannot be asked from here ({gone}),"
+    return (Life.GONE if life is Life.REMNANT else life), ""

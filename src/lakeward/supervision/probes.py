@@ -1,0 +1,171 @@
+"""Probes: whether what streams depend on answers. Cheap, side by side, and each with an end to its patience.
+
+Asked once a pass, and only when something failed or is silent: a healthy deployment is not questioned every minute.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import humanize
+
+from lakeward.connectors.aws import store
+from lakeward.connectors.kafka import broker, cluster
+from lakeward.connectors.kinesis.stream import Place
+from lakeward.connectors.postgres import connection as link
+from lakeward.connectors.postgres import table
+from lakeward.connectors.spark import master
+from lakeward.platform.errors import LakewardError
+from lakeward.platform.runtime import Runtime
+from lakeward.spec.model.types import SparkMaster
+from lakeward.supervision.decide.dependencies import MACHINE, Dependency, Kind
+
+ANSWER_S = 3.0
+PATIENCE_S = 8.0
+"""For all probes together. What has not answered by then does not answer."""
+ROOM_BYTES = 64 * 1024 * 1024
+"""A store with less room than this cannot take a batch."""
+
+Answers = Mapping[Dependency, str | None]
+"""Why each one does not do its work; None: it does."""
+
+
+def ask(runtime: Runtime, dependencies: Iterable[Dependency], patience_s: float = PATIENCE_S) -> Answers:
+    """Ask all of them at once. Never raises, never takes longer than `patience_s`."""
+    silence = f"no answer in {patience_s:.0f} s"
+    found: dict[Dependency, str | None] = dict.fromkeys(sorted(set(dependencies)), silence)
+    lock, ended = threading.Lock(), threading.Event()
+
+    def one(each: Dependency) -> None:
+        try:
+            answer = _PROBES[each.kind](each.name, runtime)
+        except Exception as error:  # noqa: BLE001  # named boundary: however a probe fails, that is its answer
+            answer = _reason(error)
+        with lock:
+            if not ended.is_set():
+                found[each] = answer
+
+    # Daemons: a probe that hangs in a dead file system must not keep the process from ending.
+    threads = [threading.Thread(target=one, args=(each,), daemon=True, name=f"probe {each.subject}") for each in found]
+    for thread in threads:
+        thread.start()
+    until = time.monotonic() + patience_s
+    for thread in threads:
+        thread.join(max(0.0, until - time.monotonic()))
+    with lock:
+        ended.set()
+        return dict(found)
+
+
+def _kafka(name: str, runtime: Runtime) -> str | None:
+    # Metadata: a port alone answers for a hung broker, too.
+    broker.end_offsets(cluster.find(name, runtime), [], timeout_s=ANSWER_S)
+    return None
+
+
+def _catalog(name: str, runtime: Runtime) -> str | None:
+    lake = runtime.lake
+    if {"type", "catalog-impl"} & set(lake.properties):
+        return _port(lake.properties.get("uri", ""))
+    import psycopg2
+
+    how = {"passfile": str(runtime.pgpass)} if runtime.pgpass else {}
+    with (
+        closing(
+            psycopg2.connect(
+                host=lake.host,
+                port=lake.port,
+                dbname=name,
+                user=lake.user,
+                connect_timeout=int(ANSWER_S),
+                options=f"-c statement_timeout={int(ANSWER_S * 1000)}",
+                **how,
+            )
+        ) as link,
+        link.cursor() as cursor,
+    ):
+        cursor.execute("SELECT 1")
+    return None
+
+
+def _store(name: str, runtime: Runtime) -> str | None:
+    """A folder of this machine must be there, take a file and have room; an object store must be within reach."""
+    if "://" in name and not name.startswith("file://"):
+        store.check(runtime.lake, name)
+        return _port(runtime.lake.properties.get("s3.endpoint", ""))
+    folder = Path(name.removeprefix("file://"))
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent  # it is made when the first table or checkpoint is
+    free = os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize
+    if free < ROOM_BYTES:
+        return f"disk full: {humanize.naturalsize(free, binary=True)} free in {folder}"
+    with tempfile.TemporaryFile(dir=folder) as file:
+        file.write(b"lakeward")
+    return None
+
+
+def _connect(name: str, runtime: Runtime) -> str | None:
+    return _port(f"sc://{name}")
+
+
+def _postgres(name: str, runtime: Runtime) -> str | None:
+    with closing(link.connect(link.find(name, runtime.postgres), runtime.pgpass, "probe", int(ANSWER_S))) as held:
+        [(standby,)] = table.query(held, "SELECT pg_is_in_recovery()")
+    return "it is a standby: nothing can be written" if standby else None
+
+
+def _master(name: str, runtime: Runtime) -> str | None:
+    master.reach(SparkMaster(name), ANSWER_S)
+    return None
+
+
+def _kinesis(name: str, runtime: Runtime) -> str | None:
+    """Whoever answers is there: a refusal is about a stream or a key, and the stream's own error says that better."""
+    from botocore.exceptions import ClientError
+
+    region, _, connection = name.partition(", ")
+    place = Place("", region, "" if connection == MACHINE else connection, str(runtime.connections or ""))
+    try:
+        place.connect(place.holder, patience_s=ANSWER_S).list_streams(Limit=1)
+    except ClientError as error:
+        status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 400))
+        return None if status < 500 else str(error.response["Error"].get("Code") or status)
+    return None
+
+
+def _port(address: str) -> str | None:
+    """Whether something listens. An address we are not told cannot be blamed."""
+    parts = urlsplit(address)
+    if parts.hostname is None:
+        return None
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    socket.create_connection((parts.hostname, port), timeout=ANSWER_S).close()
+    return None
+
+
+_PROBES: Mapping[Kind, Callable[[str, Runtime], str | None]] = {
+    Kind.KAFKA: _kafka,
+    Kind.CATALOG: _catalog,
+    Kind.STORE: _store,
+    Kind.CONNECT: _connect,
+    Kind.POSTGRES: _postgres,
+    Kind.MASTER: _master,
+    Kind.KINESIS: _kinesis,
+}
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, LakewardError):
+        return error.why or error.what
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror}{f': {error.filename}' if error.filename else ''}"
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,352 @@
+"""The on-call block: a stream's document as at most forty lines, always in the same order.
+
+Line one says what and since when, line two whether data is lost, `next` what to do. Every line begins with its word,
+ids and offsets are plain numbers, times are RFC 3339 in UTC: what stands here can be searched for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from lakeward.platform.text import count, listed, span
+from lakeward.supervision.report.safety import show, show_range
+
+MOST = 40
+_RECENT, _TAIL, _EARLY = 7, 8, 3
+_WIDTH = 13
+_SPARKS = ("addBatch", "commitBatch", "commitOffsets", "getBatch", "latestOffset", "queryPlanning", "walCommit")
+"""Spark's names for the phases of a batch; ours lie within one of them."""
+_OURS_IN = "addBatch"
+_SKEW = 0.5
+"""A partition with more than this share of what waits is told; of two partitions, one with three quarters."""
+
+
+def block(found: Mapping[str, Any], trouble: str | None = None) -> list[str]:
+    """The lines.
+
+    Args:
+        found: the document of a stream (`document.document`).
+        trouble: what was wrong when this was asked for, in a sentence; it may be over by now.
+    """
+    now: datetime = found["now"]
+    lines = [_head(found, now, trouble), _line("data lost?", f"{_upper(found['data'])}: {found['data']['text']}")]
+    lines += [_line(word, text) for word, text in _facts(found, now) if text]
+    lines += _several("advisory", _early(found))
+    lines += _several("last 6 h", _recent(found, now))
+    lines += [_line(word, text) for word, text in _doing(found) if text]
+    room = min(_TAIL, MOST - len(lines))
+    lines += _several("log tail", [_short(line) for line in found["log_tail"]][-room:] if room > 0 else [])
+    return lines[:MOST]
+
+
+def moment(at: datetime | str | None) -> str:
+    """RFC 3339 in UTC, whole seconds."""
+    if at is None:
+        return "not known"
+    if isinstance(at, str):
+        return at
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def size(number: float | None) -> str:
+    """A size: `812 B`, `4.0 MB`."""
+    value = float(number or 0)
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 1000:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:.1f} TB"
+
+
+def _head(found: Mapping[str, Any], now: datetime, trouble: str | None) -> str:
+    state = str(found["state"]).upper()
+    text = f"{state} for {span((now - found['since']).total_seconds())}, since {moment(found['since'])}: {found['why']}"
+    return f"{found['id']} is {text}" if trouble is None else f"{found['id']}: {trouble}; by now it is {text}"
+
+
+def _upper(data: Mapping[str, Any]) -> str:
+    return str(data["lost"]).upper()
+
+
+def _facts(found: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, str]]:
+    yield "safe up to", _safe(found)
+    yield "next batch", _next_batch(found)
+    yield "at risk", _risk(found)
+    yield "last commit", _landed(found)
+    yield "lag", _lag(found)
+    yield "skew", _skew(found["partitions"])
+    yield "rates", _rates(found)
+    yield "batch", _batch(found)
+    yield "event time", _event_time(found)
+    yield "state size", _state(found)
+    yield "restarts", _restarts(found, now)
+    yield "failure", _failure(found, now)
+    yield "", _offsets(found)
+    yield "identity", _identity(found, now)
+    yield "differs", _differs(found)
+    yield "supervised", f"NO: {found['unsupervised']}" if found["unsupervised"] else ""
+    yield "no answer", "; ".join(found.get("unanswered", ()))
+
+
+def _doing(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    links = found["links"]
+    ui = links["spark_ui"] or f"its driver is gone; lakeward streams ui {found['id']} opens what was kept"
+    if found["driver"]["backend"] is None:
+        ui = ""
+    yield "spark ui", ui
+    yield "log", f"{links['log']}   or: lakeward streams logs {found['id']}" if links["log"] else ""
+    yield "runbook", f"{links['runbook']}#{found['state']}"
+    if found["incident"]:
+        yield "incident", f"{found['incident']['id']}, open since {moment(found['incident']['opened_at'])}"
+    yield "next", found["next_text"]
+    yield "  effect", found["next_effect"]
+
+
+def _safe(found: Mapping[str, Any]) -> str:
+    safe = found["safe_to"]
+    if safe is None:
+        return "nothing has landed yet" if found["committed_at"] is None else "not known: no table says so"
+    names = (("seq", "seq"), ("batch_id", "batch"), ("generation", "generation"), ("snapshot_id", "snapshot"))
+    ids = ", ".join(f"{word} {safe[name]}" for name, word in names if safe[name] is not None)
+    by = "" if safe["by"] == "table" else " (by the registry's copy)"
+    return f"{ids}{by}; all offsets below {show(safe['offsets'])}"
+
+
+def _next_batch(found: Mapping[str, Any]) -> str:
+    batch = found["next_batch"]
+    if batch is None:
+        return ""
+    if not batch["again"]:
+        number = f"batch {batch['batch_id']}: " if batch["batch_id"] is not None else ""
+        return f"{number}new records from {show(batch['from'])}; nothing is replayed"
+    now = found["state"] in ("healthy", "lagging")
+    number = f"batch {batch['batch_id']} {'is running' if now else 'again'}"
+    if batch["landed"]:
+        return f"{number}: it has landed already, so nothing is written twice"
+    if batch["to"] is None:
+        return f"{number}: from {show(batch['from'])}; it has not landed, and lands once"
+    records = f" ({count(batch['records'], 'record')})" if batch["records"] is not None else ""
+    tail = "" if now else "; it has not landed, and lands once"
+    return f"{number}: {show_range(batch['from'], batch['to'])}{records}{tail}"
+
+
+def _risk(found: Mapping[str, Any]) -> str:
+    if found["at_risk"] is None:
+        return "not known: the source could not be asked"
+    kept = span(found["source_retention_s"]) if found["source_retention_s"] is not None else "for ever"
+    if found["at_risk_in_s"] is None:
+        return f"no: the source keeps records {kept}" + (", and none waits" if found["lag_records"] == 0 else "")
+    word = "YES" if found["at_risk"] else "no"
+    return (
+        f"{word}: the source keeps records {kept}, the oldest waits {span(found['lag_s'])}: "
+        f"{span(found['at_risk_in_s'])} are left to land it"
+    )
+
+
+def _landed(found: Mapping[str, Any]) -> str:
+    if found["committed_at"] is None:
+        return "never"
+    batch = f", batch {found['batch_id']}" if found["batch_id"] is not None else ""
+    return f"{span(found['commit_age_s'])} ago, {moment(found['committed_at'])}{batch}, into {found['sink']}"
+
+
+def _lag(found: Mapping[str, Any]) -> str:
+    if found["lag_records"] is None:
+        return "not known"
+    old = f" (measured {span(found['lag_age_s'])} ago)" if (found["lag_age_s"] or 0) > 15 else ""
+    if found["lag_records"] == 0:
+        return f"nothing waits at the source{old}"
+    parts = [f"{count(found['lag_records'], 'record')} {'waits' if found['lag_records'] == 1 else 'wait'}"]
+    if found["lag_s"] is not None:
+        parts.append(f"the oldest for {span(found['lag_s'])}")
+    slope = found["lag_per_second"]
+    if found["lag_trend"] is not None:
+        rate = f" by {abs(slope):,.1f}/s" if slope is not None and found["lag_trend"] != "steady" else ""
+        parts.append(f"{found['lag_trend']}{rate}")
+    if found["catch_up_s"]:
+        parts.append(f"caught up in {span(found['catch_up_s'])}")
+    elif found["lag_trend"] in ("growing", "steady"):
+        parts.append(_outlook(found))
+    return ", ".join(parts) + old
+
+
+def _outlook(found: Mapping[str, Any]) -> str:
+    """What becomes of a lag that does not fall."""
+    if found["state"] in ("healthy", "lagging"):
+        return "it does not catch up like this"
+    if found["state"] == "blocked":
+        return "nothing of it lands before somebody has seen to what blocks it"
+    comes, landed = found["arriving_per_second"], found["processed_rows_per_second"]
+    if comes and landed is not None and comes >= landed:
+        return "when it runs again it does not catch up as fast as it landed before"
+    return "it catches up once it runs again"
+
+
+def _skew(partitions: Sequence[Mapping[str, Any]]) -> str:
+    total = sum(part["lag_records"] for part in partitions)
+    if len(partitions) < 2 or not total:
+        return ""
+    worst = sorted(partitions, key=lambda part: -part["lag_records"])[:2]
+    if worst[0]["lag_records"] <= _SKEW * total * max(1.0, 3 / len(partitions)):
+        return ""
+    told = [
+        f"{part['topic']}/{part['partition']} has {part['lag_records']:,} of them "
+        f"(landed to {part['position'] if part['position'] is not None else 'nothing'}, ends at {part['end']})"
+        for part in worst
+        if part["lag_records"]
+    ]
+    return "; ".join(told)
+
+
+def _rates(found: Mapping[str, Any]) -> str:
+    pairs = (("arriving_per_second", "arrive"), ("processed_rows_per_second", "were landed in the last batch"))
+    return ", ".join(f"{found[name]:,.0f}/s {word}" for name, word in pairs if found[name] is not None)
+
+
+def _batch(found: Mapping[str, Any]) -> str:
+    if found["batch_duration_s"] is None:
+        return ""
+    every = ""
+    if found["trigger_s"]:
+        slow = found["batch_duration_s"] > found["trigger_s"]
+        every = f", {'TOO SLOW for' if slow else 'with'} a trigger of {found['trigger_s']:g} s"
+    phases = sorted(found["durations_s"].items(), key=lambda item: -item[1])
+    told = {name: f"{name} {value:.2f} s" for name, value in phases if name != "triggerExecution" and value >= 0.01}
+    ours = [told.pop(name) for name in list(told) if name not in _SPARKS]
+    if ours and _OURS_IN in told:
+        told[_OURS_IN] += f" (of it {', '.join(ours[:3])})"
+    word = "" if found["state"] in ("healthy", "lagging") else "the last one "
+    return f"{word}took {found['batch_duration_s']:.1f} s{every}" + (
+        f": {', '.join(list(told.values())[:4])}" if told else ""
+    )
+
+
+def _event_time(found: Mapping[str, Any]) -> str:
+    parts = []
+    if found["complete_through"]:
+        parts.append(f"complete through {moment(found['complete_through'])}")
+    if found["watermark"]:
+        parts.append(f"watermark {found['watermark']}")
+    if found["late_dropped"]:
+        parts.append(f"{count(found['late_dropped'], 'row')} came too late")
+    return ", ".join(parts)
+
+
+def _state(found: Mapping[str, Any]) -> str:
+    if found["state_rows"] is None:
+        return ""
+    disk = f", {size(found['state_disk_bytes'])} on disk" if found["state_disk_bytes"] else ""
+    return f"{count(found['state_rows'], 'row')}, {size(found['state_bytes'])} in memory{disk}"
+
+
+def _restarts(found: Mapping[str, Any], now: datetime) -> str:
+    number = f"{count(found['restarts_24h'], 'failure')} in 24 h" if found["restarts_24h"] else "no failure in 24 h"
+    if found["hold_until"]:
+        return f"{number}; none by itself before {moment(found['hold_until'])}: somebody holds it"
+    if found["next_attempt_at"] is not None:
+        wait = (found["next_attempt_at"] - now).total_seconds()
+        when = f"in {span(wait)}" if wait > 0 else f"due {span(-wait)} ago"
+        return f"{number}; attempt {found['attempts']} at {moment(found['next_attempt_at'])} ({when})"
+    if found["state"] == "restarting":
+        return f"{number} before this one"
+    if found["state"] == "blocked":
+        return f"{number}; it is not started again by itself: it waits for a person"
+    return number
+
+
+def _failure(found: Mapping[str, Any], now: datetime) -> str:
+    failure = found["failure"]
+    if failure is None:
+        return ""
+    lines = str(failure["error"] or "").strip().splitlines()
+    age = f" {span((now - failure['at']).total_seconds())} ago" if failure["at"] is not None else ""
+    return f"{failure['class']}{age}: {_short(lines[0], 300) if lines else 'no text'}"
+
+
+def _offsets(found: Mapping[str, Any]) -> str:
+    failure = found["failure"]
+    if failure is None or (failure["batch_id"] is None and not failure["offsets"]):
+        return ""
+    offsets = failure["offsets"]
+    shown = _range(offsets) if isinstance(offsets, Mapping) else str(offsets or "")
+    return f"in batch {failure['batch_id']}" + (f", offsets {shown}" if shown else "")
+
+
+def _range(offsets: Mapping[str, Any]) -> str:
+    """`{source: {start, end}}` or `{start, end}` by source; one position a source where that is all that is known."""
+    if offsets.keys() == {"start", "end"}:
+        return show_range(offsets["start"], offsets["end"])
+    if all(isinstance(each, Mapping) for each in offsets.values()):
+        start = {name: each["start"] for name, each in offsets.items() if each.get("start") is not None}
+        return show_range(start, {name: each["end"] for name, each in offsets.items() if each.get("end") is not None})
+    return show(dict(offsets))
+
+
+def _identity(found: Mapping[str, Any], now: datetime) -> str:
+    driver = found["driver"]
+    generation = f"generation {found['generation']}"
+    if found["pending_generation"]:
+        generation += f" ({found['pending_generation']} waits for an upgrade)"
+    if driver["backend"] is None:
+        return f"{generation}; driver {driver['name']} was never launched"
+    parts = [f"{generation}; driver {driver['name']} ({driver['backend']})"]
+    parts.append(f"process {driver['pid']} on {driver['host']}" if driver["pid"] else "no process")
+    if driver["app_id"]:
+        parts.append(f"application {driver['app_id']}")
+    parts.append(f"launched {moment(driver['launched_at'])}")
+    beat = driver["heartbeat"]
+    parts.append(f"last sign of life {span((now - beat).total_seconds())} ago" if beat else "no sign of life yet")
+    if driver["exit_code"] is not None:
+        parts.append(
+            f"ended with exit code {driver['exit_code']}" if driver["exit_code"] else "ended with nothing left to run"
+        )
+    if driver["beside"]:
+        parts.append(f"also runs {listed(driver['beside'])}")
+    return ", ".join(parts)
+
+
+def _differs(found: Mapping[str, Any]) -> str:
+    if found["stable_generation"] is None:
+        return ""
+    what = ", ".join(found["differs"][:10]) or "nothing"
+    more = f" and {len(found['differs']) - 10} more" if len(found["differs"]) > 10 else ""
+    return f"from generation {found['stable_generation']}, the last one that proved itself, in: {what}{more}"
+
+
+def _early(found: Mapping[str, Any]) -> list[str]:
+    """What checks will say of rows they have not seen; they decide."""
+    told = [each["text"] for each in found["advisory"]]
+    if len(told) > _EARLY:
+        told = [*told[:_EARLY], f"{len(told) - _EARLY} more: lakeward quality show {found['sink']}"]
+    return told
+
+
+def _recent(found: Mapping[str, Any], now: datetime) -> list[str]:
+    items = found["changed"]
+    if not items:
+        return ["nothing changed"]
+    told = [f"{moment(item['at'])} {_short(item['text'])}{_times(item)}" for item in items]
+    if len(told) > _RECENT:
+        older = len(told) - _RECENT + 1
+        told = [f"{older} more: lakeward streams events {found['id']}", *told[older:]]
+    return told
+
+
+def _times(item: Mapping[str, Any]) -> str:
+    since = f" since {moment(item['first'])}" if item.get("first") else ""
+    return f" ({item['times']} times{since})" if item["times"] > 1 else ""
+
+
+def _several(word: str, texts: Sequence[str]) -> list[str]:
+    return [_line(word if at == 0 else "", text) for at, text in enumerate(texts)]
+
+
+def _line(word: str, text: str) -> str:
+    return f"{word:<{_WIDTH}}{text}"
+
+
+def _short(text: str, most: int = 200) -> str:
+    line = text.strip().splitlines()[0] if text.strip() else ""
+    return line if len(line) <= most else line[: most - 1] + "…"

@@ -1,0 +1,136 @@
+"""Reports: which are due, what they say, and that each is said once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection
+
+from lakeward.platform.errors import SpecError
+from lakeward.platform.runtime import Runtime
+from lakeward.registry import events, streams
+from lakeward.registry.streams import Stream
+from lakeward.supervision.backends.base import Backend
+from lakeward.supervision.context import backend_of
+from lakeward.supervision.decide.health import SETTLED, TROUBLE, State, Verdict
+from lakeward.supervision.observe import Connect
+from lakeward.supervision.report import material
+from lakeward.supervision.report.block import block
+from lakeward.supervision.report.document import document
+from lakeward.telemetry.mask import mask
+
+KIND = "report"
+"""The event a report leaves: what was told last decides what is told next."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """The block about one stream.
+
+    Attributes:
+        found: the trouble this report was asked for, which may be over by now.
+        blocked_at: since when the stream waits for a person, RFC 3339; None if it does not.
+    """
+
+    stream: str
+    verdict: Verdict
+    lines: tuple[str, ...]
+    found: str | None = None
+    blocked_at: str | None = None
+
+    @property
+    def trouble(self) -> bool:
+        """Whether it tells of trouble: the stream is down, nobody can say, or it was down when the report was due."""
+        return self.verdict.state in TROUBLE or self.found is not None
+
+
+@dataclass(frozen=True)
+class Due:
+    """A report that has to be told.
+
+    `run` names it, the same for the same state however often it is found due; `found` is the trouble in a sentence.
+    """
+
+    stream: str
+    run: str
+    found: str | None = None
+
+
+def of_stream(
+    connect: Connect, runtime: Runtime, stream: str, found: str | None = None, backend: Backend | None = None
+) -> Report:
+    """The report about one stream, as things stand.
+
+    Args:
+        found: the trouble it is about, when it was found earlier: it is told although it may be over.
+
+    Raises:
+        SpecError: there is no such stream, or it was removed.
+        DependencyDown: the registry cannot be reached.
+    """
+    view, document_ = read(connect, runtime, stream, backend)
+    judged = view.verdicts[stream]
+    if judged.state in TROUBLE:
+        found = None  # it is not over: what is true now is what matters
+    lines = tuple(block(document_, None if found is None else mask(found)))
+    return Report(stream, judged, lines, found, _blocked_at(view.facts.by_id[stream]))
+
+
+def read(
+    connect: Connect, runtime: Runtime, stream: str, backend: Backend | None = None
+) -> tuple[material.View, dict[str, Any]]:
+    """All streams now, and the whole document of one of them.
+
+    Raises:
+        SpecError: there is no such stream, or it was removed.
+        DependencyDown: the registry cannot be reached.
+    """
+    view = material.look_at(connect, backend or backend_of(runtime))
+    if stream not in view.verdicts:
+        with connect() as connection:
+            row = streams.get(connection, stream)
+        raise SpecError(f"Stream {stream} was removed", why=f"at {row.removed_at}", next="lakeward streams list")
+    return view, document(material.gather(connect, runtime, view, stream))
+
+
+def told(connection: Connection, report: Report) -> None:
+    """Remember that this was told, so that it is told once."""
+    events.record(
+        connection,
+        "stream",
+        report.stream,
+        KIND,
+        report.lines[0],
+        trouble=report.trouble,
+        state=report.verdict.state.value,
+        blocked_at=report.blocked_at,
+    )
+
+
+def due(connection: Connection) -> list[Due]:
+    """The reports to tell now: one when trouble begins, one when it waits for a person, one when it ends."""
+    last = events.newest_of_kind(connection, "stream", KIND)
+    wanted = []
+    for stream in streams.all_streams(connection):
+        before = last.get(stream.id, {}).get("fields") or {}
+        state = State(stream.state)
+        begins = state in TROUBLE and not before.get("trouble")
+        at = _blocked_at(stream) if state is State.BLOCKED else None
+        since = stream.since if at is None else datetime.fromisoformat(at)
+        # A block that was not told is news, also when the one before it was.
+        another = before.get("state") != state.value or at not in (None, before.get("blocked_at"))
+        worsens = state is State.BLOCKED and another
+        ends = state in SETTLED and bool(before.get("trouble"))
+        if begins or worsens or ends:
+            run = f"report__{state.value}__{since:%Y-%m-%dT%H-%M-%S}"
+            moment = f"{since:%H:%M:%S} UTC"
+            trouble = f"At {moment} it was {state.value.upper()}: {stream.why}" if state in TROUBLE else None
+            wanted.append(Due(stream.id, run, trouble))
+    return wanted
+
+
+def _blocked_at(stream: Stream) -> str | None:
+    """Since when it waits for a person: one block has one such moment."""
+    return (stream.blocked or {}).get("at")

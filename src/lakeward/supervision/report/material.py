@@ -1,0 +1,179 @@
+"""Everything known of one stream at one moment, gathered once for every text and document that is made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection
+
+from lakeward.platform.runtime import Runtime
+from lakeward.registry import batches, generations, incidents, streams
+from lakeward.registry.drivers import Driver
+from lakeward.registry.generations import Generation
+from lakeward.registry.incidents import Incident
+from lakeward.registry.streams import Stream
+from lakeward.spec.model.stream import StreamSpec
+from lakeward.supervision import advisory as early
+from lakeward.supervision import dead_mans_switch, observe
+from lakeward.supervision.backends.base import Backend, Job, Life
+from lakeward.supervision.decide.health import TROUBLE, Verdict
+from lakeward.supervision.observe import Connect, Facts
+from lakeward.supervision.report import generation_diff, recent, sources
+from lakeward.supervision.report.recent import Recent
+from lakeward.supervision.report.sources import Sources
+from lakeward.telemetry import tail
+
+TAIL = 8
+
+
+@dataclass(frozen=True)
+class View:
+    """All streams at one moment: what the registry says, what the backend says, and the word for each.
+
+    `missed` says that nobody looks after them any more; None when somebody does.
+    """
+
+    facts: Facts
+    found: Sequence[Job] | None
+    verdicts: Mapping[str, Verdict]
+    missed: str | None = None
+
+    def spec(self, stream: str) -> StreamSpec | None:
+        """The spec of the generation a stream runs; None if it has none, or this version cannot read it."""
+        generation: Generation | None = self.facts.generations.get(stream)
+        if generation is None:
+            return None
+        try:
+            return StreamSpec.model_validate(generation.spec)
+        except ValueError:
+            return None
+
+    def driver(self, stream: Stream) -> Driver | None:
+        """The newest launch of the driver that hosts it."""
+        return self.facts.drivers.get(stream.driver)
+
+    def gone(self, stream: Stream) -> bool:
+        """Whether its driver's process is known to be gone, or never was; False where nobody could be asked."""
+        driver = self.driver(stream)
+        if driver is None or driver.ended:
+            return True
+        lives = [job.life for job in self.found or () if job.token == driver.token]
+        return self.found is not None and all(life in (Life.GONE, Life.REMNANT) for life in lives)
+
+    def beside(self, stream: Stream) -> list[str]:
+        """The other streams its driver hosts."""
+        return [item.id for item in self.facts.streams if item.driver == stream.driver and item.id != stream.id]
+
+
+@dataclass(frozen=True)
+class Material:
+    """What is known of one stream.
+
+    Attributes:
+        newest: its newest recorded batch, None before any.
+        late: rows dropped because they came after the watermark, over the recorded batches; None before any.
+        stable: the generation before this one that proved itself, None without one.
+        differs: the keys in which the running generation differs from it.
+        incident: the open incident of the stream, or the one of many that it shows; None without one.
+        tail: the last lines of the driver's log, when it is in trouble.
+        early: early warnings about rows it landed, as `control.early` tells them.
+    """
+
+    view: View
+    stream: Stream
+    asked: Sources
+    newest: Mapping[str, Any] | None = None
+    late: int | None = None
+    recent: Sequence[Recent] = ()
+    stable: Generation | None = None
+    differs: Sequence[str] = ()
+    incident: Incident | None = None
+    tail: Sequence[str] = field(default_factory=tuple)
+    early: Sequence[Mapping[str, Any]] = ()
+
+    @property
+    def facts(self) -> Facts:
+        return self.view.facts
+
+    @property
+    def verdict(self) -> Verdict:
+        return self.view.verdicts[self.stream.id]
+
+
+def look_at(connect: Connect, backend: Backend) -> View:
+    """All streams now, judged here and not by whoever reconciled last."""
+    with connect() as connection:
+        facts = observe.read(connection)
+        missed = dead_mans_switch.look(connection)
+    found = observe.ask(backend, facts)
+    return View(facts, found, observe.verdicts(facts, found), missed)
+
+
+def gather(connect: Connect, runtime: Runtime, view: View, stream: str) -> Material:
+    """Everything about one stream of the view.
+
+    Raises:
+        SpecError: there is no such stream.
+    """
+    spec = view.spec(stream)
+    table = str(spec.sink.table) if spec is not None and spec.sink.table is not None else None
+    since = view.facts.now - recent.WINDOW
+    with connect() as connection:
+        row = next((item for item in view.facts.streams if item.id == stream), None) or streams.get(connection, stream)
+        newest = next(iter(batches.newest(connection, stream, limit=1)), None)
+        late = batches.totals(connection, stream)["late_dropped"] if newest is not None else None
+        happened = recent.read(connection, row, table, since)
+        stable, differs = _compared(connection, view, row)
+        incident = _incident(incidents.open_ones(connection), stream)
+        warned = early.read(connection, table, view.facts.now, [stream]) if table is not None else []
+    asked = Sources()
+    if spec is not None:
+        ends = (newest or {}).get("end_offsets") or {}
+        generation = view.facts.generations[stream]
+        asked = sources.ask(runtime, spec, ends, since, runtime.checkpoint_of(generation.checkpoint))
+    if table is not None and asked.others:
+        with connect() as connection:
+            happened += recent.of_others(connection, table, asked.others)
+    return Material(
+        view=view,
+        stream=row,
+        asked=asked,
+        newest=newest,
+        late=late,
+        recent=recent.folded(happened),
+        stable=stable,
+        differs=differs,
+        incident=incident,
+        tail=_tail(view, row),
+        early=warned,
+    )
+
+
+def _incident(found: Mapping[tuple[str, str], Incident], stream: str) -> Incident | None:
+    """The stream's own incident, else the one of many that it shows."""
+    shown = (each for each in found.values() if stream in (each.fields.get("streams") or ()))
+    return found.get(("stream", stream)) or next(shown, None)
+
+
+def _compared(connection: Connection, view: View, stream: Stream) -> tuple[Generation | None, list[str]]:
+    running = view.facts.generations.get(stream.id)
+    if running is None:
+        return None, []
+    stable = generations.newest_stable(connection, stream.id, before=running.generation)
+    return stable, [] if stable is None else generation_diff.keys(stable, running)
+
+
+def _tail(view: View, stream: Stream) -> list[str]:
+    """The last lines before the trouble: of the launch that failed, which need not be the newest one."""
+    driver = view.driver(stream)
+    verdict = view.verdicts.get(stream.id)
+    if driver is None or not driver.log or verdict is None or verdict.state not in TROUBLE:
+        return []
+    folder = Path(driver.log)
+    failure = view.facts.failure(stream)
+    if failure is not None and failure.stream is None and failure.at < driver.launched_at:
+        folder = tail.before(folder) or folder
+    return tail.newest(folder, stream.id)[-TAIL:]

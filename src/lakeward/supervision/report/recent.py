@@ -1,0 +1,122 @@
+"""What changed lately around a stream: deploys, people, restarts, maintenance, commits of others, failed checks.
+
+Most nights the cause stands here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection
+
+from lakeward.platform.text import span
+from lakeward.registry import changes, events, maintenance, verifications
+from lakeward.registry.streams import Stream
+from lakeward.supervision.report.sources import Commit
+
+WINDOW = timedelta(hours=6)
+_READ = 200
+_DRIVER_KINDS = {"launched", "adopted", "killed", "failed", "exited", "unstuck", "apart"}
+_STREAM_KINDS = {"failed", "blocked", "started", "hung", "stable", "taken-back"}
+_ALL_KINDS = {"dependency", "thrash"}
+_SLACK = timedelta(minutes=1)
+"""A commit this near to an action of maintenance is that action's."""
+
+
+@dataclass(frozen=True)
+class Recent:
+    """One thing that happened.
+
+    Attributes:
+        what: deploy | people | driver | stream | maintenance | commit | check.
+        times: how often in a row; `at` is the newest.
+        first: when it happened the first of these times; None if it did once.
+    """
+
+    at: datetime
+    what: str
+    text: str
+    times: int = 1
+    first: datetime | None = None
+
+    def document(self) -> dict[str, Any]:
+        """As the JSON form shows it."""
+        return {"at": self.at, "what": self.what, "text": self.text, "times": self.times, "first": self.first}
+
+
+def read(connection: Connection, stream: Stream, table: str | None, since: datetime) -> list[Recent]:
+    """What the registry knows, oldest first."""
+    found = [
+        Recent(row["at"], "deploy" if row["change"] == "deploy" else "people", _change(row))
+        for row in changes.newest(connection, "stream", stream.id, _READ)
+    ]
+    found += _events(connection, "driver", stream.driver, _DRIVER_KINDS)
+    found += _events(connection, "stream", stream.id, _STREAM_KINDS)
+    found += [
+        Recent(row["at"], "stream", row["text"])
+        for row in events.newest(connection, "stack", "streams", _READ)
+        if row["kind"] in _ALL_KINDS and stream.id in (row["fields"].get("streams") or [stream.id])
+    ]
+    if table is not None:
+        found += [
+            Recent(row["started_at"], "maintenance", _action(table, row))
+            for row in maintenance.newest_actions(connection, table, _READ)
+        ]
+        found += [
+            Recent(row["at"], "check", f"quality of {table}: {row['verdict']}")
+            for row in verifications.newest(connection, table, limit=_READ)
+            if row["verdict"] != "pass"
+        ]
+    return sorted((item for item in found if item.at >= since), key=lambda item: item.at)
+
+
+def of_others(connection: Connection, table: str, commits: Sequence[Commit]) -> list[Recent]:
+    """The commits that are no action of our maintenance either."""
+    ours = [
+        (row["started_at"] - _SLACK, (row["finished_at"] or row["started_at"]) + _SLACK)
+        for row in maintenance.newest_actions(connection, table, _READ)
+    ]
+    return [
+        Recent(item.at, "commit", f"{item.operation} of {table} by somebody else: snapshot {item.snapshot}")
+        for item in commits
+        if not any(begin <= item.at <= end for begin, end in ours)
+    ]
+
+
+def folded(items: Iterable[Recent]) -> list[Recent]:
+    """The same thing again and again is one line with its number: figures and ids may differ."""
+    found: list[Recent] = []
+    at: dict[tuple[str, str], int] = {}
+    for item in sorted(items, key=lambda item: item.at):
+        key = (item.what, re.sub(r"\d+", "#", item.text))
+        if key not in at:
+            at[key] = len(found)
+            found.append(item)
+            continue
+        before = found[at[key]]
+        found[at[key]] = Recent(item.at, item.what, item.text, before.times + 1, before.first or before.at)
+    return sorted(found, key=lambda item: item.at)
+
+
+def _events(connection: Connection, scope: str, name: str, kinds: set[str]) -> list[Recent]:
+    return [
+        Recent(row["at"], scope, row["text"] if scope == "stream" else f"driver {name}: {row['text']}")
+        for row in events.newest(connection, scope, name, _READ)
+        if row["kind"] in kinds
+    ]
+
+
+def _change(row: dict[str, Any]) -> str:
+    comment = f": {row['comment']}" if row["comment"] else ""
+    return f"{row['change']} by {row['author']}{comment}"
+
+
+def _action(table: str, row: dict[str, Any]) -> str:
+    result = row["result"] or "is under way"
+    took = f" in {span(row['duration_s'])}" if row["duration_s"] is not None else ""
+    why = "" if row["result"] in ("done", None) else f": {row['why']}"
+    return f"{row['action']} of {table} {result}{took}{why}"

@@ -1,0 +1,274 @@
+"""Is data lost? The first question at night, answered from the table's position and the source, never from counters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from lakeward.connectors.commit_protocol.position import NO_DATA
+from lakeward.connectors.kafka import position as kafka_position
+from lakeward.platform.text import count, span
+from lakeward.supervision.decide.health import State
+from lakeward.supervision.report.lag import Lag, Partition
+from lakeward.supervision.report.material import Material
+
+AT_RISK_SHARE = 0.5
+"""Data is at risk when the oldest waiting record has used up this share of the source's retention."""
+_KEPT_NOTHING = ("kafka", "console", "python", "memory", "format")
+
+
+class Lost(StrEnum):
+    """The answer in a word."""
+
+    NO = "no"
+    YES = "yes"
+    AT_RISK = "at risk"
+    UNKNOWN = "not known"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer and the sentence that explains it."""
+
+    lost: Lost
+    text: str
+
+
+# What a stream is blocked for -> what that means for its data.
+_BLOCKED = {
+    "rolled-back": Answer(Lost.YES, "rows that were landed are not in the table any more, until a person acts"),
+    "table-replaced": Answer(Lost.YES, "rows that were landed are not in the table any more, until a person acts"),
+    "table-renamed": Answer(Lost.NO, "what was landed stands under another name; the source still has the rest"),
+    "source-expired": Answer(Lost.YES, "the source gave up records before they were landed"),
+    "topic-replaced": Answer(
+        Lost.AT_RISK, "the topic was deleted and made again: what it held and was not landed is gone"
+    ),
+    "source-missing": Answer(Lost.AT_RISK, "the table it reads is gone, and with it what was not landed yet"),
+    "source-replaced": Answer(Lost.AT_RISK, "the table it reads was made anew: what was not landed yet is gone"),
+    "source-rolled-back": Answer(Lost.NO, "but it landed rows that the table it reads may not hold any more"),
+    "source-files-gone": Answer(
+        Lost.AT_RISK, "files were taken and are gone before they landed; nothing lands until a person acts"
+    ),
+    "expired-unseen": Answer(Lost.UNKNOWN, "somebody else expired snapshots: an audit tells whether rows are missing"),
+    "checkpoint-ahead": Answer(
+        Lost.AT_RISK, "the checkpoint calls batches done that the table does not have; the source may still have them"
+    ),
+    "no-position": Answer(Lost.UNKNOWN, "the table does not say what of this stream it holds"),
+    "position-unreadable": Answer(Lost.UNKNOWN, "the table's position cannot be read"),
+    "unstaged": Answer(Lost.NO, "but a batch is in the table that no position counts: it would land twice"),
+    "commit-overwritten": Answer(Lost.UNKNOWN, "the table's log does not hold a commit its state was made of"),
+    "diverged": Answer(
+        Lost.NO, "the table has a batch of this number with other offsets; nothing more lands until a person acts"
+    ),
+}
+_STOPPED_IN_TIME = (
+    "gap", "overlap", "discontinuous", "older-checkpoint", "checkpoint-missing", "checkpoint-truncated",
+    "foreign-checkpoint", "wap-off", "no-domains", "mode-changed", "unlogged", "file-unfit", "log-missing",
+    "source-rewritten", "state-unfit",
+)  # fmt: skip
+
+
+def lost(m: Material) -> Answer:
+    """Whether data is lost, as far as anybody can tell from here."""
+    blocked = m.stream.blocked or {}
+    reason = str(blocked.get("reason", ""))
+    if reason in _BLOCKED:
+        answer = _BLOCKED[reason]
+        return Answer(answer.lost, f"{answer.text}: {blocked.get('why') or blocked.get('what') or reason}")
+    spec = m.view.spec(m.stream.id)
+    if spec is not None and any(source.socket for source in spec.sources.values()):
+        said = "a socket keeps nothing: what it sent while the stream was down, or was under way at its end, is gone"
+        return Answer(Lost.UNKNOWN, said)
+    gone = _gone(m.asked.lag)
+    if gone:
+        return Answer(Lost.YES, f"the source gave up records before they were landed: {gone}")
+    kept = "the source still has the rest"
+    if m.asked.lag is None:
+        kept = "the rest waits at the source, which could not be asked now"
+    if reason in _STOPPED_IN_TIME:
+        return Answer(Lost.NO, f"it was stopped before a row was lost or doubled; {kept}")
+    sink = next((name for name in _KEPT_NOTHING if spec is not None and getattr(spec.sink, name, None)), None)
+    if sink is not None:
+        return Answer(Lost.NO, f"{kept}; but sink {sink} is written at least once: the last batch may come twice")
+    recorded = _recorded(m)
+    if m.asked.table_answered is False:
+        saw = "nothing of it yet" if recorded is None else f"{recorded} landed last"
+        return Answer(Lost.UNKNOWN, f"nothing says so, but the table could not be asked; the registry saw {saw}")
+    if m.asked.position is None:
+        if recorded is not None:
+            return _without_position(m, recorded)
+        return Answer(Lost.NO, f"nothing has landed yet; {kept}")
+    hot = at_risk(m.asked.lag)
+    if hot:
+        return Answer(
+            Lost.AT_RISK, f"nothing is lost yet, but records wait almost as long as the source keeps them{hot}"
+        )
+    where = _table(m)
+    if m.asked.position.totals.quarantined:
+        where += f" or its quarantine ({count(m.asked.position.totals.quarantined, 'record')} so far)"
+    tail = "; how the driver is, nobody could say" if m.verdict.state is State.UNKNOWN else ""
+    return Answer(Lost.NO, f"every record up to the offsets below is in {where} exactly once, and {kept}{tail}")
+
+
+def safe_to(m: Material) -> dict[str, Any] | None:
+    """Up to where data is safe: from the table; from the registry's copy where the table keeps none or is away."""
+    position = m.asked.position
+    if position is not None:
+        return {
+            "by": "table",
+            "seq": position.seq,
+            "batch_id": position.batch,
+            "generation": position.generation,
+            "snapshot_id": position.snapshot,
+            "offsets": dict(position.end),
+        }
+    if m.newest is None or m.asked.table_missing:
+        return None
+    names = ("seq", "batch_id", "generation", "snapshot_id")
+    return {"by": "registry", **{name: m.newest[name] for name in names}, "offsets": m.newest["end_offsets"] or {}}
+
+
+def replays(m: Material) -> dict[str, Any] | None:
+    """What the next batch does, as far as it is fixed already; None where nothing is known of it.
+
+    `again` is True for a batch that was planned and not finished: Spark runs it again with the same ends.
+    """
+    if m.asked.table_missing and _recorded(m) is not None:
+        return None
+    safe, plan = safe_to(m), m.asked.planned
+    start = dict((safe or {}).get("offsets") or {})
+    if plan is None:
+        return None if safe is None else {"again": False, "batch_id": None, "from": start, "to": None, "records": None}
+    if plan.done:
+        return {"again": False, "batch_id": plan.batch + 1, "from": start, "to": None, "records": None}
+    landed = bool(start) and all(start.get(name) == kafka_canonical(end) for name, end in plan.ends.items())
+    return {
+        "again": True,
+        "landed": bool(plan.ends) and landed,
+        "batch_id": plan.batch,
+        "from": None if landed else start,
+        "to": dict(plan.ends) or None,
+        "records": None if landed else _between(start, plan.ends),
+    }
+
+
+def kafka_canonical(end: str) -> str:
+    """A position in one form, whoever wrote it; as it stands where it is not Kafka's."""
+    try:
+        return kafka_position.canonical(end)
+    except (ValueError, AttributeError, TypeError):
+        return end
+
+
+def left_s(lag: Lag | None) -> float | None:
+    """Seconds until the source's retention reaches the oldest record that waits; None: never, or not known."""
+    if lag is None or lag.oldest_s is None or lag.retention_s is None or not lag.records:
+        return None
+    return max(0.0, lag.retention_s - lag.oldest_s)
+
+
+def at_risk(lag: Lag | None) -> str:
+    """In words, if the oldest waiting record has used up too much of the source's retention; else empty."""
+    if lag is None or lag.oldest_s is None or lag.retention_s is None or not lag.records:
+        return ""
+    if lag.oldest_s <= AT_RISK_SHARE * lag.retention_s:
+        return ""
+    left = left_s(lag) or 0.0
+    return f" ({span(lag.oldest_s)} of {span(lag.retention_s)}; the first go in {span(left)})"
+
+
+def show(offsets: dict[str, Any] | None) -> str:
+    """Positions by source in words that can be searched for: `flights/0: 120, flights/1: 88`."""
+    if not offsets:
+        return "the beginning"
+    parts = []
+    for source, text in sorted(offsets.items()):
+        parts.append(_show_one(source, str(text), named=len(offsets) > 1))
+    return "; ".join(parts)
+
+
+def show_range(start: dict[str, Any] | None, end: dict[str, Any] | None) -> str:
+    """From where to where by partition: `flights/0: 120 to 200, flights/1: 88 to 91`."""
+    try:
+        first = {name: kafka_position.parse(str(text)) for name, text in (start or {}).items()}
+        last = {name: kafka_position.parse(str(text)) for name, text in (end or {}).items()}
+    except (ValueError, AttributeError, TypeError):
+        return f"{show(start)} to {show(end)}"
+    parts = [
+        f"{topic}/{part}: {first.get(name, {}).get(topic, {}).get(part, 'the beginning')} to {to}"
+        for name, topics in sorted(last.items())
+        for topic, ends in sorted(topics.items())
+        for part, to in sorted(ends.items())
+        if first.get(name, {}).get(topic, {}).get(part) != to
+    ]
+    more = f" and {len(parts) - 12} more partitions" if len(parts) > 12 else ""
+    return (", ".join(parts[:12]) or "no new offsets") + more
+
+
+def _show_one(source: str, text: str, *, named: bool) -> str:
+    if text == NO_DATA:
+        shown = "nothing yet"
+    else:
+        try:
+            found = kafka_position.parse(text)
+        except (ValueError, AttributeError, TypeError):
+            shown = text
+        else:
+            parts = [(t, p, o) for t, parts in sorted(found.items()) for p, o in sorted(parts.items())]
+            shown = ", ".join(f"{t}/{p}: {o}" for t, p, o in parts[:12])
+            if len(parts) > 12:
+                shown += f" and {len(parts) - 12} more partitions"
+    return f"{source}: {shown}" if named else shown
+
+
+def _between(start: dict[str, Any], ends: Any) -> int | None:
+    if not ends:
+        return None
+    total = 0
+    for source, end in ends.items():
+        try:
+            total += kafka_position.behind(str(start.get(source, NO_DATA)), kafka_position.parse(str(end)))
+        except (ValueError, AttributeError, TypeError):
+            return None
+    return total
+
+
+def _gone(lag: Lag | None) -> str:
+    parts: list[Partition] = [item for item in lag.partitions if item.gone] if lag is not None else []
+    return "; ".join(
+        f"{item.topic}/{item.partition}: {item.position} to {(item.begin or 0) - 1} ({count(item.gone, 'offset')})"
+        for item in parts
+    )
+
+
+def _without_position(m: Material, recorded: str) -> Answer:
+    """What landed is not accounted for by any table."""
+    if m.asked.table_missing:
+        return Answer(
+            Lost.YES,
+            f"{_table(m)} does not exist any more, and the registry saw {recorded} land in it: all of that is gone "
+            "until a person brings the table back from a backup of the catalog, or registers its newest metadata file",
+        )
+    return Answer(
+        Lost.UNKNOWN,
+        f"{_table(m)} does not say what of this stream it holds, although the registry saw {recorded} land",
+    )
+
+
+def _table(m: Material) -> str:
+    spec = m.view.spec(m.stream.id)
+    return spec.sink.label if spec is not None else "the table"
+
+
+def _recorded(m: Material) -> str | None:
+    """The newest batch the registry knows of; None before any. Its rows have a keep time, what the driver said last
+    has none."""
+    seen = m.facts.observations.get(m.stream.id)
+    if m.newest is not None:
+        batch, seq = m.newest["batch_id"], m.newest["seq"]
+    elif seen is not None and seen.committed_at is not None:
+        batch, seq = seen.batch_id, seen.seq
+    else:
+        return None
+    return f"batch {batch}" + (f" (seq {seq})" if seq is not None else "")

@@ -1,0 +1,228 @@
+"""What is asked outside of the registry for one stream: the table, the broker, the checkpoint's own log.
+
+Whatever does not answer is named and left out: the report is needed most when things are away.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lakeward.connectors.commit_protocol.position import NO_DATA, Position, key, parse, streams_of
+from lakeward.connectors.folder import store
+from lakeward.platform.errors import LakewardError
+from lakeward.platform.runtime import CATALOG, Runtime
+from lakeward.spec.model.stream import StreamSpec
+from lakeward.supervision.report.lag import Lag, of_delta, of_iceberg, of_kafka, together
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+
+@dataclass(frozen=True)
+class Commit:
+    """A snapshot of the sink's table that no stream of Lakeward published."""
+
+    at: datetime
+    snapshot: int
+    operation: str
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The newest batch of a checkpoint: `done` tells whether Spark calls it finished. Ends by source."""
+
+    batch: int
+    done: bool
+    ends: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What answered.
+
+    Attributes:
+        position: what the table says is landed; None where the sink keeps none, or where it could not be asked.
+        table_answered: whether the table could be asked; None where there is none to ask.
+        table_missing: whether the answer was that there is no such table (yet, or any more).
+        lag: the lag, measured at the source.
+        others: commits by others on the table, newest last.
+        planned: the checkpoint's newest batch.
+        trouble: what did not answer, in sentences.
+    """
+
+    position: Position | None = None
+    table_answered: bool | None = None
+    lag: Lag | None = None
+    others: tuple[Commit, ...] = ()
+    planned: Planned | None = None
+    trouble: tuple[str, ...] = ()
+    table_missing: bool = False
+
+
+def ask(
+    runtime: Runtime, spec: StreamSpec, recorded_ends: Mapping[str, str], since: datetime, checkpoint: str = ""
+) -> Sources:
+    """Ask the table, the broker and the checkpoint.
+
+    Args:
+        recorded_ends: source -> end of the newest recorded batch, for sinks that keep no position.
+        since: how far back commits of others are told.
+        checkpoint: where the checkpoint stands; read only on a file system of this machine.
+    """
+    trouble: list[str] = []
+    position: Position | None = None
+    answered: bool | None = None
+    others: tuple[Commit, ...] = ()
+    lag: Lag | None = None
+    missing = False
+    try:
+        if spec.sink.files is not None:
+            position, answered = store.newest(Path(spec.sink.files.path), str(spec.id)), True
+        answered = answered if spec.sink.rows_in is None else True
+        found = _found(runtime, spec, since)
+        missing = spec.sink.rows_in is not None and found is None
+        if found is not None:
+            position, others = found
+    except LakewardError as error:
+        answered = False
+        trouble.append(f"{error.what}: {error.why}")
+    except Exception as error:  # noqa: BLE001  # the boundary to PyIceberg: an unreachable catalog must not hide the rest
+        answered = False
+        trouble.append(f"The catalog does not answer: {_first_line(error)}")
+    try:
+        lag = measure(runtime, spec, position.end if position else recorded_ends)
+    except LakewardError as error:
+        trouble.append(f"{error.what}: {error.why}")
+    return Sources(position, answered, lag, others, planned(checkpoint, list(spec.sources)), tuple(trouble), missing)
+
+
+def measure(runtime: Runtime, spec: StreamSpec, ends: Mapping[str, str]) -> Lag | None:
+    """The lag over all sources by `ends` (source -> position landed); None where no source can be asked yet."""
+    found = []
+    for name, source in spec.sources.items():
+        at = ends.get(str(name), NO_DATA)
+        if source.kafka is not None:
+            found.append(of_kafka(str(name), source.kafka, at, runtime))
+        elif source.iceberg is not None:
+            found.append(of_iceberg(str(spec.id), str(name), source.iceberg, at, runtime))
+        elif source.delta is not None:
+            behind = of_delta(str(spec.id), str(name), source.delta, at, runtime)
+            found += [] if behind is None else [behind]
+    return together(found)
+
+
+def _found(runtime: Runtime, spec: StreamSpec, since: datetime) -> tuple[Position | None, tuple[Commit, ...]] | None:
+    """Position and commits of others, by the table's own kind; None where there is no table."""
+    if spec.sink.delta:
+        return _delta(runtime, spec, since)
+    return _postgres(runtime, spec) if spec.sink.postgres else _iceberg(runtime, spec, since)
+
+
+def _postgres(runtime: Runtime, spec: StreamSpec) -> tuple[Position | None, tuple[Commit, ...]] | None:
+    """The position; a PostgreSQL does not tell who else wrote a table."""
+    from lakeward.connectors.postgres.position_store import of
+
+    state = of(runtime, spec).state()
+    return None if state.oid is None else (state.position, ())
+
+
+def _iceberg(runtime: Runtime, spec: StreamSpec, since: datetime) -> tuple[Position | None, tuple[Commit, ...]] | None:
+    """Position and commits of others; None where the sink is no Iceberg table or the table does not exist."""
+    if spec.sink.iceberg is None:
+        return None
+    from pyiceberg.catalog import load_catalog
+    from pyiceberg.exceptions import NoSuchTableError
+
+    from lakeward.connectors.iceberg.catalog import pyiceberg_properties
+
+    name = str(spec.sink.iceberg.table)
+    try:
+        table = load_catalog(CATALOG, **pyiceberg_properties(runtime.lake, runtime.pgpass)).load_table(name)
+    except NoSuchTableError:
+        return None
+    return _position(table.properties, spec), _others(table, since)
+
+
+def _delta(runtime: Runtime, spec: StreamSpec, since: datetime) -> tuple[Position | None, tuple[Commit, ...]] | None:
+    """The same of a Delta table, out of its log."""
+    from lakeward.connectors.delta import location, log
+
+    folder = location.folder_of(runtime.lake, spec.sink.label)
+    table = log.read(folder)
+    if table is None:
+        return None
+    others = []
+    version = table.version
+    while (commit := log.commit(folder, version)) is not None:
+        at = datetime.fromtimestamp(commit.at_ms / 1000, UTC)
+        if at < since:
+            break
+        if not any(streams_of(commit.domains)) and version > 0:
+            others.append(Commit(at, version, commit.operation.lower()))
+        version -= 1
+    return _position(table.domains, spec), tuple(reversed(others))
+
+
+def _position(kept: Mapping[str, str], spec: StreamSpec) -> Position | None:
+    """What the table says is landed; None where it does not say.
+
+    Raises:
+        Blocked: the entry is there and is not a position.
+    """
+    text = kept.get(key(spec.id))
+    return None if text is None else parse(text, spec.id, spec.sink.label)
+
+
+def _others(table: Table, since: datetime) -> tuple[Commit, ...]:
+    """Commits on main since then that carry no batch of a stream: rewrites and whatever other writers did."""
+    found = []
+    known = {each.snapshot_id: each for each in table.metadata.snapshots}
+    snapshot = table.current_snapshot()
+    while snapshot is not None:
+        at = datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC)
+        if at < since:
+            break
+        summary: Mapping[str, str] = snapshot.summary.additional_properties if snapshot.summary else {}
+        if not any(name in summary for name in ("lakeward.attempt", "wap.id", "published-wap-id")):
+            operation = snapshot.summary.operation.value if snapshot.summary else "unknown"
+            found.append(Commit(at, snapshot.snapshot_id, operation))
+        parent = snapshot.parent_snapshot_id
+        snapshot = known.get(parent) if parent is not None else None
+    return tuple(reversed(found))
+
+
+def planned(folder: str, sources: list[str]) -> Planned | None:
+    """The newest batch in a checkpoint on this machine; None if there is none, or it cannot be read from here."""
+    path = Path(folder.removeprefix("file://"))
+    if not folder or "://" in str(path) or not path.is_absolute():
+        return None
+    try:
+        numbers = [int(item.name) for item in (path / "offsets").iterdir() if item.name.isdigit()]
+        if not numbers:
+            return None
+        newest = max(numbers)
+        lines = (path / "offsets" / str(newest)).read_text().splitlines()[2:]  # after the version and the metadata
+        done = (path / "commits" / str(newest)).exists()
+    except (OSError, ValueError):
+        return None
+    if len(lines) != 1 or len(sources) != 1:
+        return Planned(newest, done, {})  # several sources stand in the query's order, which only the query knows
+    return Planned(newest, done, {sources[0]: _canonical(lines[0])})
+
+
+def _canonical(line: str) -> str:
+    try:
+        found: Any = json.loads(line)
+    except ValueError:
+        return NO_DATA
+    return NO_DATA if not isinstance(found, dict) else json.dumps(found, sort_keys=True, separators=(",", ":"))
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

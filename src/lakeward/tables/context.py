@@ -1,0 +1,186 @@
+"""Where maintenance works: the deployment's addresses, the project's policies, the registry, the catalog."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection
+
+from lakeward.connectors.delta import location
+from lakeward.connectors.iceberg.catalog import pyiceberg_properties
+from lakeward.platform.errors import DependencyDown, SpecError
+from lakeward.platform.runtime import CATALOG, Project, Runtime, absent
+from lakeward.registry.engine import connect
+from lakeward.spec.model.policy import Policy, TableClass
+from lakeward.spec.model.settings import Settings
+from lakeward.spec.model.tables import Tables, resolve_policy
+from lakeward.spec.read.loader import Loaded, load_project
+from lakeward.tables.facts import Thresholds
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
+
+TARGET_PROPERTIES = ("write.target-file-size-bytes", "delta.targetFileSize")  # Iceberg's, Delta's
+CHANGES_ROWS = ("upsert", "complete")  # sink modes that delete or overwrite by design
+
+
+@dataclass(frozen=True)
+class Site:
+    """Everything maintenance needs to reach. `project` may hold nothing: then the defaults hold."""
+
+    runtime: Runtime
+    project: Project
+    policies: Tables = field(default_factory=Tables)
+
+    @classmethod
+    def of(cls, runtime: Runtime, project: Project) -> Site:
+        """The site of a deployment and a project.
+
+        Raises:
+            SpecError: `conf/tables.yaml` is wrong: without its policies nothing is maintained.
+        """
+        if absent(project.tables_file):
+            return cls(runtime, project)
+        return cls(runtime, project, _loaded(project, project.tables_file).tables)
+
+    def settings(self) -> Settings:
+        """What `conf/lakeward.yaml` says.
+
+        Raises:
+            SpecError: it is wrong.
+        """
+        file = self.project.settings_file
+        return Settings() if absent(file) else _loaded(self.project, file).settings
+
+    @contextmanager
+    def registry(self) -> Iterator[Connection]:
+        """One transaction on the registry."""
+        with connect(self._registry_url, pgpass=self.runtime.pgpass) as connection:
+            yield connection
+
+    @cached_property
+    def _registry_url(self) -> str:
+        chosen = os.environ.get("LAKEWARD_REGISTRY_URL_FILE")
+        return Path(chosen or self.runtime.registry_url_file).read_text().strip()
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        """The Iceberg catalog, without a JVM."""
+        from pyiceberg.catalog import load_catalog
+
+        # Said, because PyIceberg otherwise guesses at every table and logs that it did.
+        files = {"py-io-impl": "pyiceberg.io.pyarrow.PyArrowFileIO"}
+        return load_catalog(CATALOG, **files | pyiceberg_properties(self.runtime.lake, self.runtime.pgpass))
+
+    def names(self) -> list[str]:
+        """Every Iceberg table of the catalog and every Delta table of the warehouse, sorted.
+
+        Raises:
+            DependencyDown: the catalog does not answer.
+        """
+        with self._reaching():
+            spaces = self.catalog.list_namespaces()
+            found = {".".join(name) for space in spaces for name in self.catalog.list_tables(space)}
+        return sorted(found | set(location.known(self.runtime.lake)))
+
+    def delta(self, table: str) -> Path | None:
+        """The folder of a Delta table; None where there is none of that name, or an Iceberg table that has it too."""
+        if location.warehouse(self.runtime.lake) is None or not location.exists(
+            location.folder_of(self.runtime.lake, table)
+        ):
+            return None
+        with self._reaching():
+            return None if self.catalog.table_exists(table) else location.folder_of(self.runtime.lake, table)
+
+    def load(self, table: str) -> Table:
+        """An Iceberg table, freshly loaded.
+
+        Raises:
+            SpecError: there is no such table; names the known ones.
+            DependencyDown: the catalog does not answer.
+        """
+        from pyiceberg.exceptions import NoSuchTableError
+
+        try:
+            with self._reaching():
+                return self.catalog.load_table(table)
+        except NoSuchTableError:
+            known = ", ".join(self.names()) or "none yet"
+            raise SpecError(
+                f"There is no table {table!r} in the lake", why=f"known tables: {known}", next="lakeward tables health"
+            ) from None
+
+    @contextmanager
+    def _reaching(self) -> Iterator[None]:
+        from sqlalchemy.exc import OperationalError
+
+        try:
+            yield
+        except OperationalError as error:
+            lake = self.runtime.lake
+            reason = str(error.orig).strip().splitlines()[0] if error.orig else "no answer"
+            raise DependencyDown(
+                "The catalog cannot be reached",
+                why=f"PostgreSQL at {lake.host}:{lake.port}/{lake.database}: {reason}",
+                next="lakeward stack status",
+            ) from error
+
+    def policy(self, table: str, class_: TableClass) -> Policy:
+        """The resolved policy of a table."""
+        return resolve_policy(self.policies, table, class_).policy
+
+    def unsafe(self, table: str, path: str) -> bool:
+        """Whether a threshold (`expire.older_than`) comes from an entry under `unsafe:`."""
+        return "unsafe[" in resolve_policy(self.policies, table).origins[path]
+
+    def has_suite(self, table: str) -> bool:
+        """Whether the project has expectations for the table."""
+        return (self.project.expectations / f"{table}.yaml").exists()
+
+
+def _loaded(project: Project, file: Path) -> Loaded:
+    loaded = load_project(project)
+    wrong = [each for each in loaded.problems if each.severity == "error" and each.file.endswith(file.name)]
+    if wrong:
+        raise SpecError(
+            f"conf/{file.name} has {len(wrong)} problem{'s' if len(wrong) > 1 else ''}",
+            why="; ".join(f"{each.file}:{each.line}:{each.column} {each.message}" for each in wrong),
+            next="lakeward config validate",
+        )
+    return loaded
+
+
+def thresholds(policy: Policy, table_bytes: int, properties: Mapping[str, str]) -> Thresholds:
+    """What a table's files are judged by."""
+    own = next((properties[name] for name in TARGET_PROPERTIES if name in properties), "")
+    target = policy.compact.target_for(table_bytes, int(own) if own.isdigit() else None)
+    return Thresholds(
+        target=target,
+        small=int(target * policy.compact.small_file_ratio),
+        fragment=int(target * policy.compact.fragment_ratio),
+        deleted=policy.deletes.deleted_rows_ratio,
+    )
+
+
+def class_of(table: str, writers: Mapping[str, str], streams: tuple[str, ...], *, delta: bool = False) -> TableClass:
+    """What a table's writers make it.
+
+    Args:
+        table: its name.
+        writers: table -> sink mode of the streams that write it.
+        streams: the streams that have a position in it.
+        delta: whether it is a Delta table.
+    """
+    if delta:
+        return "delta-stream"
+    mode = writers.get(table)
+    if mode is not None:
+        return "upsert-stream" if mode in CHANGES_ROWS else "append-stream"
+    return "append-stream" if streams else "append-batch"

@@ -1,0 +1,156 @@
+"""One look at one table: facts, policy, needs, history, and the plan they make."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection
+
+from lakeward.connectors.commit_protocol.position import streams_of
+from lakeward.connectors.delta import state
+from lakeward.platform.errors import SpecError
+from lakeward.registry import maintenance
+from lakeward.spec.model.policy import Policy
+from lakeward.tables.context import Site, class_of, thresholds
+from lakeward.tables.facts import Profile, TableFacts, profile_of
+from lakeward.tables.guard.positions import OffMain
+from lakeward.tables.guard.readers import Reading
+from lakeward.tables.needs import Surroundings, history_of, needs_of
+from lakeward.tables.observe import delta, iceberg
+from lakeward.tables.plan import ORDER, History, Needs, Plan, plan
+from lakeward.tables.plan.advice import advice
+from lakeward.tables.plan.text import many, size
+from lakeward.tables.plan.vacuum import LEAST_KEPT
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from lakeward.connectors.delta.state import State
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A table as it was loaded, by PyIceberg or as the state of a Delta log, and its facts."""
+
+    loaded: Table | State
+    facts: TableFacts
+    policy: Policy
+
+
+@dataclass(frozen=True)
+class Look:
+    """Everything a decision about one table stands on, and the decision."""
+
+    seen: Seen
+    needs: Needs
+    problems: list[OffMain]
+    history: History
+    plan: Plan
+    now: datetime
+    readers: tuple[Reading, ...] = ()
+    advice: tuple[str, ...] = ()
+
+    @property
+    def facts(self) -> TableFacts:
+        return self.seen.facts
+
+
+def see(site: Site, table: str, around: Surroundings, known: Profile | None = None) -> Seen:
+    """Load a table and read its facts; `known` spares the manifests when nothing changed."""
+    folder = site.delta(table)
+    if folder is not None:
+        return _see_delta(site, table, folder, around, known)
+    loaded = site.load(table)
+    policy = site.policy(table, class_of(table, around.writers, tuple(streams_of(loaded.properties))))
+    facts = iceberg.table_facts(loaded, lambda size, properties: thresholds(policy, size, properties), known)
+    return Seen(loaded, facts, policy)
+
+
+def _see_delta(site: Site, table: str, folder: Path, around: Surroundings, known: Profile | None) -> Seen:
+    read = state.read(folder, known.snapshot_id if known is not None and known.snapshot_id is not None else -1)
+    if read is None:
+        raise SpecError(
+            f"There is no table {table!r} any more", why=f"{folder} holds none", next="lakeward tables health"
+        )
+    policy = site.policy(table, class_of(table, around.writers, tuple(streams_of(read.domains)), delta=True))
+    facts = delta.table_facts(table, read, lambda size, properties: thresholds(policy, size, properties), known)
+    return Seen(read, facts, policy)
+
+
+def look(
+    connection: Connection,
+    site: Site,
+    seen: Seen,
+    around: Surroundings,
+    wanted: Collection[str] = ORDER,
+    mine: Collection[int] = (),
+    only: Collection[str] = (),
+) -> Look:
+    """Decide what is due for a table that was just seen; `only`: the partitions a person named.
+
+    Raises:
+        SpecError: there is no such partition.
+    """
+    partitions = [part.key for part in seen.facts.profile.partitions]
+    for name in only:
+        if name not in partitions:
+            raise SpecError(
+                f"{seen.facts.table} has no partition {name!r}",
+                why=f"partitions: {', '.join(partitions[:20]) or 'none'}{', ...' if len(partitions) > 20 else ''}",
+                next=f"lakeward tables plan {seen.facts.table}",
+            )
+    now = datetime.now(UTC)
+    needs, problems = needs_of(
+        connection,
+        seen.facts,
+        around,
+        now,
+        has_suite=site.has_suite(seen.facts.table),
+        roots=(site.runtime.checkpoints,),
+        mine=mine,
+        least_kept=timedelta() if site.unsafe(seen.facts.table, "expire.older_than") else LEAST_KEPT,
+    )
+    history = history_of(connection, seen.facts.table)
+    made = plan(seen.facts, seen.policy, needs, history, now, wanted, only)
+    name = seen.facts.table
+    lines = advice(seen.facts, seen.policy.compact, around.feeds.get(name, ()), now)
+    return Look(seen, needs, problems, history, made, now, around.readers.get(name, ()), lines)
+
+
+def register(connection: Connection, around: Surroundings, facts: TableFacts) -> None:
+    """Make the table known, or refresh what is known of it."""
+    row = around.tables.get(facts.table)
+    class_ = class_of(facts.table, around.writers, facts.streams, delta=facts.format == "delta")
+    if row is None or row.location != facts.location or row.table_class != class_:
+        maintenance.register(connection, facts.table, format=facts.format, location=facts.location, table_class=class_)
+
+
+def known_profiles(connection: Connection) -> dict[str, Profile]:
+    """Table -> the profile of its newest recorded facts, unless a version before this one recorded them."""
+    found: dict[str, Profile] = {}
+    for table, facts in maintenance.newest_facts(connection).items():
+        profile: Mapping[str, Any] | None = facts.get("profile")
+        if profile is not None and all("excess_deletes" in each for each in profile["partitions"]):
+            found[table] = profile_of(profile)
+    return found
+
+
+def shown(there: Look) -> dict[str, Any]:
+    """What a maintenance run tells of a table before it acts, as JSON."""
+    facts, made = there.facts, there.plan.document()
+    return {"table": facts.table, "told": told(facts), "plan": made, "advice": list(there.advice)}
+
+
+def told(facts: TableFacts) -> str:
+    """A table in a line of a log: its files, its history, who writes it."""
+    found = facts.profile
+    writers = f"; written by {', '.join(f'stream {each}' for each in facts.streams)}" if facts.streams else ""
+    return (
+        f"{facts.table}: {many(found.files, 'file')}, {found.small_files} small, {size(found.bytes)}, "
+        f"{many(found.records, 'record')} in {many(len(found.partitions), 'partition')}; "
+        f"{many(len(facts.snapshots), 'snapshot')}, {many(found.manifests, 'manifest')}{writers}"
+    )

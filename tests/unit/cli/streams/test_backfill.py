@@ -1,0 +1,54 @@
+"""`streams backfill`: what is asked for, and how it is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lakeward.cli.streams.backfill import document
+from lakeward.operations.backfill.backfill import Report
+
+
+def test_what_cannot_be_done_is_said_before_anything_starts(site: Any) -> None:
+    answer = site.lakeward("streams", "backfill", "flights", "--from", "earliest", "--comment", "x")
+    assert answer.code == 4
+    assert "its table is only added to" in answer.err and "--into NAMESPACE.TABLE" in answer.err
+
+    answer = site.lakeward("streams", "backfill", "flights", "--from", "earliest")
+    assert answer.code == 2
+    assert "--comment" in answer.err
+
+    words = ("--from", "latest", "--to", "earliest", "--into", "nyc.again", "--comment", "x")
+    answer = site.lakeward("streams", "backfill", "flights", *words)
+    assert answer.code == 2
+    assert "There is nothing of stream flights between --from and --to" in answer.err
+
+
+def test_options_that_do_not_go_together_are_named(site: Any, tmp_path: Any) -> None:
+    def said(*words: str) -> str:
+        answer = site.lakeward("streams", "backfill", "flights", *words, "--comment", "x")
+        assert answer.code == 2
+        return str(answer.err)
+
+    assert "where the range begins, or --from-files" in said()
+    assert "says something of --from-files" in said("--from", "earliest", "--format", "json")
+    assert "leave out --into" in said("--from", "earliest", "--overwrite", "--into", "nyc.again")
+    assert "leave out --from-files" in said("--from-files", "x", "--overwrite")
+    into = ("--into", "nyc.again", "--from-files")
+    assert "There are no files at" in said(*into, str(tmp_path / "none"))
+    (tmp_path / "1.csv").write_text("x")
+    assert "cannot read files of csv" in said(*into, str(tmp_path / "1.csv"))
+    assert "soon is no time" in said(*into, str(tmp_path / "1.csv"), "--from", "soon")
+    (tmp_path / "1").write_text("x")
+    assert "do not tell their format" in said(*into, str(tmp_path))
+
+
+def test_what_a_person_reads() -> None:
+    found = Report("s", 3, "a.n", "s@backfill-1", "{1}", "{9}", batches=2, consumed=8, landed=7, quarantined=1)
+    said = document(found, dry_run=False)
+    assert (said["operation"], said["result"], said["from"], said["to"]) == ("backfill", "done", "{1}", "{9}")
+    assert said["detail"] == "7 rows of 8 records landed in a.n as s@backfill-1; 1 quarantined"
+    again = Report("s", 3, "a.n", "s@backfill-1", "{1}", "{9}", begun="{4}")
+    assert document(again, dry_run=False)["detail"] == "a.n has the range already, as s@backfill-1"
+    planned = document(again, dry_run=True)
+    assert planned["result"] == "skipped"
+    assert planned["detail"] == "dry run: would land {1} to {9} in a.n as s@backfill-1, on from {4}"

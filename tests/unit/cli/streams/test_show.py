@@ -1,0 +1,366 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import func
+
+from lakeward.demo.flights import Record
+from lakeward.demo.producer import Sender
+from lakeward.registry import batches, drivers, events, leases, observations, restarts, streams
+from lakeward.supervision.backends import identity
+
+STATUS = {
+    "id", "state", "why", "since", "desired", "generation", "query_id", "run_id", "driver", "batch_id", "seq",
+    "snapshot_id", "committed_at", "complete_through", "lag_records", "lag_s", "lag_trend", "catch_up_s",
+    "event_time_lag_s", "partitions", "input_rows_per_second", "processed_rows_per_second", "batch_duration_s",
+    "durations_s", "trigger_s", "watermark", "late_dropped", "state_rows", "state_bytes", "restarts_24h", "attempts",
+    "next_attempt_at", "source_retention_s", "at_risk", "failure", "next", "data", "safe_to", "next_batch",
+    "commit_age_s", "lag_per_second", "lag_age_s", "arriving_per_second", "at_risk_in_s", "hold_until",
+    "state_disk_bytes", "stable_generation", "differs", "incident", "changed", "links", "next_text", "next_effect",
+    "log_tail",
+}  # fmt: skip
+
+
+def produce(site: Any, count: int) -> None:
+    records = [Record(f"k{n}".encode(), b"{}", "flight") for n in range(count)]
+    Sender(site.runtime.kafka["lakeward_kafka"], site.topic).send(records, per_second=1e6)
+
+
+def running(site: Any, **observed: Any) -> None:
+    """As if the driver ran in this very process."""
+    with site.registry() as connection:
+        streams.set_desired(connection, ["flights"], "running")
+        drivers.intend(connection, "demo", token="t", previous=None, backend="local")
+        folder = site.runtime.drivers / "demo" / "one"
+        folder.mkdir(parents=True, exist_ok=True)
+        drivers.started(connection, "demo", "t", handle=identity.of(os.getpid()), host=identity.host(), log=str(folder))
+        drivers.beat(connection, "demo", "t", state="running")
+        leases.take(connection, "stream", "flights", "t", "demo", timedelta(seconds=60))
+        streams.set_state(connection, "flights", "starting", "its driver was launched")
+    with site.registry() as connection:  # what it landed is younger than its start
+        observations.record(connection, "flights", **observed)
+
+
+def test_list_has_the_contracts_fields_and_filters(site: Any) -> None:
+    found = site.lakeward("streams", "list", "-o", "json").json["streams"]
+    assert [each["id"] for each in found] == ["delay_alerts", "departures_hourly", "flights"]
+    assert found[2].keys() >= {
+        "id", "state", "why", "since", "sink", "driver", "generation", "pending_generation", "owner", "tags",
+    }  # fmt: skip
+    assert found[2]["sink"] == "nyc.flights"
+    assert found[0]["sink"] == "kafka:delay_alerts"
+    assert found[2]["driver"] == {"name": "demo", "backend": None, "handle": None, "host": None}
+    lines = site.lakeward("streams", "list").out.splitlines()
+    assert [line.split()[0] for line in lines] == ["stream", "delay_alerts", "departures_hourly", "flights"]
+    core = site.lakeward("streams", "list", "--tag", "core", "-o", "json").json["streams"]
+    assert [each["id"] for each in core] == ["flights"]
+    assert site.lakeward("streams", "list", "--state", "blocked", "-o", "json").json["streams"] == []
+    assert site.lakeward("streams", "list", "--state", "dead").code == 2
+
+
+def test_an_unknown_stream_is_refused_by_name(site: Any) -> None:
+    answer = site.lakeward("streams", "status", "fligths")
+    assert answer.code == 2
+    assert "flights" in answer.err
+    assert answer.out == ""
+
+
+def test_status_of_a_stream_that_never_ran(site: Any) -> None:
+    produce(site, 7)
+    answer = site.lakeward("streams", "status", "flights", "-o", "json")
+    found = answer.json
+    assert answer.code == 0
+    assert found.keys() >= STATUS
+    assert (found["state"], found["desired"], found["next"]) == ("stopped", "stopped", "lakeward streams start flights")
+    assert found["lag_records"] == 7
+    assert found["lag_s"] > 0
+    assert sum(part["end"] for part in found["partitions"]) == 7
+    assert found["source_retention_s"] == 86_400
+    assert found["at_risk"] is False
+    assert found["seq"] is None
+
+
+def test_status_counts_lag_from_the_tables_position_and_not_from_counters(
+    site: Any, landed: Callable[..., Any]
+) -> None:
+    produce(site, 20)
+    ends = {part["partition"]: part["end"] for part in _status(site)["partitions"]}
+    running(site, query_state="running", batch_id=2, lag_records=999, committed_at=func.now(), progress=PROGRESS)
+    landed({0: ends[0] - 2, 1: ends[1]}, rows=[])
+    found = _status(site)
+    assert found["state"] == "healthy"
+    assert (found["lag_records"], found["seq"], found["batch_id"]) == (2, 3, 2)
+    assert found["driver"]["pid"] == os.getpid()
+    assert found["processed_rows_per_second"] == 500.0
+    assert found["batch_duration_s"] == 1.25
+    assert found["trigger_s"] == 5.0
+    assert found["lag_trend"] == "falling"
+    text = site.lakeward("streams", "status", "flights").out
+    assert text.startswith("flights is HEALTHY for ")
+    assert "2 records wait" in text
+    assert "seq 3" in text
+
+
+PROGRESS = {
+    "inputRowsPerSecond": 40.0,
+    "processedRowsPerSecond": 500.0,
+    "durationMs": {"triggerExecution": 1250, "addBatch": 900},
+    "eventTime": {"max": "2013-01-03T10:00:00.000Z", "watermark": "2013-01-03T08:00:00.000Z"},
+    "stateOperators": [{"numRowsTotal": 12, "memoryUsedBytes": 4096}],
+}
+
+
+def test_windowed_figures_come_from_the_progress(site: Any) -> None:
+    running(site, query_state="running", committed_at=func.now(), progress=PROGRESS)
+    found = _status(site)
+    assert (found["state_rows"], found["state_bytes"]) == (12, 4096)
+    assert found["watermark"] == "2013-01-03T08:00:00.000Z"
+    assert found["event_time_lag_s"] > 300 * 86_400
+
+
+def test_a_blocked_stream_says_why_and_what_to_do_and_exits_3(site: Any) -> None:
+    with site.registry() as connection:
+        streams.set_desired(connection, ["flights"], "running")
+        reason = {
+            "reason": "gap",
+            "what": "Offsets are missing",
+            "why": "5 to 9",
+            "next": "lakeward streams audit flights",
+        }
+        streams.block(connection, "flights", reason | {"batch": 4})
+    answer = site.lakeward("streams", "status", "flights", "-o", "json")
+    assert answer.code == 3
+    assert answer.json["state"] == "blocked"
+    assert answer.json["failure"] == {
+        "class": "gap",
+        "error": "Offsets are missing: 5 to 9",
+        "batch_id": 4,
+        "offsets": None,
+        "at": answer.json["since"],
+    }
+    text = site.lakeward("streams", "status", "flights").out
+    assert re.search(r"failure      gap \d+ s ago: Offsets are missing: 5 to 9\n             in batch 4", text)
+    assert "data lost?   NO: it was stopped before a row was lost or doubled" in text
+    assert "next         lakeward streams audit flights" in text
+
+
+def test_a_driver_that_died_is_restarting_with_its_next_attempt(site: Any) -> None:
+    running(site, query_state="running", committed_at=func.now())
+    with site.registry() as connection:
+        drivers.exited(connection, "demo", "t", exit_code=1, error="OutOfMemoryError")
+        restarts.record(
+            connection, driver="demo", stream=None, failure_class="infra", error="OutOfMemoryError", attempt=2,
+            delay=timedelta(seconds=40), exit_code=1,
+        )  # fmt: skip
+        leases.release(connection, "stream", ["flights"], "t")
+    answer = site.lakeward("streams", "status", "flights", "-o", "json")
+    assert answer.code == 3
+    found = answer.json
+    assert (found["state"], found["attempts"], found["restarts_24h"]) == ("restarting", 2, 1)
+    assert found["next_attempt_at"] is not None
+    assert found["failure"]["class"] == "infra"
+    assert found["next"] == "lakeward streams logs flights"
+
+
+def test_status_goes_on_without_the_broker_and_names_what_does_not_answer(site: Any) -> None:
+    away = site.runtime.model_copy(update={"kafka": {"lakeward_kafka": "127.0.0.1:1"}})
+    (site.home / "runtime.json").write_text(away.model_dump_json())
+    answer = site.lakeward("streams", "status", "flights", "-o", "json")
+    assert answer.code == 0
+    assert answer.json["lag_records"] is None
+    assert answer.json["lag_trend"] is None
+    assert any("Kafka" in line for line in answer.json["unanswered"])
+
+
+def test_operations_write_what_is_wanted_and_who_asked(site: Any) -> None:
+    answer = site.lakeward("streams", "stop", "flights", "--comment", "window", "-o", "json")
+    assert answer.json == {
+        "operation": "stop",
+        "stream": "flights",
+        "result": "done",
+        "detail": "asked to stop at the end of its running batch",
+    }
+    with site.registry() as connection:
+        row = streams.get(connection, "flights")
+        told = events.newest(connection, "stream", "flights")
+    assert row.desired == "stopped"
+    assert told[-1]["fields"] == {"comment": "window"}
+
+
+def test_a_dry_run_changes_nothing(site: Any) -> None:
+    answer = site.lakeward("streams", "start", "flights", "--dry-run", "-o", "json")
+    assert answer.json["result"] == "skipped"
+    with site.registry() as connection:
+        assert streams.get(connection, "flights").desired == "stopped"
+        assert events.newest(connection, "stream", "flights") == []
+
+
+def test_a_stop_that_takes_longer_than_its_time_says_so_with_5(site: Any) -> None:
+    running(site, query_state="running", committed_at=func.now())
+    answer = site.lakeward("streams", "stop", "flights", "--wait", "--timeout", "1s", "-o", "json")
+    assert answer.code == 5
+    assert "is stopping" in answer.err or "stopping" in answer.err
+    assert answer.out == ""
+
+
+def test_many_by_tag_give_one_answer_each(site: Any) -> None:
+    answer = site.lakeward("streams", "stop", "--tag", "nyc", "--max-parallel", "2", "-o", "json")
+    assert answer.code == 0
+    assert [(each["stream"], each["result"]) for each in answer.json["operations"]] == [
+        ("delay_alerts", "done"),
+        ("departures_hourly", "done"),
+        ("flights", "done"),
+    ]
+    assert site.lakeward("streams", "stop", "--tag", "none").code == 2
+
+
+@pytest.mark.parametrize(
+    "arguments", [["stop"], ["stop", "flights", "--tag", "nyc"], ["stop", "flights", "--timeout", "5"]]
+)
+def test_wrong_use_is_2(site: Any, arguments: list[str]) -> None:
+    assert site.lakeward("streams", *arguments).code == 2
+
+
+def test_audit_finds_what_is_missing_and_doubled_by_position(site: Any, landed: Callable[..., Any]) -> None:
+    landed({0: 4, 1: 1}, rows=[(0, 0), (0, 1), (0, 1), (0, 3), (1, 0)])
+    answer = site.lakeward("streams", "audit", "flights", "-o", "json")
+    found = answer.json
+    assert answer.code == 3
+    assert (found["consumed"], found["missing"], found["duplicates"]) == (5, 1, 1)
+    assert found["lineage"] == "rows"
+    first = next(part for part in found["partitions"] if part["partition"].endswith("/0"))
+    assert (first["from"], first["to"], first["missing"], first["duplicates"]) == (0, 4, 1, 1)
+    assert first["gaps"] == [[2, 3]]
+
+
+def test_audit_of_what_landed_once_is_clean(site: Any, landed: Callable[..., Any]) -> None:
+    landed({0: 2, 1: 1}, rows=[(0, 0), (0, 1), (1, 0)])
+    answer = site.lakeward("streams", "audit", "flights", "-o", "json")
+    assert answer.code == 0
+    assert (answer.json["missing"], answer.json["duplicates"], answer.json["beyond"]) == (0, 0, 0)
+
+
+def test_audit_says_what_cannot_be_audited(site: Any) -> None:
+    assert site.lakeward("streams", "audit", "delay_alerts").code == 4
+    nothing = site.lakeward("streams", "audit", "flights")
+    assert nothing.code == 3
+    assert "landed nothing yet" in nothing.err
+
+
+def test_events_of_a_stream_and_its_driver_read_as_one_timeline(site: Any) -> None:
+    with site.registry() as connection:
+        events.record(connection, "stream", "flights", "start", "ops asked to start")
+        events.record(connection, "driver", "demo", "launched", "Launched for flights", pid=7)
+        events.record(connection, "stream", "delay_alerts", "start", "another stream")
+    found = site.lakeward("streams", "events", "flights", "-o", "json").json["events"]
+    assert [(each["scope"], each["kind"]) for each in found] == [("stream", "start"), ("driver", "launched")]
+    assert site.lakeward("streams", "events", "flights").out.splitlines()[1].endswith("launched  Launched for flights")
+    assert len(site.lakeward("streams", "events", "flights", "-n", "1", "-o", "json").json["events"]) == 1
+
+
+def test_logs_are_the_lines_of_this_stream_and_of_the_whole_driver(site: Any) -> None:
+    assert site.lakeward("streams", "logs", "flights").code == 2
+    running(site, query_state="running")
+    folder = site.runtime.drivers / "demo" / "one"
+    lines = [
+        {
+            "timestamp": "2026-01-01T00:00:00Z",
+            "level": "info",
+            "event": "Batch 3 landed",
+            "stream": "flights",
+            "rows": 9,
+        },
+        {"timestamp": "2026-01-01T00:00:01Z", "level": "info", "event": "Batch 4 landed", "stream": "delay_alerts"},
+        {"timestamp": "2026-01-01T00:00:02Z", "level": "warning", "event": "The registry does not answer"},
+    ]
+    text = "\n".join(json.dumps(line) for line in lines)
+    (folder / "driver.log").write_text(text + "\nnot json\n")
+    found = site.lakeward("streams", "logs", "flights", "-o", "json").json
+    assert [line.get("event", line.get("raw")) for line in found["lines"]] == [
+        "Batch 3 landed",
+        "The registry does not answer",
+        "not json",
+    ]
+    shown = site.lakeward("streams", "logs", "flights", "-n", "3").out
+    assert "Batch 3 landed  stream=flights rows=9" in shown
+
+
+def _status(site: Any) -> Any:
+    return site.lakeward("streams", "status", "flights", "-o", "json").json
+
+
+def test_late_rows_are_those_the_batches_recorded(site: Any) -> None:
+    with site.registry() as connection:
+        for number, late in ((0, 3), (1, 4)):
+            batches.record(connection, stream="flights", query_id="q", batch_id=number, generation=1, late_dropped=late)
+    assert _status(site)["late_dropped"] == 7
+
+
+def test_logs_are_cut_by_text_and_by_time(site: Any) -> None:
+    running(site, query_state="running")
+    folder = site.runtime.drivers / "demo" / "one"
+    lines = [{"timestamp": f"2026-01-01T00:00:0{n}Z", "level": "info", "event": f"line {n}"} for n in range(4)]
+    (folder / "driver.log").write_text("\n".join(json.dumps(line) for line in lines))
+
+    def told(*more: str) -> list[str]:
+        found = site.lakeward("streams", "logs", "flights", "-o", "json", *more).json["lines"]
+        return [line["event"] for line in found]
+
+    assert told("--since", "2026-01-01T00:00:02Z") == ["line 2", "line 3"]
+    assert told("--since", "90s") == []
+    assert told("--grep", "LINE 1") == ["line 1"]
+    assert site.lakeward("streams", "logs", "flights", "--since", "soon").code == 2
+
+
+def test_batches_read_oldest_first_with_their_offsets(site: Any) -> None:
+    assert site.lakeward("streams", "batches", "flights", "-o", "json").json == {"stream": "flights", "batches": []}
+    with site.registry() as connection:
+        for number in (0, 1):
+            batches.record(
+                connection, stream="flights", query_id="q", batch_id=number, seq=number + 1, generation=1,
+                snapshot_id=number + 70, consumed=10, landed=9, quarantined=1, duration_s=1.5,
+                start_offsets={"flights": '{"f":{"0":0}}'}, end_offsets={"flights": '{"f":{"0":10}}'},
+                committed_at=func.now() + timedelta(seconds=number),
+            )  # fmt: skip
+    found = site.lakeward("streams", "batches", "flights", "-o", "json").json["batches"]
+    assert [each["batch_id"] for each in found] == [0, 1]
+    assert found[0].keys() == {
+        "query_id", "batch_id", "seq", "generation", "snapshot_id", "start_offsets", "end_offsets", "consumed",
+        "landed", "quarantined", "filtered", "late_dropped", "skipped", "duration_s", "replayed", "complete_through",
+        "committed_at", "advisory",
+    }  # fmt: skip
+    lines = site.lakeward("streams", "batches", "flights", "-n", "1").out.splitlines()
+    assert lines[0].split() == [
+        "at", "batch", "seq", "generation", "records", "landed", "quarantined", "took", "offsets",
+    ]  # fmt: skip
+    assert lines[1].endswith("1.5 s  f/0: 0 to f/0: 10")
+
+
+def test_progress_is_sparks_own_report_and_what_the_driver_measured(site: Any) -> None:
+    assert site.lakeward("streams", "progress", "flights").code == 1
+    running(site, query_state="running", progress=PROGRESS, watch={"app_id": "local-1"})
+    found = site.lakeward("streams", "progress", "flights", "-o", "json").json
+    assert found.keys() == {"stream", "at", "age_s", "query_state", "progress", "watch"}
+    assert found["progress"] == PROGRESS
+    assert found["watch"] == {"app_id": "local-1"}
+    assert json.loads(site.lakeward("streams", "progress", "flights").out)["progress"] == PROGRESS
+
+
+def test_the_spark_ui_of_a_living_driver_is_its_own_and_of_a_dead_one_needs_an_event_log(site: Any) -> None:
+    assert site.lakeward("streams", "ui", "flights").code == 2, "it was never launched"
+    running(site, query_state="running")
+    with site.registry() as connection:
+        drivers.beat(connection, "demo", "t", state="running", spark_ui="http://127.0.0.1:4040")
+    found = site.lakeward("streams", "ui", "flights", "-o", "json").json
+    assert found == {"stream": "flights", "driver": "demo", "url": "http://127.0.0.1:4040", "live": True}
+    with site.registry() as connection:
+        drivers.exited(connection, "demo", "t", exit_code=1, error="gone")
+    answer = site.lakeward("streams", "ui", "flights")
+    assert answer.code == 1
+    assert "No event log of driver demo is kept" in answer.err

@@ -1,0 +1,69 @@
+"""The story of a run, as its log has it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from lakeward.quality.ranges.range import decide
+from lakeward.quality.ranges.snapshot_chain import Mark
+from lakeward.quality.results.records import Result, recorded
+from lakeward.quality.results.text import describe, lines
+from lakeward.quality.verdicts.verdict import Check, State, Verdict
+from lakeward.quality.verdicts.waivers import Excuse
+
+AT = datetime(2026, 11, 21, tzinfo=UTC)
+COUNTED = Check("c1", "expect_column_min_to_be_between", "critical", State.PASS, {"column": "a"}, by="metadata")
+BAD = Check(
+    "c2", "expect_column_values_to_not_be_null", "critical", State.FAIL, {"column": "a"}, rows=20, unexpected_count=2,
+    sample=({"a": None},), why="joins break", by="rows",
+)  # fmt: skip
+
+
+def result(line: Any, verdict: Verdict, *checks: Check) -> Result:
+    found = decide(line("append", "append"), [Mark(1, 1)])
+    made = Result("r1", AT, "ns.t", "digest", "increment", found, verdict, checks, verified=1)
+    return replace(made, spark_jobs=2, duration_s=1.5, cpu_s=0.4)
+
+
+def told(document: dict[str, Any]) -> list[str]:
+    return [text for _, text in lines(document)]
+
+
+def test_a_held_run_is_told_in_ten_lines(line) -> None:
+    story = told(replace(result(line, Verdict.HOLD, COUNTED, BAD), first_bad=2).document())
+    assert len(story) <= 10
+    assert story[0].startswith("range: snapshots 1 (exclusive) to 2: ")
+    assert story[1:] == [
+        "decided: 1 from metadata alone, 1 in one pass over the rows; 20 rows read",
+        "critical check expect_column_values_to_not_be_null(a) failed: 2 of 20 rows; joins break",
+        "for example {'a': None}",
+        "first bad snapshot 2",
+        "verdict hold (1 pass, 1 fail)",
+        "readers stay on verified snapshot 1",
+        "cost: 1.5 s, 0.4 CPU-s of the checking process, 2 Spark jobs",
+        story[-1],
+    ]
+    assert story[-1].startswith("next: ")
+
+
+def test_a_run_that_opened_no_data_file_says_so(line) -> None:
+    story = told(result(line, Verdict.PASS, COUNTED).document())
+    assert "decided: 1 from metadata alone; no row was read to decide" in story
+    assert "verified is at snapshot 1" in story
+
+
+def test_an_error_is_told_as_neither_pass_nor_failure(line) -> None:
+    broken = replace(BAD, state=State.ERROR, error="no such column", unexpected_count=None, sample=())
+    document = result(line, Verdict.ERROR, broken).document()
+    assert ("error", f"{describe(broken)}") in list(lines(document))
+    assert "could not be computed: no such column; joins break" in describe(broken)
+
+
+def test_what_the_registry_keeps_tells_the_same_but_what_the_range_was_made_of(line) -> None:
+    made = result(line, Verdict.HOLD, COUNTED, replace(BAD, excuse=Excuse(AT, "ada", "the feed is being repaired")))
+    kept = told(recorded(made.row(), made.check_rows()))
+    assert kept[0] == "range: snapshots 1 (exclusive) to 2"
+    assert kept[1:] == told(made.document())[1:]
+    assert any("waived until 2026-11-21 00:00 UTC by ada: the feed is being repaired" in each for each in kept)

@@ -1,0 +1,197 @@
+"""Lint through the command, once for all cases: importing Great Expectations costs seconds."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeward.quality.suite.propose import Column, Seen, propose
+from lakeward.quality.suite.yaml_text import suite_text
+
+SUITE = """\
+table: ns.t
+owner: me
+expectations:
+  - {type: expect_column_values_to_not_be_nul, kwargs: {column: carrier}}
+  - type: expect_column_values_to_be_between
+    kwargs: {column: a, min_valu: 1, min_value: 5, max_value: 2, mostly: 3}
+  - type: expect_column_values_to_be_in_set
+    kwargs: {value_set: 3, severity: info}
+    on_fail: quarantine
+    waive_until: 2025-01-01
+  - {type: unexpected_rows_expectation, kwargs: {unexpected_rows_query: "SELECT 1"}, sevrity: info}
+  - {type: expect_column_values_to_be_between, kwargs: {column: a}}
+  - {type: unexpected_rows_expectation, kwargs: {unexpected_rows_query: "SELEC * FROM {batch}"}}
+  - {type: unexpected_rows_expectation, kwargs: {unexpected_rows_query: "DELETE FROM {batch}"}}
+  - {type: unexpected_rows_expectation, kwargs: {unexpected_rows_query: "SELECT * FROM {batch}; DROP TABLE x"}}
+  - type: unexpected_rows_expectation
+    kwargs:
+      unexpected_rows_query: |
+        SELECT * FROM {batch}
+        WHERE a > {foo}
+  - {type: unexpected_rows_expectation, kwargs: {unexpected_rows_query: "SELECT * FROM {batch} WHERE a = '{{}}' AND"}}
+  - {type: expect_column_values_to_match_regex, kwargs: {column: a, regex: "("}}
+  - {type: expect_column_values_to_match_regex_list, kwargs: {column: a, regex_list: ["\\\\p{Alpha}+", "["]}}
+  - {type: expect_volume_as_usual, kwargs: {only: few, limits: 3}}
+  - type: expect_totals_to_equal_other_table
+    kwargs: {total: "sum(", other: n.t, other_total: count(1), by: {a: a}}
+  - {type: expect_keys_to_be_in_reference, kwargs: {columns: [a, b], reference: n.t, keys: [a]}}
+  - {type: expect_volume_as_usul}
+  - {type: expect_column_values_to_match_like_pattern, kwargs: {column: a, like_pattern: "A%"}}
+"""
+GOOD = """\
+table: ns.good
+owner: me
+expectations:
+  - {type: expect_column_to_exist, kwargs: {column: id}}
+  - type: unexpected_rows_expectation
+    kwargs: {unexpected_rows_query: "WITH b AS (SELECT * FROM {batch}) SELECT * FROM b WHERE x RLIKE '[0-9]{{3}}';"}
+"""
+
+
+ASIDE = """\
+table: n.t
+owner: me
+expectations:
+  - {type: expect_column_values_to_not_be_null, kwargs: {column: a}, on_fail: quarantine}
+  - {type: expect_column_mean_to_be_between, kwargs: {column: a, max_value: 3}, on_fail: quarantine}
+  - {type: expect_column_values_to_be_unique, kwargs: {column: a}, on_fail: quarantine}
+  - {type: expect_column_values_to_be_in_set, kwargs: {column: a, value_set: [1], row_condition: a > 1,
+     condition_parser: spark}, on_fail: quarantine}
+  - {type: expect_volume_as_usual, on_fail: quarantine}
+  - {type: expect_column_values_to_not_be_null, kwargs: {column: b}, on_fail: quarantine, scope: table}
+"""
+STREAM = """\
+owner: me
+source: {kafka: {topics: [t], max_offsets_per_trigger: 9}}
+decode: {json: "a INT, b INT"}
+transform: {sql: SELECT * FROM source}
+sink: {iceberg: {table: n.t}}
+trigger: {every: 1s}
+"""
+
+
+def lint(project: Path) -> subprocess.CompletedProcess[str]:
+    code = "import sys; from lakeward.cli.app import main; main(sys.argv[1:])"
+    command = [sys.executable, "-c", code, "quality", "lint", "-o", "json", "--project", str(project)]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def _proposed() -> str:
+    """Every kind of expectation `quality profile` may propose."""
+    columns = (
+        Column("n", "number", nulls=3, low=-1.5, high=2),
+        Column("odd", "text", nulls=0, shortest=0, longest=3, values=("", "? ", "NO")),
+        Column("code", "text", nulls=0, shortest=3, longest=3, unique=True),
+    )
+    made = propose(Seen("ns.proposed", 1000, 1000, 1, columns))
+    assert len({each["type"] for each in made.expectations}) == 6
+    return suite_text({"table": "ns.proposed", "owner": "me", "expectations": made.expectations}, [], made.comments)
+
+
+@pytest.fixture(scope="module")
+def problems(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """Problems of `SUITE` by path."""
+    root = tmp_path_factory.mktemp("project")
+    (root / "conf" / "streams").mkdir(parents=True)
+    (root / "expectations").mkdir()
+    (root / "expectations" / "ns.t.yaml").write_text(SUITE)
+    (root / "expectations" / "ns.good.yaml").write_text(GOOD)
+    (root / "expectations" / "ns.proposed.yaml").write_text(_proposed())
+    (root / "expectations" / ".#ns.t.yaml").symlink_to("me@here.1234")  # an editor's lock
+    done = lint(root)
+    assert done.returncode == 2, done.stderr
+    answer = json.loads(done.stdout)
+    assert answer["ok"] is False
+    assert {each["file"] for each in answer["problems"]} == {"expectations/ns.t.yaml"}
+    return {each["path"]: each for each in answer["problems"]}
+
+
+@pytest.mark.parametrize(
+    ("path", "place", "words"),
+    [
+        ("expectations[0].type", (4, 12), "no such expectation"),
+        ("expectations[1].kwargs.min_valu", (6, 25), "takes no 'min_valu'"),
+        ("expectations[1].kwargs.min_value", (6, 49), "more than max_value"),
+        ("expectations[1].kwargs.mostly", (6, 74), "less than or equal to 1"),
+        ("expectations[2].kwargs.column", (8, 5), "column is missing"),
+        ("expectations[2].kwargs.value_set", (8, 25), "not a valid list"),
+        ("expectations[2].kwargs.severity", (8, 28), "beside kwargs"),
+        ("expectations[2].on_fail", (9, 14), "cannot go to quarantine: no stream here lands in it"),
+        ("expectations[2].waive_until", (10, 18), "waiver is over"),
+        ("expectations[3].kwargs.unexpected_rows_query", (11, 73), "{batch}"),
+        ("expectations[3].sevrity", (11, 86), "unknown key 'sevrity'"),
+        ("expectations[4].kwargs", (12, 5), "cannot both be None"),
+        ("expectations[5].kwargs.unexpected_rows_query", (13, 82), "missing before 'FROM'"),
+        ("expectations[6].kwargs.unexpected_rows_query", (14, 74), "one SELECT, this is DELETE"),
+        ("expectations[7].kwargs.unexpected_rows_query", (15, 73), "more than one statement"),
+        ("expectations[8].kwargs.unexpected_rows_query", (20, 19), "nothing fills in {foo}"),
+        ("expectations[9].kwargs.unexpected_rows_query", (21, 113), "missing before 'AND'"),
+        ("expectations[10].kwargs.regex", (22, 76), "no regular expression: missing )"),
+        ("expectations[11].kwargs.regex_list[1]", (23, 102), "unterminated character set"),
+        ("expectations[12].kwargs.only", (24, 51), "less"),
+        ("expectations[12].kwargs.limits", (24, 56), "unknown key"),
+        ("expectations[13].kwargs.total", (26, 21), "SQL"),
+        ("expectations[14].kwargs", (27, 52), "2 columns cannot be compared with 1 keys"),
+        ("expectations[15].type", (28, 12), "no such expectation"),
+        ("expectations[16].type", (29, 12), "not on Spark"),
+    ],
+)
+def test_every_problem_is_told_at_its_place(problems, path: str, place: tuple[int, int], words: str) -> None:
+    found = problems[path]
+    assert (found["line"], words in found["message"]) == (place[0], True), found
+    if path != "expectations[4].kwargs":
+        assert found["column"] == place[1]
+
+
+def test_no_other_problem_is_told(problems) -> None:
+    assert len(problems) == 25
+
+
+def test_the_nearest_name_is_told(problems) -> None:
+    assert problems["expectations[0].type"]["nearest"] == "expect_column_values_to_not_be_null"
+    assert problems["expectations[1].kwargs.min_valu"]["nearest"] == "min_value"
+    assert problems["expectations[15].type"]["nearest"] == "expect_volume_as_usual"
+    assert "min_value" in problems["expectations[1].kwargs.min_valu"]["valid"]
+
+
+def test_a_warning_alone_is_ok(tmp_path: Path) -> None:
+    (tmp_path / "conf" / "streams").mkdir(parents=True)
+    (tmp_path / "expectations").mkdir()
+    (tmp_path / "expectations" / "ns.good.yaml").write_text(
+        GOOD.replace("{column: id}}", "{column: id}, waive_until: 2025-01-01}")
+    )
+    done = lint(tmp_path)
+    answer = json.loads(done.stdout)
+    assert (done.returncode, answer["ok"], [each["severity"] for each in answer["problems"]]) == (0, True, ["warning"])
+
+
+def test_a_path_without_a_project_is_not_clean(tmp_path: Path) -> None:
+    done = lint(tmp_path / "nowhere")
+    assert done.returncode == 2
+    assert "no Lakeward project" in done.stdout
+
+
+def test_rows_that_cannot_go_aside_are_a_problem_of_the_suite(tmp_path: Path) -> None:
+    streams, suites = tmp_path / "conf" / "streams", tmp_path / "expectations"
+    streams.mkdir(parents=True)
+    suites.mkdir()
+    (suites / "n.t.yaml").write_text(ASIDE)
+    (streams / "s.yaml").write_text(STREAM)
+    reads = STREAM.replace("kafka: {topics: [t], max_offsets_per_trigger", "iceberg: {table: n.t, max_rows_per_trigger")
+    reads = reads.replace('decode: {json: "a INT, b INT"}\n', "").replace("n.t}}\ntrigger", "n.u}}\ntrigger")
+    (streams / "r.yaml").write_text(reads)
+    problems = json.loads(lint(tmp_path).stdout)["problems"]
+    assert [(each["line"], each["message"].partition("quarantine: ")[2]) for each in problems] == [
+        (4, "stream s: a commit that takes rows out blocks the streams that read n.t: r"),
+        (5, "it decides about the rows together, or about several columns at once"),
+        (6, "a row fails it by what other rows have: which of them is wrong is not known"),
+        (8, "it looks at some of the rows only (row_condition)"),
+        (9, "it is about the table's rows together"),
+        (10, "it looks at rows that are proven, too: a policy takes new ones only (scope: increment)"),
+    ]

@@ -1,0 +1,156 @@
+"""What a suite proposes from what was seen, and what it leaves alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from lakeward.quality.ranges.range import Read
+from lakeward.quality.ranges.snapshot_chain import History
+from lakeward.quality.suite.column_facts import MOST_ROWS, recent
+from lakeward.quality.suite.propose import Column, Proposal, Seen, head_lines, propose, unique_candidates
+
+SEEN = Seen("ns.t", 1000, 1000, 7, ())
+ONE = Column("c", "integer", nulls=0, low=1, high=90, distinct=40)
+
+
+def of(column: Column, seen: Seen = SEEN) -> Proposal:
+    return propose(replace(seen, columns=(column,)))
+
+
+def kinds(made: Proposal) -> list[str]:
+    return [each["type"].removeprefix("expect_column_") for each in made.expectations[1:]]
+
+
+@pytest.mark.parametrize(
+    ("column", "wanted", "left"),
+    [
+        (ONE, ["values_to_not_be_null", "values_to_be_between"], None),
+        (replace(ONE, nulls=600), ["values_to_be_between"], None),
+        (replace(ONE, nulls=600, nan=True, kind="number"), [], "60% of its rows are null; it holds NaN"),
+        (replace(ONE, nulls=600, low=3, high=3), [], "one value, 3"),
+        (replace(ONE, nulls=600, distinct=990), [], "a number that names something"),
+        (replace(ONE, nulls=600, low=None), [], "bounds are not known"),
+        (replace(ONE, kind="time", nulls=600), [], "grows old"),
+        (replace(ONE, kind="struct", nulls=600), [], "it is struct"),
+        (Column("c", "text", nulls=0, shortest=1, longest=3, values=("A", "BBB")),
+         ["values_to_not_be_null", "values_to_be_in_set"], None),
+        (Column("c", "text", nulls=600, shortest=3, longest=3, values=tuple(map(str, range(100, 160)))),
+         ["value_lengths_to_equal"], None),
+        (Column("c", "text", nulls=600, shortest=3, longest=200, values=("abc", "d" * 200)), [], "no common form"),
+        (Column("c", "text", nulls=0, shortest=3, longest=9, unique=True),
+         ["values_to_not_be_null", "values_to_be_unique"], None),
+    ],
+)  # fmt: skip
+def test_what_a_column_is_worth(column: Column, wanted: list[str], left: str | None) -> None:
+    made = of(column)
+    assert kinds(made) == wanted
+    assert (left or "") in made.left.get("c", ""), made.left
+    assert set(made.comments) == set(range(len(made.expectations))), "each says what it rests on"
+    assert bool(made.left) == (not wanted)
+
+
+def test_a_name_with_a_dot_is_left_alone() -> None:
+    made = propose(replace(SEEN, columns=(replace(ONE, name="a.b"), ONE)))
+    assert made.left == {"a.b": "Great Expectations takes its name for a path"}
+    assert made.expectations[0]["kwargs"]["column_set"] == ["c"]
+    assert of(replace(ONE, name="a`b")).expectations == []
+
+
+def test_few_rows_say_nothing_about_values() -> None:
+    assert kinds(of(ONE, replace(SEEN, rows=99, read=99))) == ["values_to_not_be_null"]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "wanted"),
+    [(80, 4983, (0, 7500)), (-43, 1301, (-800, 2000)), (0, 0.5, (0, 0.75)), (-9, -4, (-11.5, 0)), (1e9, 1e9 + 1, None)],
+)
+def test_bounds_hold_what_was_seen_and_half_as_much_again(low: float, high: float, wanted: object) -> None:
+    kwargs = of(replace(ONE, low=low, high=high)).expectations[2]["kwargs"]
+    assert kwargs["min_value"] <= low and kwargs["max_value"] >= high
+    if wanted:
+        assert (kwargs["min_value"], kwargs["max_value"]) == wanted
+
+
+@pytest.mark.parametrize(
+    ("column", "severity", "on_fail", "mostly"),
+    [
+        (ONE, "warning", "warn", None),
+        (replace(ONE, required=True), "critical", "hold", None),
+        (replace(ONE, partition=True), "critical", "hold", None),
+        (replace(ONE, nulls=20), "info", "record", 0.96),
+    ],
+)
+def test_only_what_the_table_itself_says_is_critical(
+    column: Column, severity: str, on_fail: str, mostly: object
+) -> None:
+    found = of(column).expectations[1]
+    assert (found["severity"], found["on_fail"], found["kwargs"].get("mostly")) == (severity, on_fail, mostly)
+
+
+def test_an_exact_count_is_worth_its_shuffle_for_keys_alone() -> None:
+    columns = [
+        Column("order_id", "integer", distinct=970),
+        Column("id", "text", distinct=500),
+        Column("comment", "text", distinct=1000),
+        Column("paid", "integer", distinct=1000),
+    ]
+    assert unique_candidates(replace(SEEN, columns=tuple(columns))) == ["order_id"]
+
+
+def test_the_head_says_how_much_was_read_and_what_was_left() -> None:
+    made = of(replace(ONE, kind="time", nulls=600))
+    told = " ".join(head_lines(replace(SEEN, rows=9000), made))
+    assert "9,000 rows of ns.t at snapshot 7; values from the newest 1,000" in told
+    assert "Nothing for c: 60% of its rows are null; what a fixed bound says of a time grows old." in told
+
+
+def test_of_a_large_table_the_newest_commits_are_read(line) -> None:
+    history: History = line("append", "append", "replace", "append")
+    big = {key: replace(each, added=each.added * MOST_ROWS // 15) for key, each in history.snapshots.items()}
+    assert recent(history, 4) == Read(None, 4), "small: all of it"
+    assert recent(replace(history, snapshots=big), 4) == Read(1, 4)
+    changed = {key: replace(each, operation="overwrite") if key == 3 else each for key, each in big.items()}
+    assert recent(replace(history, snapshots=changed), 4) == Read(None, 4), "an incremental read would miss rows"
+
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+GROWING = replace(SEEN, appends=tuple((NOW - timedelta(minutes=5 * n), 100) for n in range(13)))
+EVENT = Column("at", "time", nulls=600, newest=NOW - timedelta(minutes=3))
+
+
+def usual(made: Proposal) -> dict[str, dict[str, str]]:
+    return {each["type"]: each["kwargs"] for each in made.expectations if each["type"].endswith("_as_usual")}
+
+
+def test_a_table_that_grows_by_itself_is_compared_with_itself() -> None:
+    made = of(EVENT, GROWING)
+    assert usual(made) == {"expect_volume_as_usual": {}, "expect_freshness_as_usual": {"column": "at"}}
+    assert {each["severity"] for each in made.expectations[1:]} == {"warning"}
+    assert made.left == {}
+    volume, fresh = (made.comments[index][0] for index in (1, 2))
+    assert volume.startswith("13 commits with about 1,300 rows an hour")
+    assert fresh.startswith("at: its newest is 3 minutes older than the newest commit")
+
+
+@pytest.mark.parametrize(
+    ("column", "seen", "wanted"),
+    [
+        (EVENT, replace(GROWING, appends=GROWING.appends[:9]), set()),
+        (EVENT, replace(GROWING, appends=((NOW, 5),) * 13), set()),
+        (EVENT, replace(GROWING, appends=tuple((at, 0) for at, _ in GROWING.appends)), set()),
+        (replace(EVENT, newest=NOW - timedelta(days=2)), GROWING, {"expect_volume_as_usual"}),
+        (replace(EVENT, newest=NOW + timedelta(hours=1)), GROWING, {"expect_volume_as_usual"}),
+        (ONE, GROWING, {"expect_volume_as_usual"}),
+    ],
+)
+def test_what_has_no_habit_yet_is_not_compared(column: Column, seen: Seen, wanted: set[str]) -> None:
+    assert set(usual(of(column, seen))) == wanted
+
+
+def test_of_two_times_the_one_that_follows_the_commits_is_the_event() -> None:
+    late = replace(EVENT, name="ordered", newest=NOW - timedelta(hours=8))
+    made = propose(replace(GROWING, columns=(late, EVENT)))
+    assert usual(made)["expect_freshness_as_usual"] == {"column": "at"}

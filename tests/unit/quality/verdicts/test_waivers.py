@@ -1,0 +1,106 @@
+"""Which failures are excused, which check a person means, and that a waiver's end is told once."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import update
+
+from lakeward.platform.errors import Refused, SpecError
+from lakeward.quality.ranges.range import Kind, Range
+from lakeward.quality.results.records import Result
+from lakeward.quality.suite.configured import ask
+from lakeward.quality.verdicts.verdict import Check, State, Verdict
+from lakeward.quality.verdicts.waive import judged, run_out, unwaive, waive
+from lakeward.quality.verdicts.waivers import choose, excuses
+from lakeward.registry import changes, events, incidents, verifications, waivers
+from lakeward.registry.schema import waivers as rows
+from lakeward.registry.waivers import Waiver
+from lakeward.spec.model.suite import Suite
+from lakeward.spec.model.types import Duration
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+NULLS = "expect_column_values_to_not_be_null"
+
+
+def suite(*columns: str, waive_until: date | None = None) -> Suite:
+    checks = [{"type": NULLS, "kwargs": {"column": each}, "waive_until": waive_until} for each in columns]
+    return Suite.model_validate({"table": "ns.t", "owner": "me", "expectations": checks})
+
+
+def test_a_suites_waiver_holds_through_its_day() -> None:
+    until = suite("a", waive_until=date(2026, 11, 21))
+    assert [each.author for each in excuses(until, [], NOW).values()] == ["expectations/ns.t.yaml"]
+    assert excuses(until, [], NOW + timedelta(hours=11, minutes=59))
+    assert not excuses(until, [], NOW + timedelta(hours=12))
+
+
+def test_of_two_excuses_the_longer_one_counts() -> None:
+    both = suite("a", "b", waive_until=date(2026, 11, 21))
+    a, b = (each.id for each in ask(both, None, {}))
+    short, long = NOW + timedelta(minutes=1), NOW + timedelta(days=9)
+    recorded = [
+        Waiver(1, "ns.t", a, "x", "ada", "shorter", NOW, short),
+        Waiver(2, "ns.t", b, "x", "ada", "longer", NOW, long),
+        Waiver(3, "ns.t", "gone", "x", "ada", "of a check the suite has no more", NOW, long),
+    ]
+    found = excuses(both, recorded, NOW)
+    assert {key: each.reason for key, each in found.items()} == {a: "", b: "longer"}
+    assert found[b].text == "waived until 2026-11-30 12:00 UTC by ada: longer"
+
+
+@pytest.mark.parametrize("wanted", ["column_values_to_not_be_null(a)", f"{NULLS}(a)", "{id}", "{short}"])
+def test_a_check_is_found_by_its_id_and_by_its_name(wanted: str) -> None:
+    id_ = ask(suite("a"), None, {})[0].id
+    assert choose(suite("a", "b"), wanted.format(id=id_, short=id_[:5]))[0] == id_
+
+
+def test_a_check_that_is_none_or_two_is_refused_with_those_there_are() -> None:
+    with pytest.raises(SpecError, match="no check") as none:
+        choose(suite("a", "b"), "column_values_to_not_be_null(c)")
+    assert "did you mean column_values_to_not_be_null(" in none.value.why
+    with pytest.raises(SpecError, match="more than one"):
+        choose(suite("a", "b"), NULLS)
+
+
+def test_a_waiver_is_kept_with_its_reason_and_ended_once(registry: Any) -> None:
+    made = waive(registry, "ns.t", "c1", "nulls(a)", Duration("2h"), author="ada", reason=" known ")
+    assert (made.reason, made.until - made.at) == ("known", timedelta(hours=2))
+    again = waive(registry, "ns.t", "c1", "nulls(a)", Duration("4h"), author="bob", reason="longer")
+    assert [each.id for each in waivers.in_force(registry, "ns.t")] == [again.id], "the newer one alone counts"
+    (change, _) = changes.newest(registry, "table", "ns.t")
+    assert (change["change"], change["comment"], change["detail"]["check"]) == ("waive", "longer", "c1")
+    unwaive(registry, "ns.t", "c1", author="bob", comment="mended")
+    assert waivers.in_force(registry) == []
+    with pytest.raises(Refused, match="not waived"):
+        unwaive(registry, "ns.t", "c1", author="bob", comment="again")
+
+
+@pytest.mark.parametrize(("until", "reason"), [(NOW - timedelta(days=9000), "why"), (Duration("1h"), " ")])
+def test_a_waiver_without_reason_or_time_is_refused(registry: Any, until: Any, reason: str) -> None:
+    with pytest.raises(SpecError):
+        waive(registry, "ns.t", "c1", "nulls(a)", until, author="ada", reason=reason)
+    assert waivers.in_force(registry) == []
+
+
+def test_the_end_of_a_waiver_is_told_once_and_is_an_incident_where_the_check_fails(registry: Any) -> None:
+    for check in ("bad", "good"):
+        waive(registry, "ns.t", check, f"nulls({check})", Duration("1h"), author="ada", reason="known")
+    assert run_out(registry) == []
+    empty = Range("ns.t", Kind.EMPTY, None, None, (), "")
+    failed = Check("bad", NULLS, "critical", State.FAIL, unexpected_count=12)
+    run = Result("r1", NOW, "ns.t", "d", "increment", empty, Verdict.WARN, (failed,))
+    verifications.record(registry, run.row(), run.check_rows())
+    registry.execute(update(rows).values(until=rows.c.at))
+    told = run_out(registry)
+    assert len(told) == 2 and "by ada (known) is over; it failed when last looked at (12 rows, run r1)" in told[0]
+    assert run_out(registry) == []
+    assert [each["kind"] for each in events.newest(registry, "table", "ns.t")] == ["waive"] * 2 + ["waiver_over"] * 2
+    (subject,) = [subject for kind, subject in incidents.open_ones(registry) if kind == "waiver"]
+    assert subject == "ns.t/bad"
+    judged(registry, "ns.t", [Check("bad", NULLS, "critical", State.SKIPPED)])
+    assert ("waiver", subject) in incidents.open_ones(registry)
+    judged(registry, "ns.t", [Check("bad", NULLS, "critical", State.FAIL)])
+    assert ("waiver", subject) not in incidents.open_ones(registry)

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from lakeward.spec.model.driver_conf import QUICK, conf
+from lakeward.spec.model.settings import Driver
+from lakeward.spec.model.stream import Executors
+from lakeward.spec.model.types import Memory, SparkMaster
+
+BIG = Driver(backend="standalone", master=SparkMaster("spark://h:7077"), memory=Memory("2g"))
+DYNAMIC = "spark.dynamicAllocation."
+
+
+def test_the_largest_wish_wins() -> None:
+    specs = [
+        {"resources": {"cores": 4}},
+        {"resources": {"driver_memory": "512m"}},
+        {"resources": {"driver_memory": "3g"}},
+        {},
+    ]
+    assert conf(specs, Driver(cores=2, memory=Memory("1g"))) == {
+        "spark.master": "local[4,4]",
+        "spark.driver.memory": "3g",
+    }
+
+
+def test_without_wishes_the_project_decides() -> None:
+    driver = Driver(cores=3, memory=Memory("2g"), spark={"spark.driver.maxResultSize": "1g"})
+    assert conf([], driver) == {
+        "spark.master": "local[3,4]",
+        "spark.driver.memory": "2g",
+        "spark.driver.maxResultSize": "1g",
+    }
+
+
+def test_a_driver_of_minutes_leaves_the_second_compiler_out() -> None:
+    assert "spark.driver.extraJavaOptions" not in conf([], Driver())
+    assert conf([], Driver(compiler="quick"))["spark.driver.extraJavaOptions"] == QUICK
+    assert "ReservedCodeCacheSize=240m" in QUICK, (
+        "as much as with both compilers: what Spark makes fills 48 MB in minutes"
+    )
+
+
+def test_executors_between_two_bounds_come_with_tasks_that_wait_and_go_after_three_triggers() -> None:
+    wanted = Executors(min=1, max=4, cores=2, memory=Memory("3g"))
+    found = conf(
+        [{"trigger": {"every": "10s"}}, {"trigger": {"every": "5m"}}], BIG.model_copy(update={"executors": wanted})
+    )
+    assert found == {
+        "spark.master": "spark://h:7077",
+        "spark.driver.memory": "2g",
+        "spark.executor.cores": "2",
+        "spark.executor.memory": "3g",
+        "spark.cores.max": "8",
+        f"{DYNAMIC}enabled": "true",
+        f"{DYNAMIC}minExecutors": "1",
+        f"{DYNAMIC}maxExecutors": "4",
+        f"{DYNAMIC}executorIdleTimeout": "900s",
+        f"{DYNAMIC}shuffleTracking.enabled": "true",
+        f"{DYNAMIC}shuffleTracking.timeout": "900s",
+    }
+    assert conf([{"trigger": {"every": "10s"}}], BIG)[f"{DYNAMIC}executorIdleTimeout"] == "120s"
+
+
+def test_the_same_number_twice_keeps_all_executors() -> None:
+    found = conf([], BIG.model_copy(update={"executors": Executors(min=3, max=3), "authenticate": True}))
+    assert not any(key.startswith(DYNAMIC) for key in found)
+    assert (found["spark.cores.max"], found["spark.authenticate"]) == ("3", "true")
+
+
+def test_an_entry_without_executors_has_those_its_streams_ask_for() -> None:
+    asks = {"resources": {"executors": {"max": 5, "cores": 2}}}
+    assert conf([{}, asks], BIG)["spark.cores.max"] == "10"
+    assert conf([asks], BIG.model_copy(update={"executors": Executors(max=1)}))["spark.cores.max"] == "1"

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lakeward.platform.runtime import Lake, Runtime
+from lakeward.supervision.decide.dependencies import Dependency, Kind, needs, of_the_platform
+
+
+@pytest.fixture
+def runtime() -> Runtime:
+    return Runtime(
+        registry_url_file=Path("/r"), lake=Lake(warehouse="/lake"), checkpoints="/checkpoints", drivers=Path("/d"),
+        jars=Path("/j"), connect="127.0.0.1:15002",
+    )  # fmt: skip
+
+
+def test_a_stream_needs_its_brokers_its_catalog_and_its_stores(runtime) -> None:
+    spec = {
+        "sources": {"a": {"kafka": {"connection": "east"}}, "b": {"kafka": {"connection": "west"}}},
+        "sink": {"iceberg": {"table": "nyc.flights"}},
+    }
+    assert needs(spec, runtime) == {
+        Dependency(Kind.KAFKA, "east"), Dependency(Kind.KAFKA, "west"), Dependency(Kind.CATALOG, "catalog"),
+        Dependency(Kind.STORE, "/lake"), Dependency(Kind.STORE, "/checkpoints"),
+    }  # fmt: skip
+
+
+def test_a_stream_into_kafka_needs_no_catalog_unless_it_has_quarantine(runtime) -> None:
+    spec = {"sources": {"source": {"kafka": {"topics": ["t"]}}}, "sink": {"kafka": {"connection": "west"}}}
+    assert {each.kind for each in needs(spec, runtime)} == {Kind.KAFKA, Kind.STORE}
+    assert Dependency(Kind.KAFKA, "lakeward_kafka") in needs(spec, runtime)
+    assert Kind.CATALOG in {each.kind for each in needs({**spec, "quarantine": {"table": "a.b"}}, runtime)}
+
+
+def test_nobody_needs_the_connect_server_to_land(runtime) -> None:
+    assert of_the_platform(runtime) == {Dependency(Kind.CONNECT, "127.0.0.1:15002")}
+    assert of_the_platform(runtime.model_copy(update={"connect": None})) == frozenset()
+
+
+def test_files_on_s3_are_a_store_of_their_own(runtime) -> None:
+    files = {"path": "s3://in/new/*.json", "format": "text"}
+    spec = {"sources": {"a": {"files": files}, "b": {"files": {"path": "/in"}}}, "sink": {"console": {}}}
+    assert Dependency(Kind.STORE, "s3://in/new") in needs(spec, runtime)
+    assert Dependency(Kind.STORE, "/in") not in needs(spec, runtime), "a folder of this machine is not asked"

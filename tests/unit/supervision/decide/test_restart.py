@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakeward.platform.failures import Cause, FailureClass
+from lakeward.spec.model.stream import Restart as RestartSpec
+from lakeward.spec.model.types import Duration
+from lakeward.supervision.decide.restart import Policy, decide
+
+DEFAULT = Policy()
+
+
+@dataclass(frozen=True)
+class Before:
+    attempt: int
+    age_s: float = 60.0
+
+
+def pause(number: int, kind: FailureClass = FailureClass.INFRA, chance: float = 1.0, policy: Policy = DEFAULT) -> float:
+    previous = None if number == 1 else Before(number - 1)
+    attempt = decide(kind, previous=previous, committing_s=0, random=lambda: chance, policy=policy)
+    assert attempt.number == number
+    assert attempt.delay is not None
+    return attempt.delay.total_seconds()
+
+
+def test_pauses_double_up_to_the_cap() -> None:
+    assert [pause(number) for number in range(1, 9)] == [10, 20, 40, 80, 160, 320, 600, 600]
+
+
+def test_jitter_is_full() -> None:
+    assert pause(4, chance=0.0) == 0
+    assert pause(4, chance=0.5) == 40
+
+
+def test_a_dependency_waits_longer() -> None:
+    assert pause(1, FailureClass.DEPENDENCY) == 20
+
+
+def test_thirty_minutes_of_batches_forgive() -> None:
+    kind, chance = FailureClass.INFRA, (lambda: 1.0)
+    almost = decide(kind, previous=Before(7), committing_s=1799, random=chance)
+    forgiven = decide(kind, previous=Before(7), committing_s=1800, random=chance)
+    assert (almost.number, forgiven.number) == (8, 1)
+
+
+def test_a_configuration_error_is_not_tried_again() -> None:
+    assert decide(FailureClass.CONFIG, previous=None, committing_s=0, random=lambda: 0.5).delay is None
+
+
+def test_the_same_batch_three_times_waits_for_a_person() -> None:
+    def poisoned(times: int) -> timedelta | None:
+        return decide(
+            FailureClass.POISON, previous=None, committing_s=0, random=lambda: 0.5, same_batch_failures=times
+        ).delay
+
+    assert poisoned(2) is not None
+    assert poisoned(3) is None
+
+
+def test_the_spec_names_cap_and_reset() -> None:
+    policy = Policy.of(RestartSpec(max_backoff=Duration("30s"), reset_after=Duration("1m")))
+    assert pause(9, policy=policy) == 30
+    assert policy.reset_after == timedelta(minutes=1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "cause", "blocks"),
+    [
+        (FailureClass.INFRA, Cause.OUT_OF_MEMORY, True),
+        (FailureClass.INFRA, Cause.HUNG, True),
+        (FailureClass.INFRA, None, True),
+        (FailureClass.INFRA, Cause.KILLED, False),  # somebody outside did it, whatever batch it met
+        (FailureClass.DEPENDENCY, None, False),
+        (FailureClass.DEPENDENCY, Cause.DISK_FULL, False),
+    ],
+)
+def test_what_meets_the_same_batch_three_times_is_that_batchs_unless_it_came_from_outside(kind, cause, blocks) -> None:
+    attempt = decide(kind, previous=None, committing_s=0, random=lambda: 0.5, same_batch_failures=3, cause=cause)
+    assert (attempt.delay is None) is blocks
+    assert attempt.failure_class is (FailureClass.POISON if blocks else kind)
+
+
+@given(st.integers(1, 10**6), st.floats(0, 0.999), st.sampled_from([FailureClass.INFRA, FailureClass.DEPENDENCY]))
+def test_a_pause_is_never_negative_nor_above_the_cap(number: int, chance: float, kind: FailureClass) -> None:
+    attempt = decide(kind, previous=Before(number), committing_s=0, random=lambda: chance)
+    assert attempt.delay is not None
+    assert timedelta(0) <= attempt.delay <= Policy().cap
+
+
+@pytest.mark.parametrize("kind", list(FailureClass))
+def test_every_class_has_an_answer(kind: FailureClass) -> None:
+    assert decide(kind, previous=None, committing_s=0, random=lambda: 0.5).why

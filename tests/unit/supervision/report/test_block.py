@@ -1,0 +1,200 @@
+"""What somebody reads at night, as a whole: the texts stand in `blocks/`, and a change of one is a change to read."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from lakeward.connectors.commit_protocol.position import Totals
+from lakeward.supervision.backends.base import Life
+from lakeward.supervision.report.block import MOST, block, moment, size
+
+
+def test_the_block_reads_as_it_stands_in_its_file(scene, blocks) -> None:
+    name, made = scene
+    text = "\n".join(made.lines()) + "\n"
+    if os.environ.get("LAKEWARD_UPDATE_BLOCKS"):
+        (blocks / f"{name}.txt").write_text(text)
+    assert text == (blocks / f"{name}.txt").read_text()
+
+
+def test_no_block_is_longer_than_a_screen(scene) -> None:
+    _, made = scene
+    long = made.changed(more={**made.more, "tail": [f"line {number}" for number in range(90)]})
+    now = made.document()["now"]
+    found = long.document() | {"changed": [{"at": now, "text": f"x{n}", "times": 1} for n in range(99)]}
+    assert len(block(found)) <= MOST
+
+
+def test_line_one_says_what_and_line_two_whether_data_is_lost(scene) -> None:
+    _, made = scene
+    first, second, *rest = made.lines()
+    assert re.match(r"flights is [A-Z]+ for .+, since \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ: .+", first)
+    assert re.match(r"data lost\?   (NO|YES|AT RISK|NOT KNOWN): .+", second)
+    assert any(line.startswith("next  ") for line in rest)
+
+
+def test_lines_stand_in_one_order(scenes) -> None:
+    seen: list[list[str]] = []
+    for made in scenes.values():
+        seen.append([word for line in made.lines()[1:] if (word := line[:13].strip())])
+    order = sorted({word for words in seen for word in words}, key=lambda word: _ORDER.index(word))
+    for words in seen:
+        assert words == [word for word in order if word in words]
+
+
+_ORDER = [
+    "data lost?", "safe up to", "next batch", "at risk", "last commit", "lag", "skew", "rates", "batch", "event time",
+    "state size", "restarts", "failure", "identity", "differs", "supervised", "no answer", "last 6 h", "spark ui",
+    "log", "runbook", "incident", "next", "effect", "log tail",
+]  # fmt: skip
+
+
+def test_what_is_to_be_put_right_outside_ends_with_the_start(scenes) -> None:
+    made = scenes["lost_checkpoint"]
+    blocked = {**(made.stream.blocked or {}), "next": "create the topic"}
+    lines = made.changed(stream=replace(made.stream, blocked=blocked)).lines()
+    assert "next         create the topic; then: lakeward streams start flights" in lines
+
+
+def test_trouble_that_is_over_is_told_all_the_same(scenes) -> None:
+    lines = scenes["healthy"].lines("At 03:00:00 UTC it was STALLED: no batch for 6 min")
+    assert lines[0].startswith("flights: At 03:00:00 UTC it was STALLED: no batch for 6 min; by now it is HEALTHY for")
+
+
+def test_secrets_are_cut_out_wherever_they_come_from(scenes) -> None:
+    made = scenes["poison"]
+    dirty = "jdbc failed: postgresql://lakeward:hunter2@db/x password=hunter2 token: hunter2"
+    blocked = dict(made.stream.blocked or {}) | {"what": dirty, "why": dirty, "next": f"echo {dirty}"}
+    shown = made.changed(
+        stream=replace(made.stream, blocked=blocked),
+        asked=replace(made.asked, trouble=(dirty,)),
+        more={**made.more, "recent": [replace(made.more["recent"][0], text=dirty)]},
+    )
+    assert "hunter2" not in "\n".join(shown.lines())
+    assert "hunter2" not in str(shown.document())
+
+
+def test_offsets_and_ids_can_be_searched_for(scenes) -> None:
+    text = "\n".join(scenes["dead_driver"].lines())
+    for word in ("seq 812", "flights/0: 12043", "5512860432156", "process 4711", "local-1763694582201"):
+        assert word in text
+
+
+def test_a_driver_that_is_down_does_not_catch_up(scenes) -> None:
+    found = scenes["dead_driver"].document()
+    assert found["lag_trend"] == "growing"
+    assert found["catch_up_s"] is None
+
+
+def test_a_skewed_partition_is_named_and_even_ones_are_not(scenes) -> None:
+    assert any(line.startswith("skew         flights/0 has 600,000") for line in scenes["lagging"].lines())
+    assert not any(line.startswith("skew") for line in scenes["dead_driver"].lines())
+
+
+def test_that_nobody_looks_after_the_streams_is_said_in_every_block(scenes) -> None:
+    lines = scenes["healthy"].changed(missed="no reconcile pass has succeeded for 7 min").lines()
+    assert "supervised   NO: no reconcile pass has succeeded for 7 min" in lines
+    assert not any(line.startswith("supervised") for line in scenes["healthy"].lines())
+
+
+@pytest.mark.parametrize(
+    "offsets",
+    [
+        {"source": {"start": '{"f":{"0":5}}', "end": '{"f":{"0":9}}'}},
+        {"start": {"source": '{"f":{"0":5}}'}, "end": {"source": '{"f":{"0":9}}'}},
+    ],
+)
+def test_offsets_of_a_failed_batch_read_the_same_whoever_wrote_them(scenes, offsets) -> None:
+    made = scenes["poison"]
+    blocked = dict(made.stream.blocked or {}) | {"offsets": offsets}
+    lines = made.changed(stream=replace(made.stream, blocked=blocked)).lines()
+    assert "             in batch 812, offsets f/0: 5 to 9" in lines
+
+
+def test_what_is_in_the_quarantine_is_not_said_to_be_in_the_table(scenes) -> None:
+    made = scenes["dead_driver"]
+    totals = Totals(consumed=24041, landed=23719, quarantined=322)
+    asked = replace(made.asked, position=made.asked.position.model_copy(update={"totals": totals}))
+    assert (
+        "is in nyc.flights or its quarantine (322 records so far) exactly once" in made.changed(asked=asked).lines()[1]
+    )
+
+
+def test_a_driver_that_is_gone_and_not_buried_yet_has_no_ui_and_is_launched_anew(scenes) -> None:
+    made = scenes["healthy"].changed(process=Life.GONE, beside=("delay_alerts",))
+    text = "\n".join(made.lines())
+    assert "spark ui     its driver is gone" in text
+    assert "  effect     launches driver demo, with it delay_alerts; no row lands twice" in text
+    assert "no failure in 24 h before this one" in text
+    assert made.changed(backend=False).document()["links"]["spark_ui"], "nobody could be asked: it may be there"
+
+
+def test_a_driver_on_a_host_that_cannot_be_asked_has_a_way_out(scenes) -> None:
+    good = scenes["healthy"]
+    silent = replace(good.driver, heartbeat=good.stream.since, age_s=90.0)
+    away = good.changed(process=Life.UNKNOWN, leased=False, driver=silent)
+    give_up = "is gone for good: lakeward streams restart flights --kill"
+    assert give_up in away.lines()[0]
+    assert give_up in away.document()["next_text"]
+
+
+def test_one_thing_or_the_other_is_not_one_after_the_other_and_a_dry_run_only_shows(scenes) -> None:
+    made = scenes["poison"]
+    step = "correct it (lakeward deploy), then: lakeward streams start flights; or give its records up: "
+    step += "lakeward streams skip-batch flights --batch 812 --dry-run   shows them first"
+    blocked = {**(made.stream.blocked or {}), "next": step}
+    effect = made.changed(stream=replace(made.stream, blocked=blocked)).document()["next_effect"]
+    first, second = effect.split("; or: ")
+    assert re.match(r"accepts changed files .+; then: (launches driver|starts its query)", first)
+    assert second.startswith("only shows what it would do; without --dry-run it gives up all records of the batch")
+
+
+def test_an_application_of_the_launch_before_is_not_shown_as_this_ones(scenes) -> None:
+    made = scenes["healthy"]
+    fresh = made.document()["driver"]
+    assert fresh["app_id"]
+    watch = {**made.seen.watch, "at": (fresh["launched_at"] - timedelta(seconds=1)).isoformat()}
+    assert made.changed(seen=replace(made.seen, watch=watch)).document()["driver"]["app_id"] is None
+
+
+def test_a_block_is_as_old_as_what_blocked_it_not_as_the_pass_that_noticed(scenes) -> None:
+    made = scenes["poison"]
+    at = made.document()["now"] - timedelta(seconds=75)
+    blocked = {**(made.stream.blocked or {}), "at": at.isoformat()}
+    first, *rest = made.changed(stream=replace(made.stream, blocked=blocked)).lines()
+    assert first.startswith(f"flights is BLOCKED for 75 s, since {moment(at)}")
+    assert any(line.startswith("failure      poison 75 s ago") for line in rest)
+
+
+@pytest.mark.parametrize(
+    ("scene", "comes", "words"),
+    [
+        ("dead_driver", 23.0, "it catches up once it runs again"),
+        ("dead_driver", 600.0, "when it runs again it does not catch up as fast as it landed before"),
+        ("poison", 600.0, "nothing of it lands before somebody has seen to what blocks it"),
+    ],
+)
+def test_what_becomes_of_a_lag(scenes, scene, comes, words) -> None:
+    made = scenes[scene]
+    lag = replace(made.asked.lag, arriving_per_second=comes)
+    (line,) = (each for each in made.changed(asked=replace(made.asked, lag=lag)).lines() if each.startswith("lag "))
+    assert line.endswith(words)
+
+
+def test_moments_and_sizes() -> None:
+    assert moment(None) == "not known"
+    assert [size(0), size(999), size(4_000_000), size(7e12)] == ["0 B", "999 B", "4.0 MB", "7.0 TB"]
+
+
+def test_early_warnings_stand_there_and_the_long_tail_is_counted(scene) -> None:
+    _, made = scene
+    assert not any(line.startswith("advisory") for line in made.lines())
+    warned = made.changed(more={**made.more, "early": [{"text": f"w{number}"} for number in range(5)]})
+    lines = warned.lines()
+    at = next(number for number, line in enumerate(lines) if line.startswith("advisory"))
+    assert [line[13:] for line in lines[at : at + 4]] == ["w0", "w1", "w2", "2 more: lakeward quality show nyc.flights"]

@@ -1,0 +1,56 @@
+"""The document is an interface: its fields are written down, all of them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from lakeward.registry.backpressure import Level, Pressed
+
+TEXT = (Path(__file__).parents[4] / "docs" / "reference" / "stream-json.md").read_text()
+
+
+def test_every_field_is_written_down_and_nothing_else_is(scene) -> None:
+    _, made = scene
+    table = TEXT.split("## `streams status STREAM`")[1].split("## The others")[0]
+    first = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    written = {name for cell in first for name in re.findall(r"`(\w+)`", cell)}
+    found = set(made.document())
+    assert found <= written
+    assert written - found <= {"unanswered"}
+
+
+def test_nested_fields_are_written_down(scenes) -> None:
+    found = scenes["poison"].document() | {"incident": scenes["dead_driver"].document()["incident"]}
+    for name in ("data", "safe_to", "next_batch", "driver", "failure", "incident", "links"):
+        line = next(line for line in TEXT.splitlines() if line.startswith(f"| `{name}`"))
+        assert [key for key in found[name] if key not in line] == [], name
+    assert [key for key in found["changed"][0] if key not in TEXT] == []
+    assert [key for key in found["partitions"][0] if key not in TEXT] == []
+
+
+def test_a_document_is_plain_json(scene) -> None:
+    import json
+
+    from lakeward.cli.output import _plain
+
+    _, made = scene
+    json.dumps(made.document(), default=_plain)
+
+
+@pytest.mark.parametrize(
+    ("level", "step"),
+    [
+        (
+            Level.HOLD,
+            "it goes on by itself when its table is rewritten; what that waits for: lakeward tables why nyc.flights",
+        ),
+        (Level.RELEASED, "nothing to do"),
+    ],
+)
+def test_a_stream_that_gives_way_to_maintenance_says_so_and_what_to_ask(scenes, level, step) -> None:
+    held = scenes["healthy"].changed(pressures={"nyc.flights": Pressed(level, "1000 commits")}).document()
+    assert "rewrite of its table" in held["why"]
+    assert held["next_text"] == step

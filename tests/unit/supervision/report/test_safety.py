@@ -1,0 +1,130 @@
+"""Is data lost? Every answer has its evidence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from lakeward.supervision.report import safety
+from lakeward.supervision.report.lag import Lag, Partition
+from lakeward.supervision.report.safety import Lost
+from lakeward.supervision.report.sources import Planned
+
+
+@pytest.mark.parametrize(
+    ("reason", "lost"),
+    [
+        ("rolled-back", Lost.YES),
+        ("table-replaced", Lost.YES),
+        ("source-expired", Lost.YES),
+        ("topic-replaced", Lost.AT_RISK),
+        ("checkpoint-ahead", Lost.AT_RISK),
+        ("expired-unseen", Lost.UNKNOWN),
+        ("gap", Lost.NO),
+        ("older-checkpoint", Lost.NO),
+        ("checkpoint-missing", Lost.NO),
+        ("state-unfit", Lost.NO),
+        ("poison", Lost.NO),
+    ],
+)
+def test_what_a_stream_is_blocked_for_says_whether_data_is_lost(scenes, reason, lost) -> None:
+    made = scenes["lost_checkpoint"]
+    blocked = dict(made.stream.blocked or {}) | {"reason": reason, "why": "10 rows of seq 7"}
+    m = made.changed(stream=replace(made.stream, blocked=blocked)).material()
+    answer = safety.lost(m)
+    assert answer.lost is lost
+    if lost is Lost.YES:
+        assert "10 rows of seq 7" in answer.text
+
+
+def test_records_the_source_gave_up_before_they_landed_are_lost_whatever_the_state_says(scenes) -> None:
+    made = scenes["healthy"]
+    gone = Lag((Partition("source", "flights", 0, 100, 500, 140),), 1.0, 1.0, 60.0)
+    answer = safety.lost(made.changed(asked=replace(made.asked, lag=gone)).material())
+    assert answer.lost is Lost.YES
+    assert "flights/0: 100 to 139 (40 offsets)" in answer.text
+
+
+def test_a_table_that_cannot_be_asked_is_no_proof(scenes) -> None:
+    made = scenes["healthy"]
+    away = replace(made.asked, position=None, table_answered=False)
+    assert safety.lost(made.changed(asked=away).material()).lost is Lost.UNKNOWN
+
+
+@pytest.mark.parametrize("reason", [None, "table-missing"])
+def test_a_table_that_is_gone_took_what_was_landed_with_it(scenes, reason) -> None:
+    made = scenes["healthy"]
+    gone = made.changed(asked=replace(made.asked, position=None, table_missing=True))
+    if reason is not None:
+        gone = gone.changed(stream=replace(made.stream, blocked={"reason": reason, "what": "There is no table"}))
+    m = gone.material()
+    answer = safety.lost(m)
+    assert answer.lost is Lost.YES
+    assert "nyc.flights does not exist any more, and the registry saw batch 811 (seq 812) land in it" in answer.text
+    assert "brings the table back" in answer.text
+    assert safety.safe_to(replace(m, newest={"batch_id": 811, "seq": 812})) is None
+    assert safety.replays(m) is None
+    assert any(line == "safe up to   not known: no table says so" for line in gone.lines())
+
+
+def test_a_table_that_does_not_say_what_it_holds_is_no_proof(scenes) -> None:
+    made = scenes["healthy"]
+    m = made.changed(asked=replace(made.asked, position=None)).material()
+    assert safety.lost(m).lost is Lost.UNKNOWN
+    newest = {"batch_id": 900, "seq": 901}
+    assert "the registry saw batch 900 (seq 901) land" in safety.lost(replace(m, newest=newest)).text
+
+
+def test_before_the_first_batch_there_is_no_table_and_nothing_lost(scenes) -> None:
+    made = scenes["healthy"]
+    first = made.changed(
+        seen=replace(made.seen, committed_at=None, commit_age_s=None, batch_id=None, seq=None),
+        asked=replace(made.asked, position=None, table_missing=True),
+    )
+    answer = safety.lost(first.material())
+    assert answer.lost is Lost.NO
+    assert answer.text.startswith("nothing has landed yet")
+
+
+def test_waiting_for_more_than_half_the_retention_is_a_risk_with_the_time_left(scenes) -> None:
+    made = scenes["healthy"]
+    hot = Lag((Partition("source", "flights", 0, 0, 10, 0),), 4 * 86_400.0, 1.0, 7 * 86_400.0)
+    m = made.changed(asked=replace(made.asked, lag=hot)).material()
+    assert safety.lost(m).lost is Lost.AT_RISK
+    assert safety.left_s(hot) == 3 * 86_400.0
+    assert "3 days" in safety.lost(m).text
+    assert safety.at_risk(replace(hot, oldest_s=3 * 86_400.0)) == ""
+    assert safety.left_s(replace(hot, retention_s=None)) is None
+
+
+def test_a_batch_that_was_planned_and_not_finished_is_run_again(scenes) -> None:
+    again = safety.replays(scenes["dead_driver"].material())
+    assert again is not None
+    assert (again["again"], again["landed"], again["batch_id"], again["records"]) == (True, False, 812, 957 + 1014)
+
+
+def test_a_batch_that_landed_before_spark_knew_is_said_to_have_landed(scenes) -> None:
+    made = scenes["dead_driver"]
+    same = Planned(811, False, dict(made.asked.position.end))
+    again = safety.replays(made.changed(asked=replace(made.asked, planned=same)).material())
+    assert again is not None
+    assert again["landed"]
+    text = "\n".join(made.changed(asked=replace(made.asked, planned=same)).lines())
+    assert "batch 811 again: it has landed already, so nothing is written twice" in text
+
+
+def test_nothing_is_replayed_after_a_finished_batch(scenes) -> None:
+    following = safety.replays(scenes["healthy"].material())
+    assert following is not None
+    assert (following["again"], following["batch_id"]) == (False, 812)
+
+
+def test_of_a_socket_nobody_can_say(scenes) -> None:
+    m = scenes["healthy"].material()
+    generation = m.view.facts.generations["flights"]
+    spec = {"id": "flights", "owner": "o", "source": {"socket": {"host": "h", "port": 1}}, "sink": {"console": {}}}
+    facts = replace(m.view.facts, generations={"flights": replace(generation, spec=spec)})
+    answer = safety.lost(replace(m, view=replace(m.view, facts=facts)))
+    assert answer.lost is Lost.UNKNOWN
+    assert "a socket keeps nothing" in answer.text

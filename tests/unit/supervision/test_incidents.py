@@ -1,0 +1,247 @@
+"""One incident for one broken thing, however many streams show it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from lakeward.platform import ports
+from lakeward.registry import drivers, events, restarts, streams
+from lakeward.registry import incidents as kept
+from lakeward.registry.schema import drivers as launches
+from lakeward.registry.schema import generations as table
+from lakeward.spec.model.settings import Driver, Settings
+from lakeward.spec.model.types import DriverName, SparkMaster
+from lakeward.supervision import incidents, observe
+from lakeward.supervision.decide.dependencies import Dependency, Kind
+from lakeward.supervision.decide.health import State, Verdict
+from lakeward.supervision.reconcile import reconcile_once
+from lakeward.supervision.startup_grace import Calm
+
+KAFKA = Dependency(Kind.KAFKA, "lakeward_kafka")
+SPEC = {"sources": {"source": {"kafka": {"connection": "lakeward_kafka"}}}, "sink": {"kafka": {"topic": "t"}}}
+
+
+@pytest.fixture
+def nine(connected, deployed):
+    """Nine streams with a driver each, all of which died on the same broker."""
+    names = [f"s{number}" for number in range(9)]
+    for name in names:
+        deployed(name, driver=name)
+    with connected() as connection:
+        connection.execute(table.update().values(spec=SPEC))
+        for name in names:
+            assert drivers.intend(connection, name, token="t", previous=None, backend="local")
+            drivers.exited(connection, name, "t", exit_code=1, error="Connection refused")
+            restarts.record(
+                connection, driver=name, stream=None, failure_class="dependency", error="Connection refused",
+                attempt=4, delay=timedelta(minutes=5), exit_code=1,
+            )  # fmt: skip
+    return names
+
+
+@pytest.fixture
+def once(connected, runtime, backend, monkeypatch):
+    monkeypatch.setattr(Calm, "answered", lambda self, server_up_s: None)
+    gone = runtime.model_copy(update={"kafka": {"lakeward_kafka": f"127.0.0.1:{ports.any_free()}"}})
+
+    def run(runtime=gone):
+        return reconcile_once(connected, runtime, backend, holder="test", chance=lambda: 0.0)
+
+    return run
+
+
+def open_ones(connected):
+    with connected() as connection:
+        return kept.open_ones(connection)
+
+
+def test_nine_streams_on_one_dead_broker_are_one_incident_and_say_so(once, nine, connected) -> None:
+    summary = once()
+    assert list(open_ones(connected)) == [("dependency", KAFKA.subject)]
+    (incident,) = open_ones(connected).values()
+    assert incident.fields["streams"] == nine
+    assert "9 streams need it" in incident.text
+    assert all("Kafka (lakeward_kafka) does not answer" in summary.states[name].why for name in nine)
+    assert summary.launched == []
+
+
+def test_an_attempt_is_not_burnt_while_the_broker_is_away(once, nine, connected) -> None:
+    from sqlalchemy import text
+
+    once()
+    with connected() as connection:
+        connection.execute(text("UPDATE restarts SET next_attempt_at = now() - interval '1 minute'"))
+    assert once().launched == []
+
+
+def test_when_it_answers_again_the_incident_ends_and_the_streams_come_back(once, nine, connected) -> None:
+    once()
+    with connected() as connection:
+        facts = observe.read(connection)
+        incidents.of_dependencies(connection, facts, {KAFKA: None}, {KAFKA: nine}, lambda: 0.5)
+    assert open_ones(connected) == {}
+    with connected() as connection:
+        waits = [item.next_attempt_at - facts.now for item in restarts.newest(connection).values()]
+        (line,) = [item for item in events.newest(connection, "stack", "streams") if item["kind"] == "dependency"]
+    assert all(wait <= timedelta(seconds=6) for wait in waits)
+    assert "answers again" in line["text"]
+
+
+def test_a_dependency_nobody_asks_any_more_is_not_said_to_answer(once, nine, connected) -> None:
+    once()
+    with connected() as connection:
+        streams.set_desired(connection, nine, "stopped")
+        before = restarts.newest(connection)
+    once()
+    assert open_ones(connected) == {}
+    with connected() as connection:
+        (incident,) = kept.unsaid(connection)
+        assert {key: item.next_attempt_at for key, item in restarts.newest(connection).items()} == {
+            key: item.next_attempt_at for key, item in before.items()
+        }
+    assert incident.text == (
+        "Whether Kafka (lakeward_kafka) answers is not asked any more: no stream that is to run needs it"
+    )
+
+
+def test_a_query_that_waits_inside_its_driver_comes_back_too(nine, connected) -> None:
+    from lakeward.registry import observations
+
+    with connected() as connection:
+        kept.opened(
+            connection, "dependency", KAFKA.subject, "Kafka is away", streams=nine, what="Kafka does not answer"
+        )
+        observations.record(connection, "s0", query_state="failed", error={"class": "dependency"})
+        facts = observe.read(connection)
+        streams.set_run_after(connection, "s0", facts.now + timedelta(minutes=9))
+        facts = observe.read(connection)
+        incidents.of_dependencies(connection, facts, {KAFKA: None}, {KAFKA: nine}, lambda: 0.5)
+        assert streams.get(connection, "s0").run_after <= facts.now + timedelta(seconds=6)
+
+
+def test_a_master_that_is_away_is_one_incident_of_the_streams_whose_drivers_need_it(
+    once, nine, connected, runtime, backend
+) -> None:
+    port = ports.any_free()
+    big = Driver(backend="standalone", master=SparkMaster(f"spark://127.0.0.1:{port}"))
+    settings = Settings(drivers={DriverName(name): big for name in nine[:4]})
+    with connected() as connection:
+        connection.execute(table.update().values(spec={"sources": {}, "sink": {"console": {}}}))
+        connection.execute(launches.update().where(launches.c.name.in_(nine[:4])).values(backend="standalone"))
+    summary = reconcile_once(
+        connected, runtime, backend, holder="test", settings=settings, chance=lambda: 0.0, calm_s=0.0
+    )
+    incident = open_ones(connected)["dependency", f"master:spark://127.0.0.1:{port}"]
+    assert incident.fields["streams"] == nine[:4]
+    assert incident.text.startswith(f"The Spark master spark://127.0.0.1:{port} does not answer: 127.0.0.1:{port}: ")
+    assert summary.launched == []
+
+
+def test_many_at_once_stop_restarts_for_a_while_and_are_one_incident(
+    connected, runtime, backend, deployed, monkeypatch
+):
+    monkeypatch.setattr(Calm, "answered", lambda self, server_up_s: None)
+    names = [f"s{number}" for number in range(5)]
+    for name in names:
+        deployed(name, driver=name)
+    with connected() as connection:
+        for name in names:
+            drivers.intend(connection, name, token="t", previous=None, backend="local")
+            drivers.exited(connection, name, "t", exit_code=1, error="who knows")
+            restarts.record(
+                connection, driver=name, stream=None, failure_class="infra", error="who knows", attempt=1,
+                delay=timedelta(0), exit_code=1,
+            )  # fmt: skip
+    summary = reconcile_once(connected, runtime, backend, holder="test", chance=lambda: 0.0)
+    assert summary.launched == []
+    assert list(open_ones(connected)) == [("thrash", "streams")]
+    assert all("automatic restarts have stopped" in each.why for each in summary.states.values())
+    from sqlalchemy import text
+
+    with connected() as connection:
+        connection.execute(text("UPDATE restarts SET at = now() - interval '5 minutes'"))
+        connection.execute(text("UPDATE drivers SET launched_at = now() - interval '6 minutes'"))
+        connection.execute(
+            text("UPDATE incidents SET fields = jsonb_set(fields, '{until}', to_jsonb(now() - interval '1 second'))")
+        )
+    assert sorted(reconcile_once(connected, runtime, backend, holder="test").launched) == names
+    assert open_ones(connected) == {}
+
+
+def test_the_pause_of_restarts_ends_also_when_a_person_has_started_everything_by_then(
+    once, connected, deployed
+) -> None:
+    deployed("flights", desired="stopped")  # nothing is wrong with it
+    with connected() as connection:
+        until = observe.read(connection).now - timedelta(seconds=1)
+        kept.opened(connection, "thrash", "streams", "Restarts have stopped", what="all fail", until=until.isoformat())
+    once()
+    assert open_ones(connected) == {}
+
+
+def test_a_stalled_stream_that_is_restarted_is_the_same_incident_until_it_is_well(connected, deployed) -> None:
+    deployed("flights")
+    seen = []
+    for state in (State.STALLED, State.RESTARTING, State.HEALTHY):
+        with connected() as connection:
+            incidents.of_streams(connection, observe.read(connection), {"flights": Verdict(state, "so it is")})
+            streams.set_state(connection, "flights", state.value, "so it is")
+            seen += [(item.id, item.text.split(":")[0], item.closed_at) for item in kept.unsaid(connection)]
+    (first, stalled, _), (second, restarting, still_open), (third, _, closed) = seen
+    assert first == second == third
+    assert (stalled, restarting) == ("Stream flights is stalled", "Stream flights is restarting")
+    assert still_open is None
+    assert closed is not None
+
+
+def test_a_blocked_stream_is_an_incident_until_a_person_starts_it(once, connected, deployed) -> None:
+    deployed("flights", desired="running")
+    with connected() as connection:
+        streams.block(connection, "flights", {"reason": "gap", "what": "offsets are gone", "next": "do something"})
+    once()
+    (incident,) = open_ones(connected).values()
+    assert (incident.kind, incident.subject, incident.fields["next"]) == ("stream", "flights", "do something")
+    once()
+    with connected() as connection:
+        assert [item.id for item in kept.unsaid(connection)] == [incident.id]
+        streams.set_desired(connection, ["flights"], "stopped")
+        streams.set_desired(connection, ["flights"], "running")
+    once()
+    assert open_ones(connected) == {}
+
+
+def test_a_pass_closes_the_incident_of_passes_that_stayed_away(once, connected, deployed) -> None:
+    deployed("flights", desired="stopped")
+    with connected() as connection:
+        kept.opened(connection, "reconcile", "streams", "No reconcile pass has succeeded")
+    once()
+    assert open_ones(connected) == {}
+
+
+def test_state_beyond_its_bound_is_one_incident_until_it_is_well_below(connected, deployed) -> None:
+    from lakeward.registry import observations
+
+    deployed("flights")
+    with connected() as connection:
+        connection.execute(table.update().values(spec={**SPEC, "state": {"max_rows": 100}}))
+
+    def look_at(rows: int | None):
+        with connected() as connection:
+            observations.record(connection, "flights", watch={"state": None if rows is None else {"rows": rows}})
+            facts = observe.read(connection, whole=False)
+            incidents.of_state(connection, facts)
+            return kept.open_ones(connection).get(("state", "flights"))
+
+    assert look_at(100) is None
+    opened = look_at(101)
+    assert opened is not None
+    assert "101 rows, more than max_rows of 100" in opened.text
+    assert opened.fields["next"].startswith("lakeward streams state flights")
+    assert look_at(95) == opened, "about the bound it is the same one"
+    assert look_at(90) is None
+    assert look_at(None) is None
+    with connected() as connection:
+        [told] = [each for each in events.newest(connection, "stream", "flights") if each["kind"] == "state_rows"]
+    assert told["fields"]["rows"] == 101
