@@ -94,3 +94,17 @@ def test_package_and_images_have_one_version_and_the_changelog_knows_it() -> Non
     assert {project["version"], locked, *images} == {__version__}
     changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert re.findall(r"^## \[([^\]]+)\]", changes, flags=re.MULTILINE)[0] == __version__
+
+
+def test_every_package_of_the_glossary_exists() -> None:
+    text = (ROOT / "docs/reference/glossary.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"\| `(lakeward[a-z_.]*)` \|$", text, flags=re.MULTILINE))
+    assert named
+    assert {name for name in named if not (ROOT / "src" / name.replace(".", "/")).is_dir()} == set()
+
+
+def test_no_term_of_the_glossary_is_defined_twice() -> None:
+    text = (ROOT / "docs/reference/glossary.md").read_text(encoding="utf-8").split("## Words that older")[0]
+    terms = re.findall(r"^\| ([a-z -]+) \| [A-Z`(].*\| `lakeward", text, flags=re.MULTILINE)
+    assert len(terms) > 40
+    assert sorted(terms) == sorted(set(terms))
