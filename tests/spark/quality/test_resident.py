@@ -265,3 +265,11 @@ def test_a_fenced_process_neither_keeps_a_result_nor_moves_the_branch(table: Any
     engines.begin(two.claim)
     assert record.published(result, of, order, engines).verified == table.head
     assert table.verified == table.head
+
+
+# Great Expectations imports a module that Python calls deprecated.
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::FutureWarning")
+def test_a_warm_process_has_its_session_and_great_expectations(table) -> None:
+    engines = Engines(table.runtime, table.url, lambda own_id: table.spark)
+    engines.warm()
+    assert {"session", "checker"} <= engines.__dict__.keys()
