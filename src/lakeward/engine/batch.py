@@ -151,8 +151,8 @@ class BatchFunction:
 
     def _once(self, frame: DataFrame, batch_id: int, began: float) -> Done:
         checked = [inlet for inlet in self.flow.inlets if inlet.checked]
-        if checked:
-            batch = self.landing.running(batch_id)
+        batch = self.landing.running(batch_id) if checked else None
+        if batch is not None:
             for inlet in checked:
                 inlet.before_reading(self.stream, batch.start[inlet.name], batch.end[inlet.name])
         with ExitStack() as held:
