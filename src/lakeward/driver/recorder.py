@@ -29,7 +29,7 @@ EVERY_S = 0.5
 AWAY_S = 2.0
 PROGRESS_S = 60.0
 """How long a batch waits for Spark's progress report, which has the rows that came too late."""
-NEWER_COLUMNS = frozenset({"watch", "advisory"})
+NEWER_COLUMNS = frozenset({"watch"})
 """Columns of `observations` and `batches` that the first registry does not have."""
 WATCH_S = 10.0
 """`observations.watch` of a stream is written once in this time at most."""
@@ -236,7 +236,6 @@ def _row(done: Done, late: int | None, progress: dict[str, Any] | None) -> dict[
         "replayed": outcome.already,
         "complete_through": _moment(done.complete_through),
         "committed_at": _Ago(done.ended),
-        "advisory": None if outcome.advisory is None else {name: list(each) for name, each in outcome.advisory.items()},
     }
 
 
