@@ -21,6 +21,7 @@ from sqlalchemy import Connection, func
 from lakeward.driver import phases
 from lakeward.engine.batch import Done
 from lakeward.platform.errors import DependencyDown
+from lakeward.platform.text import rfc3339
 from lakeward.registry import batches, events, observations
 
 _log = structlog.get_logger(__name__)
@@ -190,7 +191,7 @@ class Recorder:
         for stream in [each for each in self._watch_new if now >= self._watch_due.get(each, 0.0)]:
             self._watch_new.discard(stream)
             self._watch_due[stream] = now + WATCH_S
-            at = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+            at = rfc3339(datetime.now(UTC), "seconds")
             latest.setdefault(stream, {})["watch"] = {"at": at, **self._watch[stream]}
 
     def _put_back(self, latest: dict[str, dict[str, Any]]) -> None:

@@ -31,12 +31,12 @@ policies:
 HOLD = """
 import sys
 from pathlib import Path
-from lakeward import private
-from lakeward.connectors.spark_application import application
-from lakeward.connectors.spark_master import secret_file
-from lakeward.connectors.spark_connect import session
-from lakeward.runtime import Runtime
-from lakeward.spec.settings import Driver
+from lakeward.platform import private
+from lakeward.connectors.spark.application import application
+from lakeward.connectors.spark.master import secret_file
+from lakeward.connectors.spark.connect import session
+from lakeward.platform.runtime import Runtime
+from lakeward.spec.model.settings import Driver
 with application(Runtime.load(Path(sys.argv[1])), "maintenance", Driver()) as mine, session(mine.runtime) as spark:
     print(mine.runtime.connect.rpartition(":")[2], flush=True)
     spark.sql("SELECT count(*) FROM range(100000000000) a WHERE sha2(cast(id AS string), 512) = 'x'").collect()

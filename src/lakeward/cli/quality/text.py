@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lakeward.platform.text import minute
 from lakeward.quality.results.records import noun_of
 from lakeward.quality.results.text import said
 
@@ -30,7 +31,7 @@ def run_text(result: dict[str, Any]) -> str:
     if result["first_bad_snapshot"] is not None:
         lines.append(f"  since     {noun} {result['first_bad_snapshot']}{_batches(result.get('first_bad_batches'))}")
     for each in result.get("waivers") or ():
-        told = f"{each['name']} until {each['until']:%Y-%m-%d %H:%M} UTC by {each['author']}: {each['reason']}"
+        told = f"{each['name']} until {minute(each['until'])} by {each['author']}: {each['reason']}"
         lines.append(f"  waived    {told}")
     stands = result["verified_snapshot"]
     if result["verdict"] in ("pass", "warn"):

@@ -7,10 +7,10 @@ ids and offsets are plain numbers, times are RFC 3339 in UTC: what stands here c
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
-from lakeward.platform.text import count, listed, span
+from lakeward.platform.text import count, listed, rfc3339, size, span
 from lakeward.supervision.report.safety import show, show_range
 
 MOST = 40
@@ -46,17 +46,7 @@ def moment(at: datetime | str | None) -> str:
         return "not known"
     if isinstance(at, str):
         return at
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def size(number: float | None) -> str:
-    """A size: `812 B`, `4.0 MB`."""
-    value = float(number or 0)
-    for unit in ("B", "kB", "MB", "GB"):
-        if value < 1000:
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
-        value /= 1000
-    return f"{value:.1f} TB"
+    return rfc3339(at, "seconds")
 
 
 def _head(found: Mapping[str, Any], now: datetime, trouble: str | None) -> str:

@@ -7,10 +7,10 @@ import re
 from datetime import datetime, timedelta
 from typing import Final
 
+from lakeward.platform.text import count, span
 from lakeward.spec.model.policy import Policy
 from lakeward.tables.facts import TableFacts
 from lakeward.tables.plan.model import Action, Needs, NotPlanned
-from lakeward.tables.plan.text import many, span
 from lakeward.tables.plan.vacuum import LEAST_KEPT
 
 KEPT: Final = "delta.logRetentionDuration"
@@ -28,7 +28,7 @@ def plan_log(facts: TableFacts, policy: Policy, needs: Needs, now: datetime) -> 
     """
     if not policy.metadata.enabled:
         return NotPlanned("metadata", "switched off by policy")
-    files, said = many(facts.metadata_files, "file") + " in its log", facts.properties.get(KEPT)
+    files, said = count(facts.metadata_files, "file") + " in its log", facts.properties.get(KEPT)
     if facts.properties.get(CLEANED, "true").lower() == "false":
         return NotPlanned("metadata", f"{files}, and no clean-up: {CLEANED} = false was set by somebody")
     kept = _DEFAULT if said is None else _span(said)

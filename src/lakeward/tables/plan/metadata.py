@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from lakeward.platform.text import count
 from lakeward.spec.model.policy import Metadata
 from lakeward.tables.facts import TableFacts
 from lakeward.tables.plan.model import Action, NotPlanned
-from lakeward.tables.plan.text import many
 
 DELETE: Final = "write.metadata.delete-after-commit.enabled"
 KEPT: Final = "write.metadata.previous-versions-max"
@@ -44,7 +44,7 @@ def plan_metadata(facts: TableFacts, policy: Metadata) -> Action | NotPlanned:
 
 
 def _files(facts: TableFacts, policy: Metadata) -> Action | NotPlanned:
-    there, files = facts.properties.get(DELETE), many(facts.metadata_files, "metadata file")
+    there, files = facts.properties.get(DELETE), count(facts.metadata_files, "metadata file")
     if there is not None and there.lower() == "true":
         return NotPlanned("metadata", f"{files}, the oldest goes with each commit")
     if facts.properties.get("gc.enabled", "true").lower() == "false":

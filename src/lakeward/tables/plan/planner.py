@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from lakeward.platform.text import minute
 from lakeward.spec.model.policy import Policy
 from lakeward.tables.facts import TableFacts
 from lakeward.tables.plan.compact import plan_compact
@@ -91,7 +92,7 @@ def _stopped(name: str, policy: Policy, needs: Needs, history: History, now: dat
     if needs.forbidden:
         return NotPlanned(name, needs.forbidden, refused=True)
     if needs.hold_until is not None and needs.hold_until > now:
-        return NotPlanned(name, f"held by a person until {needs.hold_until:%Y-%m-%d %H:%M}", needs.hold_until)
+        return NotPlanned(name, f"held by a person until {minute(needs.hold_until)}", needs.hold_until)
     count, last = history.failures.get(name, (0, now))
     wait = BACK_OFF if count >= FAILURES else timedelta()
     idle, seen = history.idle.get(name, (0, now))

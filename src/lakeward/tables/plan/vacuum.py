@@ -8,10 +8,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
+from lakeward.platform.text import count, moment, span
 from lakeward.spec.model.policy import Expire
 from lakeward.tables.facts import TableFacts
 from lakeward.tables.plan.model import Action, History, Needs, NotPlanned
-from lakeward.tables.plan.text import many, span
 
 LEAST_KEPT: Final = timedelta(hours=168)
 """Delta's own floor: less lets a VACUUM take files of a commit or a query that is still going on."""
@@ -34,10 +34,10 @@ def plan_vacuum(
         when = min(left, default=None)
         why = f"no file was taken out more than {span(kept)} ago" if left else "no file waits to be deleted"
         return NotPlanned("expire", why, when + kept if when else None)
-    what = f"{many(len(going), 'file')} were taken out more than {span(kept)} ago"
+    what = f"{count(len(going), 'file')} were taken out more than {span(kept)} ago"
     tightest = min(needs.clamps, key=lambda clamp: clamp.at, default=None)
     if tightest is not None and tightest.at < cutoff:
-        since = f"{tightest.at:%Y-%m-%d %H:%M:%S}"
+        since = moment(tightest.at)
         return NotPlanned(
             "expire", f"{what}, but what was there since {since} is kept for {tightest.who} ({tightest.why})"
         )

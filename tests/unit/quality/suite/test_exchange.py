@@ -128,7 +128,7 @@ def test_there_and_back_is_the_same_suite_and_so_is_its_file(suite: Suite) -> No
 
 _THROUGH_GX = """
 import json, sys
-from lakeward.quality.lint import known_types
+from lakeward.quality.suite.lint import known_types
 types = known_types()
 from great_expectations import ExpectationSuite
 suite = ExpectationSuite(**json.load(sys.stdin))

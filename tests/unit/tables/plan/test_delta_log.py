@@ -34,7 +34,7 @@ def test_a_long_log_nobody_spoke_of_is_cut_to_what_files_are_kept(logged, now) -
     found = plan(logged(1001), POLICY, needs(now), History(), now, ["metadata"]).action("metadata")
     assert found is not None
     assert found.properties == {KEPT: "interval 7 days"}
-    assert found.why == "1001 files in its log (limit 1000): it reaches 30 d back, files do 7 d"
+    assert found.why == "1,001 files in its log (limit 1000): it reaches 30 days back, files do 7 days"
     short = POLICY.model_copy(update={"expire": Expire(older_than=Duration("1h"))})
     floor = plan_log(logged(1001), short, needs(now), now)
     assert isinstance(floor, Action) and floor.properties == {KEPT: "interval 7 days"}
@@ -54,11 +54,11 @@ def test_a_reader_that_falls_behind_gets_a_longer_log_before_it_is_cut(logged, n
 @pytest.mark.parametrize(
     ("files", "properties", "days", "why"),
     [
-        (1000, {}, None, "1000 files in its log (limit 1000)"),
-        (9000, {KEPT: "interval 20 days"}, None, "9000 files in its log, which reaches 20 d back"),
+        (1000, {}, None, "1,000 files in its log (limit 1000)"),
+        (9000, {KEPT: "interval 20 days"}, None, "9,000 files in its log, which reaches 20 days back"),
         (9000, {KEPT: "INTERVAL '1-2' YEAR TO MONTH"}, None, "is no time this reads"),
         (9000, {CLEANED: "false"}, 90, "no clean-up"),
-        (9000, {}, 6, "but stream totals needs what is 6 d old"),
+        (9000, {}, 6, "but stream totals needs what is 6 days old"),
     ],
 )
 def test_what_is_not_due_says_why(logged, now, files, properties, days, why) -> None:

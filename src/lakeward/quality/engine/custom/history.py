@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
+from lakeward.platform.text import moment
 from lakeward.quality.engine.custom.check import Look, result
 from lakeward.quality.engine.custom.outlier import Judged, judge
 from lakeward.quality.ranges.range import Kind
@@ -69,4 +70,4 @@ def _span(seconds: float) -> str:
 
 
 def _time(seconds: float) -> str:
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return moment(datetime.fromtimestamp(seconds, UTC))
