@@ -327,7 +327,7 @@ def _table(rows: Sequence[Mapping[str, Any]], *more: str) -> str:
 
 def main() -> None:
     """Entry point."""
-    from lakeward.quality.engine.bridge.pinned import WRITTEN_FOR
+    from lakeward.quality.engine.gx import WRITTEN_FOR
 
     if sys.argv[1:] == ["page"]:
         rows = held(json.loads(line) for line in sys.stdin)

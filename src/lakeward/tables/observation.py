@@ -24,7 +24,7 @@ from lakeward.tables.needs import Surroundings, history_of, needs_of
 from lakeward.tables.observe import delta, iceberg
 from lakeward.tables.plan import ORDER, History, Needs, Plan, plan
 from lakeward.tables.plan.advice import advice
-from lakeward.tables.plan.vacuum import LEAST_KEPT
+from lakeward.tables.plan.delta import LEAST_KEPT
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

@@ -14,9 +14,8 @@ from sqlalchemy import Connection
 
 from lakeward.platform.text import moment
 from lakeward.quality.ranges.batches import batches_of
-from lakeward.quality.results.offsets import between
 from lakeward.quality.results.records import Result
-from lakeward.quality.results.text import describe
+from lakeward.quality.results.text import between, describe
 from lakeward.quality.verdicts.verdict import Check, Effect, State, Verdict
 from lakeward.registry import batches, changes, incidents, verifications
 

@@ -99,3 +99,12 @@ class Suite(SpecModel):
         """Hash of the whole suite, stored with every result."""
         text = json.dumps(self.document(), sort_keys=True, separators=(",", ":"), default=str)
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+POINTER_OF = "lakeward.verified-of"
+"""Property of a pointer table: the table it shows what is proven of."""
+
+
+def pointer_name(table: str) -> str:
+    """The pointer table's name."""
+    return f"{table}__verified"

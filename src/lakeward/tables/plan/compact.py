@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from lakeward.platform.text import count, size, span
 from lakeward.spec.model.policy import Compact
-from lakeward.spec.model.sort_order import SortOrder
+from lakeward.spec.model.table_layout import SortOrder
 from lakeward.tables.facts import PartitionFacts, TableFacts, Thresholds
 from lakeward.tables.plan.cost import Pace, pace
 from lakeward.tables.plan.model import Action, History, NotPlanned, Rewrite

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from lakeward.spec.model.sort_order import SortOrder
+from lakeward.spec.model.table_layout import SortOrder
 from lakeward.tables.plan.cost import Pace
 
 

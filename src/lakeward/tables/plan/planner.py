@@ -12,13 +12,11 @@ from lakeward.tables.facts import TableFacts
 from lakeward.tables.plan.compact import plan_compact
 from lakeward.tables.plan.cost import pace
 from lakeward.tables.plan.deletes import plan_deletes
-from lakeward.tables.plan.delta_log import plan_log
+from lakeward.tables.plan.delta import plan_log, plan_vacuum
 from lakeward.tables.plan.expire import plan_expire
-from lakeward.tables.plan.manifests import plan_manifests
-from lakeward.tables.plan.metadata import plan_metadata
+from lakeward.tables.plan.metadata import plan_manifests, plan_metadata
 from lakeward.tables.plan.model import Action, History, Needs, NotPlanned, Plan
 from lakeward.tables.plan.tags import plan_tags
-from lakeward.tables.plan.vacuum import plan_vacuum
 
 ORDER = ("compact", "deletes", "manifests", "tags", "expire", "metadata")
 FAILURES = 3

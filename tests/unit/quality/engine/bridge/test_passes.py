@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from lakeward.quality.engine.parallel import together
+from lakeward.quality.engine.bridge.passes import together
 
 
 class Session:
