@@ -21,7 +21,6 @@ from lakeward.driver.listener import listener_of
 from lakeward.driver.starting import Starter
 from lakeward.engine import session
 from lakeward.engine.assignment import Wanted
-from lakeward.engine.sinks.counting import Counting
 from lakeward.platform import ports
 from lakeward.platform.runtime import Lake, Runtime
 from lakeward.stack import private, service_user
@@ -97,7 +96,6 @@ class Ground:
         document: dict[str, Any],
         done: list[Any],
         progress: list[dict[str, Any]] | None = None,
-        counting: Counting | None = None,
     ) -> Any:
         """Start a declared stream as a driver does, without a registry; its batches and Spark's reports are kept."""
         runtime = Runtime(
@@ -112,10 +110,7 @@ class Ground:
         kept = [] if progress is None else progress
         deaf = SimpleNamespace(note=lambda *_, **__: None, note_progress=lambda _, each: kept.append(each))
         listener = listener_of(name, cast(Any, deaf))
-        starter = Starter(
-            spark, runtime, lambda stream: None, done.append, lambda wanted: listener,
-            counting=lambda stream, table: counting or Counting(),
-        )  # fmt: skip
+        starter = Starter(spark, runtime, lambda stream: None, done.append, lambda wanted: listener)
         return starter.start(Wanted(name, 1, document, f"{self.folder}/checkpoints/{name}"))
 
     def _catalog(self) -> Lake:

@@ -8,7 +8,7 @@ import sys
 
 import gx_matrix
 
-from lakeward.quality.engine.bridge.pinned import WRITTEN_FOR
+from lakeward.quality.engine.gx import WRITTEN_FOR
 
 ROWS = json.loads(gx_matrix.HELD.read_text())
 

@@ -17,8 +17,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import gx_early
-
 from lakeward.quality.suite.configured import Asked
 from lakeward.quality.verdicts.verdict import Check
 from lakeward.spec.model.suite import Expectation
@@ -213,12 +211,6 @@ def frame(spark: SparkSession, name: str) -> DataFrame:
     return spark.createDataFrame(made.toArrow(), made.schema).coalesce(1)
 
 
-def edges(spark: SparkSession, seed: int) -> DataFrame:
-    """Rows that are hard to compare, drawn by the seed."""
-    made = spark.sql(gx_early.EDGES.format(seed=seed))
-    return spark.createDataFrame(made.toArrow(), made.schema).coalesce(1)
-
-
 def answer(check: Check) -> dict[str, Any]:
     """What has to be equal; an error's text is GX's own in one place and Spark's in the other."""
     return {
@@ -335,10 +327,10 @@ def _table(rows: Sequence[Mapping[str, Any]], *more: str) -> str:
 
 def main() -> None:
     """Entry point."""
-    from lakeward.quality.engine.bridge.pinned import WRITTEN_FOR
+    from lakeward.quality.engine.gx import WRITTEN_FOR
 
     if sys.argv[1:] == ["page"]:
-        rows = held(cell for line in sys.stdin if "case" in (cell := json.loads(line)))
+        rows = held(json.loads(line) for line in sys.stdin)
         HELD.write_text("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n")
         PAGE.write_text(page(rows, WRITTEN_FOR))
         return
@@ -348,9 +340,6 @@ def main() -> None:
     with session(Runtime.model_validate_json(sys.stdin.read())) as spark:
         seed = int(sys.argv[1]) if sys.argv[1:] else None
         for cell in cells(spark, seed):
-            print(json.dumps(cell), flush=True)
-        frames = {name: frame(spark, name) for name in DATA} | {"edges": edges(spark, seed or 0)}
-        for cell in gx_early.cells(frames, CASES, seed):
             print(json.dumps(cell), flush=True)
 
 

@@ -16,43 +16,23 @@ driver in 0600 files, never in an argument, a Spark conf, an XCom or the registr
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from lakeward.platform import private
-from lakeward.platform.errors import DependencyDown
-from lakeward.platform.runtime import Home, Project, Runtime
+from lakeward.airflow.connection_files import ADAPTERS, Found, escape
+from lakeward.platform.runtime import Home, Project, Runtime, databases
 from lakeward.supervision.observe import Connect
 from lakeward.supervision.reconcile import registry_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
-    from sqlalchemy import Connection as SqlConnection
 
 REGISTRY = "lakeward_registry"
-KAFKA = "lakeward_kafka"
 CONNECT = "lakeward_connect"
 ALWAYS = (REGISTRY,)
-UNNAMED_S = 3600.0
-"""How long the file of a connection stays that no stream names."""
-
-
-class Found(Protocol):
-    """The part of an Airflow connection that is read here."""
-
-    host: str | None
-    port: int | None
-    login: str | None
-    password: str | None
-    schema: str | None
-
-    @property
-    def extra_dejson(self) -> Mapping[str, object]: ...
 
 
 def home() -> Home:
@@ -68,17 +48,15 @@ def runtime(*, spark: bool = False) -> Runtime:
     """
     from airflow.sdk import BaseHook
 
-    from lakeward.airflow import aws_connections, kafka_connections, postgres_connections, python_connections
-
     def get(name: str) -> Found | None:
         return optional(BaseHook.get_connection, name)
 
     names = (*ALWAYS, CONNECT) if spark else ALWAYS
     addresses = compose(home(), {name: get(name) for name in names})
-    aws_connections.keep(addresses, aws_connections.named(addresses), get)
-    kafka_connections.keep(addresses, kafka_connections.named(addresses), get)
-    python_connections.keep(addresses, python_connections.named(addresses), get)
-    return postgres_connections.keep(addresses, home().secrets, postgres_connections.named(addresses), get)
+    for adapter in ADAPTERS.values():
+        adapter.keep(addresses, home(), adapter.named(addresses), get)
+    found = databases(home().secrets)
+    return addresses.model_copy(update={"postgres": {**addresses.postgres, **found}})
 
 
 async def runtime_async() -> Runtime:
@@ -131,49 +109,6 @@ def optional(get: Callable[[str], Any], name: str) -> Found | None:
     return found
 
 
-def unnamed(folder: Path, ids: Collection[str], suffix: str = ".json") -> Iterator[Path]:
-    """Files of connections that no stream names any more: what Airflow gave once, and nobody needs now."""
-    for file in folder.glob(f"[!.]*{suffix}"):
-        # One that is new may belong to a stream that was deployed after the streams were asked for.
-        if file.stem not in ids and time.time() - file.stat().st_mtime > UNNAMED_S:
-            yield file
-
-
-def named(runtime: Runtime, ask: Callable[[SqlConnection], set[str]], known: Iterable[str]) -> set[str]:
-    """The connections that streams name, by what `ask` asks the registry; `known` where it is away."""
-    try:
-        with registry_of(runtime)() as connection:
-            return ask(connection)
-    except DependencyDown:
-        return set(known)
-
-
-def keep_files(
-    folder: Path,
-    ids: Collection[str],
-    get: Callable[[str], Found | None],
-    says: Callable[[str, Found], Mapping[str, object] | None],
-    remove: Callable[[Path], None],
-) -> None:
-    """Bring the files of connections up to date with Airflow.
-
-    Args:
-        get: the Airflow connection of an id; None where there is none.
-        says: what stands in the file of one; None: it needs none.
-        remove: deletes a file, with what belongs to it.
-    """
-    for name in sorted(ids):
-        found, file = get(name), folder / f"{name}.json"
-        if found is None:
-            continue
-        if (content := says(name, found)) is None:
-            remove(file)
-        else:
-            private.update(file, json.dumps(content, sort_keys=True))
-    for file in unnamed(folder, ids):
-        remove(file)
-
-
 def _url(connection: Found) -> str:
     login = quote(connection.login or "lakeward", safe="")
     return (
@@ -183,11 +118,6 @@ def _url(connection: Found) -> str:
 
 def _bare(host: str) -> str:
     return host.split("://", 1)[-1].rstrip("/")
-
-
-def escape(text: str) -> str:
-    """A field of a line of a password file."""
-    return text.replace("\\", "\\\\").replace(":", "\\:")
 
 
 def _pgpass_line(connection: Found) -> str:

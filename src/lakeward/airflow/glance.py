@@ -21,7 +21,6 @@ from lakeward.platform.runtime import Home
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lakeward.airflow.project import Declared
     from lakeward.platform.runtime import Project
     from lakeward.spec.model.stream import StreamSpec
     from lakeward.spec.model.trigger import Trigger
@@ -70,6 +69,16 @@ class Glance:
         )
 
 
+@dataclass(frozen=True)
+class Declared:
+    """A stream file. `spec` is None when the file is wrong; `problems` says what is."""
+
+    id: str
+    file: str
+    spec: Glance | None
+    problems: tuple[str, ...]
+
+
 def _every(trigger: Trigger) -> str:
     if trigger.schedule is not None:
         return f"while there is something, at {trigger.schedule} (UTC, cron)"
@@ -91,8 +100,6 @@ def key(project: Project) -> str:
 
 def load(project: Project, wanted: str) -> list[Declared] | None:
     """What was kept under this key; None if that is something else, or nothing."""
-    from lakeward.airflow.project import Declared
-
     try:
         found = json.loads(_place(project).read_text())
         if found["key"] != wanted:
@@ -128,7 +135,7 @@ def _glance(found: dict[str, Any] | None) -> Glance | None:
 
 def _code() -> Iterator[Path]:
     package = Path(lakeward.__file__).parent
-    yield from sorted((package / "spec").glob("*.py"))
+    yield from sorted((package / "spec").rglob("*.py"))
     yield Path(__file__)
 
 

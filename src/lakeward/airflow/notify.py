@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import structlog
 from airflow.sdk import BaseNotifier
 
-from lakeward.airflow.connections import Found
+from lakeward.airflow.connection_files import Found
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -14,6 +14,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from lakeward.airflow import assets
 from lakeward.airflow.common import options, quiet_libraries
 from lakeward.airflow.names import MAINTAIN, OBSERVE, QUALITY
+from lakeward.platform.text import moment
 
 if TYPE_CHECKING:
     from lakeward.platform.runtime import Project, Runtime
@@ -108,7 +109,7 @@ def look(runtime: Runtime, project: Project, *, busy: Collection[str] = ()) -> F
     if seen["due"] and MAINTAIN in busy:
         log.info("Maintenance is running already: what is due waits for the next look", due=", ".join(seen["due"]))
     for each in seen["left"]:
-        log.info(f"{each['table']} is due and waits: {each['why']}", next_at=f"{each['next_at']:%Y-%m-%d %H:%M:%S}")
+        log.info(f"{each['table']} is due and waits: {each['why']}", next_at=moment(each["next_at"]))
     _tell_late(runtime, project)
     unseen = _unseen(runtime, project)
     if unseen:

@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lakeward.airflow import glance
+from lakeward.airflow.glance import Declared
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from lakeward.airflow.glance import Glance
     from lakeward.platform.runtime import Project
     from lakeward.spec.model.settings import Settings
     from lakeward.spec.model.types import Duration
 
 
-@dataclass(frozen=True)
-class Declared:
-    """A stream file. `spec` is None when the file is wrong; `problems` says what is."""
-
-    id: str
-    file: str
-    spec: Glance | None
-    problems: tuple[str, ...]
-
-
 def declared(project: Project) -> list[Declared]:
     """Every stream file, also a wrong one: a stream that runs keeps its Dag while its file is wrong."""
-    from lakeward.airflow import glance
-
     wanted = glance.key(project)
     known = glance.load(project, wanted)
     if known is None:
@@ -39,7 +28,6 @@ def declared(project: Project) -> list[Declared]:
 
 
 def _read(project: Project) -> list[Declared]:
-    from lakeward.airflow.glance import Glance
     from lakeward.spec.read.loader import load_project
 
     loaded = load_project(project)
@@ -48,7 +36,7 @@ def _read(project: Project) -> list[Declared]:
         if problem.severity == "error":
             wrong.setdefault(problem.file, []).append(problem.text())
     found = {
-        name: Declared(name, item.file, Glance.of(item.spec), tuple(wrong.get(item.file, ())))
+        name: Declared(name, item.file, glance.Glance.of(item.spec), tuple(wrong.get(item.file, ())))
         for name, item in loaded.streams.items()
     }
     read = {item.file for item in found.values()}

@@ -13,9 +13,9 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from lakeward.airflow.asking import told
 from lakeward.airflow.common import access, options
 from lakeward.airflow.completion import CompletionTrigger
+from lakeward.airflow.glance import Declared
 from lakeward.airflow.names import schedule_dag_id, stream_dag_id
 from lakeward.airflow.operate import block
-from lakeward.airflow.project import Declared
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

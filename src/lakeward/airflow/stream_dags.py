@@ -11,9 +11,9 @@ from airflow.sdk.definitions.param import ParamsDict
 
 from lakeward.airflow import deadlines
 from lakeward.airflow.common import access, options
+from lakeward.airflow.glance import Declared
 from lakeward.airflow.names import stream_dag_id
 from lakeward.airflow.operate import Operate
-from lakeward.airflow.project import Declared
 
 if TYPE_CHECKING:
     from lakeward.airflow.glance import Glance

@@ -10,18 +10,18 @@ import json
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from humanize import naturalsize
 from pydantic import BaseModel
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from lakeward.platform.errors import LakewardError
+from lakeward.platform.text import rfc3339, size
 
 _PIPE_WIDTH = 10_000
 _BYTES = "_bytes"
@@ -32,11 +32,6 @@ class Form(StrEnum):
 
     table = "table"
     json = "json"
-
-
-def rfc3339(moment: datetime) -> str:
-    """A moment as RFC 3339 in UTC with milliseconds, e.g. `2026-11-21T03:10:00.000Z`."""
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _plain(value: object) -> object:
@@ -151,7 +146,7 @@ class ConsoleOutput(Output):
 
 def _sized(column: str, value: object) -> str:
     """A cell of a table; sizes as people read them."""
-    return naturalsize(value, binary=True) if column.endswith(_BYTES) and isinstance(value, int) else _cell(value)
+    return size(value) if column.endswith(_BYTES) and isinstance(value, int) else _cell(value)
 
 
 def _cell(value: object) -> str:

@@ -16,7 +16,6 @@ from pydantic import ValidationError
 from lakeward.connectors.python import packages
 from lakeward.driver import completed, thread_dumps, watchdog
 from lakeward.driver import decide as deciding
-from lakeward.driver.advisory import Advising
 from lakeward.driver.backpressure import Slowing
 from lakeward.driver.decide import Bury, Drain, Exit, Finish, Seen, Start
 from lakeward.driver.failing import Failure, Failures, Offsets
@@ -83,7 +82,6 @@ class Control:
     standing: Standing = field(default_factory=Standing)
     resting: Resting = field(default_factory=Resting)
     slowing: Slowing = field(default_factory=Slowing)
-    advising: Advising | None = None
     _running: dict[str, Running] = field(default_factory=dict)
     _draining: dict[str, float] = field(default_factory=dict)
     _end: End | None = None
@@ -119,8 +117,6 @@ class Control:
             self.link.busy = frozenset(self._running) | self.tasks.streams
             self.link.resting = self.resting.turn(self._running, *self.link.picture())
             self.slowing.turn(self._running, *self.link.picture())
-            if self.advising is not None:
-                self.advising.turn()
         elif self._end.code != EXIT_STOPPED:
             self.kill_all()
         return self._end

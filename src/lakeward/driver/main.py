@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from lakeward.driver.advisory import Advising
 from lakeward.driver.control import Control, End
 from lakeward.driver.failing import Failures
 from lakeward.driver.jvm import Jvm
@@ -127,14 +126,13 @@ def _run(launch: Launch) -> End:
             return drivers.checkpoints(connection)
         return None
 
-    advising = Advising(lambda: link.picture()[0], lambda stream, text: recorder.event("stream", stream, "noted", text))
     starter = Starter(
-        spark, launch.runtime, held, report, lambda wanted: listener_of(wanted.stream, recorder), declared, advising.of
+        spark, launch.runtime, held, report, lambda wanted: listener_of(wanted.stream, recorder), declared
     )
     failures = Failures(launch.driver, link.connect, log=lambda stream: tail.newest(launch.folder, stream))
     jvm = Jvm.of(spark, launch.folder / PRINTED)
     tasks = Tasks(lambda work: InheritableThread(target=work, session=spark))
-    control = Control(starter, link, recorder, failures, jvm, launch.folder, tasks, ending, advising=advising)
+    control = Control(starter, link, recorder, failures, jvm, launch.folder, tasks, ending)
     lag = LagThread(
         control.watched,
         measured,

@@ -21,6 +21,7 @@ from sqlalchemy import Connection, func
 from lakeward.driver import phases
 from lakeward.engine.batch import Done
 from lakeward.platform.errors import DependencyDown
+from lakeward.platform.text import rfc3339
 from lakeward.registry import batches, events, observations
 
 _log = structlog.get_logger(__name__)
@@ -29,7 +30,7 @@ EVERY_S = 0.5
 AWAY_S = 2.0
 PROGRESS_S = 60.0
 """How long a batch waits for Spark's progress report, which has the rows that came too late."""
-NEWER_COLUMNS = frozenset({"watch", "advisory"})
+NEWER_COLUMNS = frozenset({"watch"})
 """Columns of `observations` and `batches` that the first registry does not have."""
 WATCH_S = 10.0
 """`observations.watch` of a stream is written once in this time at most."""
@@ -190,7 +191,7 @@ class Recorder:
         for stream in [each for each in self._watch_new if now >= self._watch_due.get(each, 0.0)]:
             self._watch_new.discard(stream)
             self._watch_due[stream] = now + WATCH_S
-            at = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+            at = rfc3339(datetime.now(UTC), "seconds")
             latest.setdefault(stream, {})["watch"] = {"at": at, **self._watch[stream]}
 
     def _put_back(self, latest: dict[str, dict[str, Any]]) -> None:
@@ -236,7 +237,6 @@ def _row(done: Done, late: int | None, progress: dict[str, Any] | None) -> dict[
         "replayed": outcome.already,
         "complete_through": _moment(done.complete_through),
         "committed_at": _Ago(done.ended),
-        "advisory": None if outcome.advisory is None else {name: list(each) for name, each in outcome.advisory.items()},
     }
 
 

@@ -19,7 +19,7 @@ from sqlalchemy import Connection, func, select
 from lakeward.engine.assignment import Picture, Wanted
 from lakeward.platform.errors import DependencyDown
 from lakeward.platform.runtime import Launch
-from lakeward.registry import backpressure, counters, drivers, engine, leases, writer_pauses
+from lakeward.registry import backpressure, drivers, engine, leases, writer_pauses
 from lakeward.registry.drivers import STUCK, Hosted, Plan
 from lakeward.registry.leases import STREAM_TTL
 
@@ -172,10 +172,7 @@ class Link:
                 held.add(("stream", stream))
         wanted = self._wanted(connection, run)
         resting, slowed = self._windows(connection), backpressure.current(connection)
-        counted = counters.said(connection, sorted({each.table for each in wanted.values() if each.table}))
-        picture = Picture(
-            now, wanted, frozenset(later), frozenset(hosted), windows=resting, pressures=slowed, counters=counted
-        )
+        picture = Picture(now, wanted, frozenset(later), frozenset(hosted), windows=resting, pressures=slowed)
         return picture, held
 
     def _windows(self, connection: Connection) -> dict[str, str]:

@@ -38,10 +38,8 @@ from lakeward.engine.gate import Gate
 from lakeward.engine.references import References
 from lakeward.engine.sinks.base import Declared, Landing, Standing
 from lakeward.engine.sinks.choose import choose
-from lakeward.engine.sinks.counting import Counting
 from lakeward.engine.sinks.evolving import GrowingLanding
 from lakeward.engine.sinks.exact import ExactLanding
-from lakeward.engine.sinks.lake import LakeLanding
 from lakeward.engine.sinks.sent import Sent
 from lakeward.platform.errors import expect, expect_type
 from lakeward.platform.runtime import Runtime
@@ -69,7 +67,6 @@ class Starter:
         report: takes batches.
         listener: makes the listener of one stream.
         declared: every declared stream with its checkpoint as recorded; None while the registry is away.
-        counting: (stream, table) what its rows are counted by while they land.
     """
 
     spark: SparkSession
@@ -78,7 +75,6 @@ class Starter:
     report: Callable[[Done], None]
     listener: Callable[[Wanted], StreamingQueryListener]
     declared: Declared = lambda: None
-    counting: Callable[[str, str], Counting] = lambda stream, table: Counting()
     _turns: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(TURNS))
     _creating: threading.Lock = field(default_factory=threading.Lock)
 
@@ -112,8 +108,6 @@ class Starter:
         forms = {inlet.name: inlet.canonical for inlet in sources}
         asked = partial(_topic_ids, sources)
         landing = choose(own, wanted, self.runtime, asked, lambda: self.held(wanted.stream), forms)
-        if isinstance(landing, LakeLanding):
-            landing.counting = self.counting(wanted.stream, landing.writer.table)
         kept = self._kept(own, wanted)
         standing = landing.look(topics)
         begin = self._judge(wanted, kept, standing, landing, sources, topics)

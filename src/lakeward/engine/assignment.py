@@ -62,7 +62,6 @@ class Picture:
         fenced: a newer launch of this driver exists.
         windows: table -> the token of maintenance that asks the streams which change its rows to rest.
         pressures: table -> how the streams that write it are slowed down, because its maintenance is behind.
-        counters: table -> digest and text of what its rows are counted by while they land.
     """
 
     now: datetime
@@ -72,7 +71,6 @@ class Picture:
     fenced: bool = False
     windows: Mapping[str, str] = field(default_factory=dict)
     pressures: Mapping[str, Pressed] = field(default_factory=dict)
-    counters: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def asks(self, taken: float) -> Picture | None:
         """Itself while it may hold streams up: not longer than a lease lives, so that a registry that went away cannot.

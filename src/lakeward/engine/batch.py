@@ -25,6 +25,7 @@ from lakeward.engine.references import References
 from lakeward.engine.routing import Bad, Sorter, keep
 from lakeward.engine.sinks.base import Landing, Outcome
 from lakeward.platform.errors import DependencyDown, SpecError
+from lakeward.platform.text import rfc3339
 from lakeward.spec.model.position_columns import POSITION_TYPES
 from lakeward.telemetry import failpoints
 
@@ -231,7 +232,7 @@ class BatchFunction:
         millis = execution.lastExecution().offsetSeqMetadata().batchWatermarkMs()
         if millis <= 0:
             return None
-        return datetime.fromtimestamp(millis / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return rfc3339(datetime.fromtimestamp(millis / 1000, UTC))
 
     def _nowhere(self, bad: list[Bad]) -> SpecError:
         total = sum(number for _, number, _ in bad)

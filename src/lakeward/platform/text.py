@@ -1,13 +1,17 @@
-"""Numbers as people say them: `6 min`, `1,234 records`."""
+"""Sizes, spans and times in words, each in one spelling: `6 min`, `1,234 records`, `3.2 MB`."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+from typing import Literal
 
-def span(seconds: float | None) -> str:
-    """A span of time in one unit, or two where it matters: `4 s`, `6 min`, `2 h 5 min`, `3 days`."""
-    if seconds is None:
+
+def span(length: timedelta | float | None) -> str:
+    """A span of time, of a number in seconds, in one unit, or two where it matters: `4 s`, `6 min`, `2 h 5 min`,
+    `3 days`."""
+    if length is None:
         return "an unknown time"
-    whole = max(0, round(seconds))
+    whole = max(0, round(length.total_seconds() if isinstance(length, timedelta) else length))
     if whole < 120:
         return f"{whole} s"
     minutes = round(whole / 60)
@@ -31,3 +35,38 @@ def listed(names: list[str], most: int = 5) -> str:
     if len(names) > most:
         return f"{', '.join(names[: most - 1])} and {len(names) - most + 1} more"
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def size(number: float | None) -> str:
+    """A number of bytes, in the units of spec files, where 1 MB is 1024 KB: `812 B`, `3.2 MB`, `128 MB`."""
+    value = float(number or 0)
+    for unit in ("B", "KB", "MB", "GB"):
+        if value < 1024:
+            return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} TB"
+
+
+def moment(at: datetime) -> str:
+    """A moment in a sentence, to the second: `2026-03-01 12:00:00 UTC`."""
+    return f"{_utc(at):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def minute(at: datetime) -> str:
+    """A moment that a person chose or that is due, to the minute: `2026-03-01 12:00 UTC`."""
+    return f"{_utc(at):%Y-%m-%d %H:%M} UTC"
+
+
+def rfc3339(at: datetime, timespec: Literal["seconds", "milliseconds"] = "milliseconds") -> str:
+    """A moment as data: RFC 3339 in UTC, e.g. `2026-11-21T03:10:00.000Z`."""
+    return _utc(at).isoformat(timespec=timespec).replace("+00:00", "Z")
+
+
+def now() -> str:
+    """This moment as data, by this machine's clock."""
+    return rfc3339(datetime.now(UTC))
+
+
+def _utc(at: datetime) -> datetime:
+    """One without a zone is in UTC, as Iceberg's and Spark's are."""
+    return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)

@@ -12,6 +12,9 @@ from sqlalchemy.dialects.postgresql import JSONB, insert
 from lakeward.registry import version
 from lakeward.registry.schema import batches
 
+_READ = [each for each in batches.c if each.name != "advisory"]
+"""What is read of a batch: not the column that Lakeward 0.1 wrote counts of failing rows into."""
+
 
 def record(connection: Connection, **values: Any) -> None:
     """Record one landed batch (columns of `schema.batches`). Saying it twice is harmless: the first record stays,
@@ -33,19 +36,7 @@ def columns(connection: Connection) -> frozenset[str]:
 def newest(connection: Connection, stream: str, limit: int = 20) -> list[dict[str, Any]]:
     """The newest batches of a stream, newest first."""
     rows = connection.execute(
-        select(batches).where(batches.c.stream == stream).order_by(batches.c.committed_at.desc()).limit(limit)
-    )
-    return [dict(row._mapping) for row in rows]
-
-
-def advised(connection: Connection, stream: str, limit: int) -> list[dict[str, Any]]:
-    """The newest batches of a stream whose rows were counted while they landed, newest first: what is asked of them."""
-    names = ("stream", "batch_id", "seq", "landed", "advisory", "committed_at")
-    rows = connection.execute(
-        select(*(batches.c[name] for name in names))
-        .where(batches.c.stream == stream, batches.c.advisory.is_not(None))
-        .order_by(batches.c.committed_at.desc())
-        .limit(limit)
+        select(*_READ).where(batches.c.stream == stream).order_by(batches.c.committed_at.desc()).limit(limit)
     )
     return [dict(row._mapping) for row in rows]
 

@@ -14,6 +14,7 @@ from typing import Any
 from sqlalchemy import Connection, exists, func, insert, select, update
 
 from lakeward.platform.errors import Refused
+from lakeward.platform.text import moment
 from lakeward.registry import leases
 from lakeward.registry.schema import leases as leases_table
 from lakeward.registry.schema import operations
@@ -160,7 +161,7 @@ def _busy(connection: Connection, stream: str, operation: str) -> Refused:
     what = f"{running['author']} asked to {running['operation']} it" if running else "another operation has it"
     return Refused(
         f"Stream {stream} is being operated on: {operation} must wait",
-        why=f"{what}; {row.holder} is at it since {row.since:%Y-%m-%d %H:%M:%S} UTC ({float(row.age_s):.0f} s)",
+        why=f"{what}; {row.holder} is at it since {moment(row.since)} ({float(row.age_s):.0f} s)",
         next=f"lakeward streams events {stream}   shows how far it is; when its holder dies it can be taken over "
         f"{ABANDONED.total_seconds():.0f} s later",
     )

@@ -128,6 +128,8 @@ batches = Table(
     Column("complete_through", DateTime(timezone=True)),
     # {check: [rows that fail, of so many]} as counted while they landed, without those of which none of all rows fails;
     # null: not counted
+    # Written by drivers of 0.1 and read by nothing since. Dropping it would break a 0.1 beside this registry, which may
+    # be one version apart and selects it; a later version drops it.
     Column("advisory", JSONB(none_as_null=True)),
     _at("committed_at"),
     Index("ix_batches_stream_committed_at", "stream", "committed_at"),

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
-import humanize
 import psutil
 
 from lakeward import jars
 from lakeward.platform import ports
 from lakeward.platform.errors import LakewardError
 from lakeward.platform.runtime import Home, Project
+from lakeward.platform.text import size
 from lakeward.stack import airflow_config, requirements
 from lakeward.stack.site import Site
 from lakeward.stack.stack import Stack
@@ -77,8 +77,8 @@ def memory(state: StackState, available: Callable[[], int] = requirements.availa
     return Check(
         "memory",
         free >= wanted,
-        f"{_size(free)} available",
-        f"{_size(wanted)}",
+        f"{size(free)} available",
+        f"{size(wanted)}",
         "close other programs, or start fewer parts: lakeward stack up --only postgres,kafka,connect",
     )
 
@@ -89,8 +89,8 @@ def disk(home: Home, free: Callable[[Path], int] = requirements.free_disk_bytes)
     return Check(
         "disk",
         room >= requirements.DISK_BYTES,
-        f"{_size(room)} free at {home.root}",
-        _size(requirements.DISK_BYTES),
+        f"{size(room)} free at {home.root}",
+        size(requirements.DISK_BYTES),
         "make room, or use another disk: lakeward --home DIR stack up",
     )
 
@@ -168,7 +168,3 @@ def _listener(port: int) -> str:
     except (psutil.AccessDenied, psutil.NoSuchProcess):
         pass
     return "another program"
-
-
-def _size(number: int) -> str:
-    return humanize.naturalsize(number, binary=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-import humanize
 import psutil
 
 from lakeward.platform.errors import Unhealthy
 from lakeward.platform.runtime import Home
+from lakeward.platform.text import size
 
 DISK_BYTES = 2 * 1024**3
 MEMORY_BYTES = 3 * 1024**3
@@ -25,8 +25,7 @@ def check(home: Home, *, disk_bytes: int = DISK_BYTES) -> None:
     if free < disk_bytes:
         raise Unhealthy(
             "The disk is full",
-            why=f"{home.root}: {humanize.naturalsize(free, binary=True)} free, "
-            f"{humanize.naturalsize(disk_bytes, binary=True)} wanted",
+            why=f"{home.root}: {size(free)} free, {size(disk_bytes)} wanted",
             next="make room, or use another disk: lakeward --home DIR stack up",
         )
     try:

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from lakeward.platform.text import count, span
+from lakeward.platform.text import count, moment, span
 from lakeward.quality.ranges.verification_lag import first_seen, late_s
 from lakeward.quality.results import incident
 from lakeward.quality.results.status import Standing
@@ -52,13 +52,14 @@ def lines(standing: Standing, late: float) -> list[str]:
     """The message."""
     lag, table = standing.lag, standing.table
     rows = f", {count(lag.rows, 'row')}" if lag.rows else ""
+    since = f" of {moment(lag.since)}" if lag.since else ""
     told = [
         f"{table}: {count(lag.snapshots, 'commit')}{rows} not proven for {span(late)}, the limit is {standing.limit}; "
-        f"since snapshot {lag.oldest} of {lag.since:%Y-%m-%d %H:%M:%S} UTC"
+        f"since snapshot {lag.oldest}{since}"
     ]
     proof: Any = standing.proof
     told.append(
-        f"readers of `verified` are on snapshot {proof['to_snapshot']}, proven {proof['at']:%Y-%m-%d %H:%M:%S} UTC; "
+        f"readers of `verified` are on snapshot {proof['to_snapshot']}, proven {moment(proof['at'])}; "
         "the stream goes on landing"
         if proof is not None
         else "nothing is verified yet; the stream goes on landing"
@@ -72,7 +73,7 @@ def _why(standing: Standing) -> str:
     newest: Any = standing.newest
     if newest is None:
         return "no check run has ever looked at it"
-    at = f"{newest['at']:%Y-%m-%d %H:%M:%S} UTC"
+    at = moment(newest["at"])
     if newest["verdict"] == Verdict.ERROR:
         return f"the newest run, of {at}, could not check it: {newest['note'] or 'see quality show'}"
     return f"no check run has looked since {at}"
@@ -82,4 +83,4 @@ def _proven(standing: Standing) -> str:
     proof: Any = standing.proof
     if proof is None:
         return "nothing of it waits for a proof any more"
-    return f"proven up to snapshot {proof['to_snapshot']} at {proof['at']:%Y-%m-%d %H:%M:%S} UTC"
+    return f"proven up to snapshot {proof['to_snapshot']} at {moment(proof['at'])}"

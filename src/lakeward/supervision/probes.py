@@ -15,8 +15,6 @@ from contextlib import closing
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import humanize
-
 from lakeward.connectors.aws import store
 from lakeward.connectors.kafka import broker, cluster
 from lakeward.connectors.kinesis.stream import Place
@@ -25,6 +23,7 @@ from lakeward.connectors.postgres import table
 from lakeward.connectors.spark import master
 from lakeward.platform.errors import LakewardError
 from lakeward.platform.runtime import Runtime
+from lakeward.platform.text import size
 from lakeward.spec.model.types import SparkMaster
 from lakeward.supervision.decide.dependencies import MACHINE, Dependency, Kind
 
@@ -106,7 +105,7 @@ def _store(name: str, runtime: Runtime) -> str | None:
         folder = folder.parent  # it is made when the first table or checkpoint is
     free = os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize
     if free < ROOM_BYTES:
-        return f"disk full: {humanize.naturalsize(free, binary=True)} free in {folder}"
+        return f"disk full: {size(free)} free in {folder}"
     with tempfile.TemporaryFile(dir=folder) as file:
         file.write(b"lakeward")
     return None

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from sqlalchemy import Connection, func, select
 
 from lakeward.platform.errors import Refused, SpecError
+from lakeward.platform.text import minute
 from lakeward.registry import changes, events, maintenance
 from lakeward.registry.maintenance import Table
 from lakeward.spec.model.types import Duration
@@ -23,9 +24,9 @@ def hold(connection: Connection, table: str, until: datetime | Duration, *, auth
     now = connection.execute(select(func.now())).scalar_one()
     end = until if isinstance(until, datetime) else now + until.timedelta
     if end <= now:
-        raise SpecError(f"{end:%Y-%m-%d %H:%M} UTC is over", why=f"the registry's time is {now:%Y-%m-%d %H:%M} UTC")
+        raise SpecError(f"{minute(end)} is over", why=f"the registry's time is {minute(now)}")
     maintenance.hold(connection, table, end)
-    text = f"no maintenance until {end:%Y-%m-%d %H:%M} UTC"
+    text = f"no maintenance until {minute(end)}"
     _tell(connection, row, "hold", text, author, comment)
     return text
 
@@ -40,7 +41,7 @@ def lift(connection: Connection, table: str, *, author: str, comment: str) -> st
     row = registered(connection, table)
     held = []
     if row.hold_until is not None:
-        held.append(f"the hold until {row.hold_until:%Y-%m-%d %H:%M} UTC")
+        held.append(f"the hold until {minute(row.hold_until)}")
     if row.expiry_hold:
         held.append(f"the hold of expiry ({row.expiry_hold})")
     if not held:

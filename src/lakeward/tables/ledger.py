@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from sqlalchemy import Connection
 
+from lakeward.platform.text import count, minute, size, span
 from lakeward.registry import maintenance
 from lakeward.tables.hold import registered
-from lakeward.tables.plan.text import many, size, span
 
 ROWS: Final = 1000  # of the ledger that savings are counted over
 MILLION_REQUESTS: Final = 0.40  # US dollars for a million reads of an object: the list price of the large stores
@@ -77,13 +77,13 @@ def saved(table: str, rows: Sequence[Mapping[str, Any]], price: float) -> dict[s
 
 def sentences(data: Mapping[str, Any]) -> list[str]:
     """Savings as lines for a person."""
-    since = f" since {data['since']:%Y-%m-%d %H:%M} UTC" if data["since"] else ""
+    since = f" since {minute(data['since'])}" if data["since"] else ""
     return [
-        f"{data['table']}: {many(data['actions'], 'action')}{since}, {data['failed']} of them failed",
-        f"  a full scan opens {many(data['files_removed'], 'file')} fewer, "
+        f"{data['table']}: {count(data['actions'], 'action')}{since}, {data['failed']} of them failed",
+        f"  a full scan opens {count(data['files_removed'], 'file')} fewer, "
         f"{data['request_saving_usd_per_scan']:.6f} USD a scan at {data['price_per_million_requests_usd']:.2f} USD a "
         "million requests",
-        f"  {many(data['snapshots_expired'], 'snapshot')} expired",
+        f"  {count(data['snapshots_expired'], 'snapshot')} expired",
         f"  for {size(data['rewritten_bytes'])} rewritten, {span(data['duration_s'])}, {data['cpu_s']:.1f} CPU-seconds",
         f"  {data['formula']}",
     ]

@@ -12,8 +12,8 @@ from sqlalchemy import Connection
 
 from lakeward.connectors.delta import log
 from lakeward.registry import batches, generations, maintenance, streams, verifications
-from lakeward.spec.model import pointer
 from lakeward.spec.model.stream import Limits
+from lakeward.spec.model.suite import POINTER_OF
 from lakeward.spec.model.types import Duration
 from lakeward.tables.facts import TableFacts
 from lakeward.tables.guard import locations, pins, readers
@@ -127,7 +127,7 @@ def needs_of(
         refusals.append(f"expiry is held: {known.expiry_hold} (lakeward tables unhold {facts.table} --comment ..)")
     others = {name: row.location for name, row in around.tables.items()}
     intruder = locations.intruder(facts.table, facts.location, others, [*around.checkpoints, *roots])
-    of = facts.properties.get(pointer.OF)
+    of = facts.properties.get(POINTER_OF)
     shown = f"it shows what is proven of {of}, and its files are that table's" if of else ""
     needs = Needs(
         clamps=tuple(held),

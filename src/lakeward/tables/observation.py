@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 from lakeward.connectors.commit_protocol.position import streams_of
 from lakeward.connectors.delta import state
 from lakeward.platform.errors import SpecError
+from lakeward.platform.text import count, size
 from lakeward.registry import maintenance
 from lakeward.spec.model.policy import Policy
 from lakeward.tables.context import Site, class_of, thresholds
@@ -23,8 +24,7 @@ from lakeward.tables.needs import Surroundings, history_of, needs_of
 from lakeward.tables.observe import delta, iceberg
 from lakeward.tables.plan import ORDER, History, Needs, Plan, plan
 from lakeward.tables.plan.advice import advice
-from lakeward.tables.plan.text import many, size
-from lakeward.tables.plan.vacuum import LEAST_KEPT
+from lakeward.tables.plan.delta import LEAST_KEPT
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -150,7 +150,7 @@ def told(facts: TableFacts) -> str:
     found = facts.profile
     writers = f"; written by {', '.join(f'stream {each}' for each in facts.streams)}" if facts.streams else ""
     return (
-        f"{facts.table}: {many(found.files, 'file')}, {found.small_files} small, {size(found.bytes)}, "
-        f"{many(found.records, 'record')} in {many(len(found.partitions), 'partition')}; "
-        f"{many(len(facts.snapshots), 'snapshot')}, {many(found.manifests, 'manifest')}{writers}"
+        f"{facts.table}: {count(found.files, 'file')}, {found.small_files} small, {size(found.bytes)}, "
+        f"{count(found.records, 'record')} in {count(len(found.partitions), 'partition')}; "
+        f"{count(len(facts.snapshots), 'snapshot')}, {count(found.manifests, 'manifest')}{writers}"
     )

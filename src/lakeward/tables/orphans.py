@@ -23,6 +23,7 @@ from sqlalchemy import func, select
 from lakeward.connectors.aws import store
 from lakeward.connectors.file_access import FileAccess
 from lakeward.platform.errors import LakewardError, Refused
+from lakeward.platform.text import count, size, span
 from lakeward.registry import events, maintenance
 from lakeward.spec.model.policy import Orphans
 from lakeward.tables.context import Site
@@ -36,7 +37,6 @@ from lakeward.tables.observe.listing import ASIDE, Listing
 from lakeward.tables.observe.references import references
 from lakeward.tables.plan.model import Action, NotPlanned, Plan
 from lakeward.tables.plan.orphans import ACTION, Survey, judge, oldest_kept, rules, shown, stopped
-from lakeward.tables.plan.text import many, size, span
 from lakeward.telemetry import failpoints
 
 if TYPE_CHECKING:
@@ -232,10 +232,12 @@ class _Sweep:
             return ""
         self.harmed = True
         if not self.policy.quarantine:
-            return f"{many(len(back), 'deleted file')} came into use while the run went on: {', '.join(back[:3])}"
+            return f"{count(len(back), 'deleted file')} came into use while the run went on: {', '.join(back[:3])}"
         for path in back:
             self.files.move(f"{self.aside}/{path}", f"{self.location}/{path}")
-        return f"{many(len(back), 'file')} came into use while the run went on and were put back: {', '.join(back[:3])}"
+        return (
+            f"{count(len(back), 'file')} came into use while the run went on and were put back: {', '.join(back[:3])}"
+        )
 
     def _put_back_lost(self) -> str:
         back = []
@@ -246,12 +248,12 @@ class _Sweep:
             return ""
         self.harmed = True
         self.figures["put_back"] = len(back)
-        return f"{many(len(back), 'file')} an earlier run had put aside were put back: {', '.join(back[:3])}"
+        return f"{count(len(back), 'file')} an earlier run had put aside were put back: {', '.join(back[:3])}"
 
     def _purge(self) -> str:
         """Delete what was put aside long enough ago."""
         files = length = 0
-        for run, (count, held) in self.listing.runs().items():
+        for run, (deleted, held) in self.listing.runs().items():
             try:
                 at = datetime.strptime(run, _STAMP).replace(tzinfo=UTC)
             except ValueError:
@@ -259,9 +261,9 @@ class _Sweep:
             if at < datetime.now(UTC) - self.policy.keep.timedelta:
                 self.mine.check()
                 self.files.remove_folder(f"{self.location}/{ASIDE}/{run}")
-                files, length = files + count, length + held
+                files, length = files + deleted, length + held
         self.figures |= {"deleted_files": files, "deleted_bytes": length}
-        return f"{many(files, 'file')} of {size(length)} put aside before were deleted" if files else ""
+        return f"{count(files, 'file')} of {size(length)} put aside before were deleted" if files else ""
 
     def _load(self) -> Table:
         loaded = self.site.load(self.table)
@@ -285,7 +287,7 @@ class _Sweep:
         where = f"put aside in {self.aside} for {span(self.policy.keep.timedelta)}"
         done = where if self.policy.quarantine else "deleted"
         rest = "" if self._taken == found.orphans else f" of {found.orphans}; the rest goes with the next run"
-        return f"{many(self._taken, 'orphan file')} of {size(self._taken_bytes)} {done}{rest}"
+        return f"{count(self._taken, 'orphan file')} of {size(self._taken_bytes)} {done}{rest}"
 
 
 @contextmanager

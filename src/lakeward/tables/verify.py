@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from lakeward.platform.text import count, span
 from lakeward.tables.facts import Snapshot, TableFacts
 from lakeward.tables.guard.positions import off_main
 from lakeward.tables.plan.model import Action
-from lakeward.tables.plan.text import many, span
 
 TOLERANCE = 0.2
 
@@ -97,15 +97,15 @@ def verify_compact(
         names = ", ".join(f"{each.id} ({each.operation})" for each in foreign)
         return Verdict(False, f"rows were changed while files were rewritten, by snapshot {names}", True, ours, figures)
     if failed_files:
-        return Verdict(False, f"{many(failed_files, 'file')} could not be rewritten", False, ours, figures)
+        return Verdict(False, f"{count(failed_files, 'file')} could not be rewritten", False, ours, figures)
     if not ours:
-        why = f"nothing was rewritten: {many(action.files, 'file')} were promised to go and no commit came"
+        why = f"nothing was rewritten: {count(action.files, 'file')} were promised to go and no commit came"
         return Verdict(False, why, False, ours, figures)
     promised = sum(each.takes - each.gives for each in action.rewrites)
     if taken - given < promised - abs(promised) * TOLERANCE:
         why = f"files fell by {taken - given}, {promised} were promised"
         return Verdict(False, why, False, ours, figures)
-    why = f"{many(taken, 'file')} became {given}, {many(sum(did.rows_in for _, _, did in parts), 'row')} kept"
+    why = f"{count(taken, 'file')} became {given}, {count(sum(did.rows_in for _, _, did in parts), 'row')} kept"
     return Verdict(True, why, False, ours, figures)
 
 
@@ -175,13 +175,13 @@ def verify_deletes(action: Action, before: TableFacts, after: TableFacts) -> Ver
     given = sum(each.count("added-delete-files") for each in ours)
     figures = {"delete_files_taken": taken, "delete_files_given": given, "commits": len(ours)}
     if not ours:
-        why = f"nothing was merged: {many(action.files, 'delete file')} were promised to go and no commit came"
+        why = f"nothing was merged: {count(action.files, 'delete file')} were promised to go and no commit came"
         return Verdict(False, why, False, ids, figures)
     if taken - given < action.files * (1 - TOLERANCE):
         return Verdict(
             False, f"delete files fell by {taken - given}, {action.files} were promised", False, ids, figures
         )
-    return Verdict(True, f"{many(taken, 'delete file')} became {given}", False, ids, figures)
+    return Verdict(True, f"{count(taken, 'delete file')} became {given}", False, ids, figures)
 
 
 def verify_metadata(action: Action, before: TableFacts, after: TableFacts) -> Verdict:
@@ -195,7 +195,7 @@ def verify_metadata(action: Action, before: TableFacts, after: TableFacts) -> Ve
     if not action.files:
         return Verdict(True, f"set {', '.join(f'{name} = {value}' for name, value in action.properties.items())}")
     if after.metadata_files > left:
-        return Verdict(False, f"{many(after.metadata_files, 'metadata file')} are named still, {left} were promised")
+        return Verdict(False, f"{count(after.metadata_files, 'metadata file')} are named still, {left} were promised")
     return Verdict(True, f"{before.metadata_files} → {after.metadata_files} metadata files, and so it stays")
 
 
@@ -250,7 +250,7 @@ def verify_expire(
             return Verdict(False, f"the table has {rows[1]} rows, {rows[0]} before", True)
     figures = {"snapshots_expired": len(gone)}
     refs = outlived - set(after.refs)
-    too = f", and {many(len(refs), 'ref')} whose age was over" if refs else ""
+    too = f", and {count(len(refs), 'ref')} whose age was over" if refs else ""
     if len(gone) < len(promised) * (1 - TOLERANCE) or not gone:
-        return Verdict(False, f"{many(len(gone), 'snapshot')} went, {len(promised)} were promised", figures=figures)
-    return Verdict(True, f"{many(len(gone), 'snapshot')} went, {len(left)} kept{too}", figures=figures)
+        return Verdict(False, f"{count(len(gone), 'snapshot')} went, {len(promised)} were promised", figures=figures)
+    return Verdict(True, f"{count(len(gone), 'snapshot')} went, {len(left)} kept{too}", figures=figures)

@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 
 from lakeward.connectors.delta import log
 from lakeward.connectors.delta.state import Live, State
+from lakeward.platform.text import count
 from lakeward.tables.observe.delta import partition_name
 from lakeward.tables.plan.model import Action
-from lakeward.tables.plan.text import many
 from lakeward.tables.verify import TOLERANCE, Moved, Verdict
 
 
@@ -73,7 +73,7 @@ def verify_vacuum(action: Action, before: State, held: Standing, after: State) -
     now = standing(after)
     lost = sorted(now.missing - held.missing)
     if lost:
-        return Verdict(False, f"gone from the folder: {many(len(lost), 'file')} of the table, e.g. {lost[0]}", True)
+        return Verdict(False, f"gone from the folder: {count(len(lost), 'file')} of the table, e.g. {lost[0]}", True)
     went = held.gone - now.gone
     young = sorted(path for path in went if before.gone[path] >= cutoff)
     if young:
@@ -81,6 +81,6 @@ def verify_vacuum(action: Action, before: State, held: Standing, after: State) -
     promised = {path for path in held.gone if before.gone[path] < cutoff}
     figures: Mapping[str, int] = {"files_deleted": len(went), "snapshots_expired": len(went)}
     if len(went) < len(promised) * (1 - TOLERANCE):
-        why = f"{many(len(went), 'file')} went, {len(promised)} were promised"
+        why = f"{count(len(went), 'file')} went, {len(promised)} were promised"
         return Verdict(False, why, figures=figures)
-    return Verdict(True, f"{many(len(went), 'file')} went, {many(len(after.files), 'file')} stand", figures=figures)
+    return Verdict(True, f"{count(len(went), 'file')} went, {count(len(after.files), 'file')} stand", figures=figures)

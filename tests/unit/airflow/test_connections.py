@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from airflow_given import Given
 
-from lakeward.airflow.connections import CONNECT, KAFKA, REGISTRY, compose
+from lakeward.airflow.connection_files import KAFKA
+from lakeward.airflow.connections import CONNECT, REGISTRY, compose
 from lakeward.platform.errors import LakewardError
 from lakeward.platform.runtime import Home, Lake, Runtime
 

@@ -7,8 +7,8 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from lakeward.airflow import schedule_dags
 from lakeward.airflow.completion import CompletionTrigger
-from lakeward.airflow.glance import Glance
-from lakeward.airflow.project import Declared, named, scheduled
+from lakeward.airflow.glance import Declared, Glance
+from lakeward.airflow.project import named, scheduled
 from lakeward.airflow.schedule_dags import RunToEnd, build
 
 GLANCE = Glance(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from lakeward.airflow.glance import Glance
-from lakeward.airflow.project import Declared
+from lakeward.airflow.glance import Declared, Glance
 from lakeward.airflow.stream_dags import build
 
 GLANCE = Glance(

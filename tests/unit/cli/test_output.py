@@ -7,8 +7,9 @@ import pytest
 
 from lakeward import __version__
 from lakeward.cli import app, context
-from lakeward.cli.output import ConsoleOutput, JsonOutput, rfc3339
+from lakeward.cli.output import ConsoleOutput, JsonOutput
 from lakeward.platform.errors import Internal, expect
+from lakeward.platform.text import rfc3339
 
 
 def test_json_is_alone_on_stdout(capsys):
@@ -46,7 +47,7 @@ def test_people_read_sizes_and_scripts_bytes(capsys):
     ConsoleOutput().show(data, rows="parts")
     head, *rows = capsys.readouterr().out.splitlines()
     assert head.split() == ["name", "pss"]
-    assert [row.split() for row in rows] == [["kafka", "272.9", "MiB"], ["connect", "-"]]
+    assert [row.split() for row in rows] == [["kafka", "273", "MB"], ["connect", "-"]]
     JsonOutput().show(data, rows="parts")
     assert json.loads(capsys.readouterr().out) == data
 

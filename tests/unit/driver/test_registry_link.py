@@ -17,7 +17,7 @@ from lakeward.driver.registry_link import TURN_S, Link
 from lakeward.engine.assignment import Picture
 from lakeward.platform.errors import DependencyDown
 from lakeward.platform.runtime import Launch
-from lakeward.registry import counters, drivers, engine, leases, observations, operations, streams, writer_pauses
+from lakeward.registry import drivers, engine, leases, observations, operations, streams, writer_pauses
 
 
 @pytest.fixture(autouse=True)
@@ -314,28 +314,3 @@ def test_a_window_is_seen_and_a_stream_that_rests_in_it_says_so(
     with connect() as connection:  # its maintenance died
         connection.execute(text("UPDATE leases SET until = now() - interval '1 s' WHERE scope = 'window'"))
     _until(lambda: (link.picture()[0] or Picture(datetime.now(UTC), windows={"?": "?"})).windows == {})
-
-
-def test_what_rows_are_counted_by_comes_with_the_picture_while_a_run_says_it(
-    intended: Launch, make_link: Any, connect: Any, stream: str
-) -> None:
-    with connect() as connection:
-        connection.execute(
-            text(
-                "UPDATE generations SET spec = jsonb_build_object('sink', CAST(:sink AS jsonb)) WHERE stream = :stream"
-            ),
-            {"sink": '{"iceberg": {"table": "a.counted"}}', "stream": stream},
-        )
-        counters.say(connection, "a.counted", "d", "what")
-        counters.say(connection, "a.other", "d", "what")
-    link = make_link(intended)
-    assert link.claim(0)
-    link.start()
-    picture = _until(lambda: (found := link.picture()[0]) and found.run and found)
-    assert picture.counters == {"a.counted": ("d", "what")}
-    with connect() as connection:
-        counters.say(connection, "a.counted", "e", "more")
-    _until(lambda: link.picture()[0].counters == {"a.counted": ("e", "more")})
-    with connect() as connection:  # its suite is gone: no run says it any more
-        connection.execute(text("UPDATE leases SET until = now() - interval '1 s' WHERE scope = 'counters'"))
-    _until(lambda: link.picture()[0].counters == {})

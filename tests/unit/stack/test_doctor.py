@@ -28,7 +28,7 @@ def test_memory_and_disk_have_a_limit_each(tmp_path: Path) -> None:
     short = doctor.memory(StackState(), lambda: GIB)
     assert not short.ok
     assert "--only" in short.next
-    assert short.found == "1.0 GiB available"
+    assert short.found == "1.0 GB available"
     assert doctor.disk(Home(tmp_path), lambda path: 100 * GIB).ok
     full = doctor.disk(Home(tmp_path), lambda path: GIB // 2)
     assert not full.ok

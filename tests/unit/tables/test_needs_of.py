@@ -11,7 +11,7 @@ import delta_log
 
 from lakeward.connectors.delta import state
 from lakeward.registry import verifications
-from lakeward.spec.model.pointer import OF
+from lakeward.spec.model.suite import POINTER_OF
 from lakeward.tables.facts import Thresholds
 from lakeward.tables.needs import needs_of, surroundings
 from lakeward.tables.observe.delta import table_facts
@@ -20,7 +20,7 @@ from lakeward.tables.observe.delta import table_facts
 def test_a_table_that_shows_what_is_proven_of_another_is_left_alone(registry: Any, facts: Any, chain: Any, now) -> None:
     around = surroundings(registry)
     plain, _ = needs_of(registry, facts(chain(1)), around, now, has_suite=False)
-    shown, _ = needs_of(registry, facts(chain(1), **{OF: "nyc.delays"}), around, now, has_suite=False)
+    shown, _ = needs_of(registry, facts(chain(1), **{POINTER_OF: "nyc.delays"}), around, now, has_suite=False)
     assert plain.forbidden == "" and "of nyc.delays" in shown.forbidden
 
 

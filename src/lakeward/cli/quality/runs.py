@@ -67,24 +67,19 @@ def run(
 
 @app.command()
 def show(table: Annotated[str, typer.Argument(help="The table: namespace.table.")]) -> None:
-    """The newest run of a table, where readers of `verified` stand, and early warnings about rows no check has seen."""
-    from sqlalchemy import func, select
-
+    """The newest run of a table, and where readers of `verified` stand."""
     from lakeward.cli.quality.text import run_text
     from lakeward.connectors.delta import location
     from lakeward.platform.errors import LakewardError
     from lakeward.quality.delta.table import standing
     from lakeward.quality.results.records import recorded
     from lakeward.registry import verifications, waivers
-    from lakeward.supervision import advisory
 
     with state().registry() as connection:
         newest = next(iter(verifications.newest(connection, table, limit=1)), None)
         checks = verifications.checks_of(connection, newest["run"]) if newest else []
         waived = waivers.in_force(connection, table)
         proofs = verifications.proofs(connection, table)
-        counted = advisory.counted_by(connection, table)
-        warned = advisory.read(connection, table, connection.execute(select(func.now())).scalar_one())
     if newest is None:
         raise LakewardError(f"{table} was never checked", next=f"lakeward quality run {table}")
     proof: Mapping[str, Any] | None = next(iter(proofs), None)
@@ -99,7 +94,5 @@ def show(table: Annotated[str, typer.Argument(help="The table: namespace.table."
             {"check": each.check, "name": each.name, "author": each.author, "reason": each.reason, "until": each.until}
             for each in waived
         ],
-        "advisory": warned,
-        "in_stream": None if counted is None else {"counted": len(counted.counted), "left": dict(counted.left)},
     }
     state().output.either(data, run_text(data))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lakeward.platform.text import minute
 from lakeward.quality.results.records import noun_of
 from lakeward.quality.results.text import said
 
@@ -30,14 +31,8 @@ def run_text(result: dict[str, Any]) -> str:
     if result["first_bad_snapshot"] is not None:
         lines.append(f"  since     {noun} {result['first_bad_snapshot']}{_batches(result.get('first_bad_batches'))}")
     for each in result.get("waivers") or ():
-        told = f"{each['name']} until {each['until']:%Y-%m-%d %H:%M} UTC by {each['author']}: {each['reason']}"
+        told = f"{each['name']} until {minute(each['until'])} by {each['author']}: {each['reason']}"
         lines.append(f"  waived    {told}")
-    for each in result.get("advisory") or ():
-        lines.append(f"  advisory  {each['text']}; landed by stream {each['stream']}")
-    counted = result.get("in_stream")
-    if counted:
-        every = counted["counted"] + len(counted["left"])
-        lines.append(f"  in stream {counted['counted']} of {every} checks are counted by while rows land")
     stands = result["verified_snapshot"]
     if result["verdict"] in ("pass", "warn"):
         lines.append(f"  verified  {f'{noun} {stands}' if stands is not None else 'nothing yet'}")

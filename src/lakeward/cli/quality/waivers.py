@@ -11,6 +11,7 @@ from lakeward.cli.context import state
 from lakeward.cli.quality.group import app
 from lakeward.cli.quality.suites import suite_of
 from lakeward.platform.errors import Refused
+from lakeward.platform.text import minute
 
 Table = Annotated[str, typer.Argument(help="The table: namespace.table.")]
 Check = Annotated[
@@ -38,7 +39,7 @@ def waive(
     chosen, name = choose(suite_of(table), check)
     with state().registry() as connection:
         made = act(connection, table, chosen, name, moment, author=author(), reason=comment)
-    detail = f"waived until {made.until:%Y-%m-%d %H:%M} UTC by {made.author}: {made.reason}"
+    detail = f"waived until {minute(made.until)} by {made.author}: {made.reason}"
     data = {"operation": "waive", "table": table, "check": chosen, "name": name, "result": "done", "detail": detail}
     next_ = f"lakeward quality run {table}   publishes what only this check holds"
     lines = [f"{table}: {name} is {detail}", f"  next      {next_}"]
@@ -55,7 +56,7 @@ def unwaive(table: Table, check: Check, comment: Why = "") -> None:
     chosen, name = choose(suite_of(table), check)
     with state().registry() as connection:
         ended = act(connection, table, chosen, author=author(), comment=comment)
-    detail = f"the waiver by {ended.author} until {ended.until:%Y-%m-%d %H:%M} UTC has ended"
+    detail = f"the waiver by {ended.author} until {minute(ended.until)} has ended"
     data = {"operation": "unwaive", "table": table, "check": chosen, "name": name, "result": "done", "detail": detail}
     state().output.either(data, f"{table}: {name}: {detail}")
 

@@ -12,8 +12,7 @@ import typer
 from lakeward.cli.context import state
 from lakeward.cli.streams.group import Stream, app
 from lakeward.platform.errors import SpecError
-from lakeward.platform.text import count
-from lakeward.supervision.report.block import size
+from lakeward.platform.text import count, size
 
 if TYPE_CHECKING:
     from lakeward.engine.checkpoint.state_store import Store

@@ -12,6 +12,7 @@ from lakeward.cli.deploy import author
 from lakeward.cli.output import ConsoleOutput
 from lakeward.cli.tables.group import Comment, Optional, Table, app
 from lakeward.platform.errors import SpecError
+from lakeward.platform.text import moment
 
 _EXITS = {"failed": 3, "refused": 4, "timed_out": 5}
 
@@ -136,7 +137,7 @@ def why(table: Table) -> None:
     if last is not None:
         change = f" {last['change']}." if last["change"] else ""
         here.output.text(
-            f"  last     {last['action']:<10} {last['started_at']:%Y-%m-%d %H:%M:%S} UTC, "
+            f"  last     {last['action']:<10} {moment(last['started_at'])}, "
             f"{last['result'] or 'under way'}.{change} {last['why']}"
         )
 
@@ -222,6 +223,6 @@ def _show_plan(data: dict[str, Any]) -> None:
     for each in data["actions"]:
         lines.append(f"  due      {each['action']:<10} {each['why']}")
     for each in data["not_planned"]:
-        at = f" (next {each['next_at']:%Y-%m-%d %H:%M:%S} UTC)" if each["next_at"] else ""
+        at = f" (next {moment(each['next_at'])})" if each["next_at"] else ""
         lines.append(f"  not due  {each['action']:<10} {each['why']}{at}")
     here.output.text("\n".join(lines))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from lakeward.connectors import columns
 from lakeward.platform.errors import Refused
 from lakeward.platform.runtime import CATALOG
-from lakeward.spec.model.partition import PartitionField
 from lakeward.spec.model.sinks import IcebergSink
+from lakeward.spec.model.table_layout import PartitionField
 from lakeward.spec.sql.statements import quote_table, quote_text
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from lakeward.connectors.kafka.cluster import Cluster
+from lakeward.platform.text import moment
 from lakeward.telemetry.mask import mask
 
 SHOWN = 160
@@ -29,7 +30,7 @@ class Peeked:
     def words(self) -> str:
         """In one line."""
         what = "no value" if self.size is None else f"{self.size:,} bytes: {self.value}"
-        return f"{self.topic}/{self.partition} offset {self.offset}, {self.written_at:%Y-%m-%d %H:%M:%S} UTC, {what}"
+        return f"{self.topic}/{self.partition} offset {self.offset}, {moment(self.written_at)}, {what}"
 
 
 def records(

@@ -11,6 +11,7 @@ from lakeward.connectors.kinesis import shard_offsets
 from lakeward.connectors.kinesis.shard_offsets import BEGIN, Mark
 from lakeward.connectors.kinesis.stream import Stream
 from lakeward.platform.errors import Blocked
+from lakeward.platform.text import moment
 
 
 def check(stream: str, source: Stream, at: str, now: float) -> None:
@@ -47,4 +48,4 @@ def check(stream: str, source: Stream, at: str, now: float) -> None:
 
 
 def _time(moment_ms: int) -> str:
-    return f"{datetime.fromtimestamp(moment_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return moment(datetime.fromtimestamp(moment_ms / 1000, UTC))

@@ -30,7 +30,6 @@ class Outcome:
         seq, snapshot: the table's, None for a sink that keeps no position.
         already: it was there before.
         stage_ms, publish_ms: how long the writing took.
-        advisory: check -> rows that fail, of so many (`landing.counting.Counts`), counted while written; None: not.
     """
 
     batch: RunningBatch
@@ -41,7 +40,6 @@ class Outcome:
     already: bool = False
     stage_ms: float = 0.0
     publish_ms: float = 0.0
-    advisory: Mapping[str, tuple[int, int]] | None = None
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import structlog
@@ -18,9 +18,8 @@ from lakeward.connectors.commit_protocol.writer import TableWriter
 from lakeward.connectors.schema_evolution import Column, Comparison, Kind
 from lakeward.engine import schema
 from lakeward.engine.sinks.base import Outcome
-from lakeward.engine.sinks.counting import Counting
 from lakeward.engine.sinks.evolving import GrowingLanding, empty_note, now
-from lakeward.platform.errors import LakewardError, Refused
+from lakeward.platform.errors import Refused
 from lakeward.platform.runtime import CATALOG
 
 if TYPE_CHECKING:
@@ -49,8 +48,6 @@ class Shape:
 class LakeLanding(GrowingLanding[W]):
     """An Iceberg or Delta sink."""
 
-    counting: Counting = field(default_factory=Counting, init=False)
-    """Set anew by whoever knows what the table is checked by."""
     _into: Any = field(default=None, init=False)
 
     def land(
@@ -61,20 +58,8 @@ class LakeLanding(GrowingLanding[W]):
         before_publish: Callable[[], None] | None,
         complete_through: str | None,
     ) -> Outcome:
-        """As every exact sink, in the table's columns by name, at any depth; what the transform lacks is null. What a
-        check would call failing is counted on the way, where rows are only added."""
-        fitting = self.fitting(rows)
-        watched = self.counting.watch(fitting) if self.mode == "append" else None
-        if watched is None:
-            return super().land(fitting, batch_id, counted, before_publish, complete_through)
-        try:
-            outcome = super().land(watched.rows, batch_id, counted, before_publish, complete_through)
-        except LakewardError:
-            raise
-        except Exception:
-            self.counting.failed()
-            raise
-        return outcome if outcome.already else replace(outcome, advisory=watched.counts(outcome.landed))
+        """As every exact sink, in the table's columns by name, at any depth; what the transform lacks is null."""
+        return super().land(self.fitting(rows), batch_id, counted, before_publish, complete_through)
 
     def fitting(self, rows: DataFrame) -> DataFrame:
         """Rows of the transform in the table's columns, after `fits` or `as_it_is`."""

@@ -15,7 +15,7 @@ from lakeward.quality.ranges import metadata
 from lakeward.quality.ranges.frames import rows
 from lakeward.quality.ranges.range import Kind, Range, Read, decide, reading
 from lakeward.quality.ranges.snapshot_chain import Mark
-from lakeward.quality.results.offsets import between
+from lakeward.quality.results.text import between
 from lakeward.quality.verdicts import quarantine_policy
 from lakeward.quality.verdicts import quarantined as told
 from lakeward.quality.verdicts.waivers import name_of

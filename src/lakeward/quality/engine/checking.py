@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from lakeward.quality.engine.custom import Look, is_own
+from lakeward.quality.engine.custom import CheckContext, is_own
 from lakeward.quality.engine.custom import check as check_own
 from lakeward.quality.engine.custom.landed import Landings
 from lakeward.quality.engine.custom.outlier import Past
@@ -51,7 +51,7 @@ def check(
         own = [each for each in group if is_own(each)]
         theirs = [each for each in group if not is_own(each)]
         with patient(engines.session, patience_s, found.table):
-            results |= {each.id: check_own(each, _look(of, found, history, read, engines)) for each in own}
+            results |= {each.id: check_own(each, _context(of, found, history, read, engines)) for each in own}
             if theirs:
                 frame = of.rows(engines.session, read)
                 stated = of.footers(read, appended(history, read))
@@ -59,7 +59,7 @@ def check(
     return [results[each.id] for each in asked]
 
 
-def _look(of: LakeTable, found: Range, history: History, read: Read, engines: Engines) -> Look:
+def _context(of: LakeTable, found: Range, history: History, read: Read, engines: Engines) -> CheckContext:
     """What a check of our own may look at; nothing of it is opened before it asks."""
 
     def past(check: str) -> list[Past]:
@@ -71,7 +71,7 @@ def _look(of: LakeTable, found: Range, history: History, read: Read, engines: En
             known = generations.latest(connection).get(stream)
             return Landings(batches.since(connection, stream, seq), known.spec if known else None)
 
-    return Look(
+    return CheckContext(
         found=found,
         history=history,
         frame=lambda: of.rows(engines.session, read),

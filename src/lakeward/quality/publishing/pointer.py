@@ -19,7 +19,7 @@ import structlog
 from lakeward.platform.errors import LakewardError, Refused
 from lakeward.platform.runtime import CATALOG
 from lakeward.quality.results.json_values import sentence
-from lakeward.spec.model.pointer import OF, name_of
+from lakeward.spec.model.suite import POINTER_OF, pointer_name
 from lakeward.spec.sql.statements import quote, quote_table
 
 if TYPE_CHECKING:
@@ -48,10 +48,12 @@ def bring(engines: Engines, suite: Suite, verified: int | None) -> None:
         moved = follow(engines.session, engines.lake, table, verified)
     except Exception as error:  # noqa: BLE001 - the branch shown to other engines: the branch itself stands
         said = f"{error.what}: {error.why}" if isinstance(error, LakewardError) else f"{type(error).__name__}: {error}"
-        log.warning(f"{name_of(table)} stays where it was, the next run tries again: {sentence(said)}", table=table)
+        log.warning(
+            f"{pointer_name(table)} stays where it was, the next run tries again: {sentence(said)}", table=table
+        )
         return
     if moved:
-        log.info(f"{name_of(table)} shows snapshot {verified}", table=table)
+        log.info(f"{pointer_name(table)} shows snapshot {verified}", table=table)
 
 
 def follow(session: SparkSession, lake: Catalog, table: str, snapshot: int) -> bool:
@@ -63,10 +65,10 @@ def follow(session: SparkSession, lake: Catalog, table: str, snapshot: int) -> b
     Raises:
         Refused: there is another table of that name.
     """
-    pointer = _load(lake, name_of(table))
-    if pointer is not None and pointer.properties.get(OF) != table:
+    pointer = _load(lake, pointer_name(table))
+    if pointer is not None and pointer.properties.get(POINTER_OF) != table:
         raise Refused(
-            f"{name_of(table)} cannot point at what is proven of {table}",
+            f"{pointer_name(table)} cannot point at what is proven of {table}",
             why="a table of that name is there already, and is not ours",
             next=f"rename it, or take pointer_table out of the suite of {table}",
         )
@@ -82,7 +84,7 @@ def follow(session: SparkSession, lake: Catalog, table: str, snapshot: int) -> b
 def point(lake: Catalog, table: str, snapshot: int) -> None:
     """Make the entry, or move it in one commit. What a commit cannot do (another table, an older snapshot: Iceberg
     keeps the times of its log in order) is done by taking the entry out and putting it in again."""
-    main, name = lake.load_table(table), name_of(table)
+    main, name = lake.load_table(table), pointer_name(table)
     wanted = _metadata(main, snapshot)
     pointer = _load(lake, name)
     if pointer is not None and _reaches(pointer.metadata, wanted) and _same_table(pointer, main):
@@ -117,7 +119,7 @@ def _metadata(main: Table, snapshot: int) -> TableMetadata:
     ref: Any = SnapshotRef
     entry: Any = SnapshotLogEntry
     properties = {
-        OF: _name(main),
+        POINTER_OF: _name(main),
         _OF_UUID: str(of.table_uuid),
         "comment": f"what is proven of {_name(main)}; written by its checks, read only",
         "gc.enabled": "false",

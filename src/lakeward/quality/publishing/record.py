@@ -8,7 +8,6 @@ from typing import Any
 
 import structlog
 
-from lakeward.quality.advisory.counted import counters
 from lakeward.quality.publishing import audit_tags, pointer, verified
 from lakeward.quality.publishing.verified import Move
 from lakeward.quality.ranges.range import Range, decide
@@ -23,7 +22,6 @@ from lakeward.quality.runs.order import Order, proves_nothing
 from lakeward.quality.verdicts import waive
 from lakeward.quality.verdicts.verdict import Check, Effect, State
 from lakeward.quality.verdicts.waivers import named
-from lakeward.registry import counters as told
 from lakeward.registry import events, verifications
 
 log = structlog.get_logger(__name__)
@@ -69,8 +67,6 @@ def published(result: Result, of: LakeTable, order: Order, engines: Engines) -> 
         waive.judged(connection, result.table, result.checks)
         if order.own_suite:
             incident.after_run(connection, result)
-            said = counters(order.suites[result.table])
-            told.say(connection, result.table, said.digest, said.text)
     if not moves or head is None:
         return result
     done, stands = _moved(of, engines, _onward(head.id, order, result.table, engines), result.run)

@@ -1,18 +1,15 @@
-"""The verification lag of a table: what has landed that nothing proves yet, since when, and when that is late. Pure.
-
-How late a table is counts from the first look that saw its oldest unproven commit: who was away for a night, or begins
-with a table of last year, gets the chance to catch up before anybody is called.
-"""
+"""Whether a table is due for a check, and how far the proof of it is behind. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from lakeward.quality.ranges.range import Range
-from lakeward.spec.model.suite import SuiteLimits
+from lakeward.quality.ranges.range import Kind, Range
+from lakeward.quality.verdicts.verdict import Verdict
+from lakeward.spec.model.suite import Suite, SuiteLimits
 from lakeward.spec.model.types import Duration
 
 LIMIT: Duration = SuiteLimits().verification_lag
@@ -74,3 +71,39 @@ def late_s(now: datetime, each: Lag, seen: Mapping[str, Any] | None, limit: time
         return None
     waits = now - max(each.since, datetime.fromisoformat(seen["at"]))
     return (now - each.since).total_seconds() if waits > limit else None
+
+
+@dataclass(frozen=True)
+class Due:
+    """Whether to check, and why (not), as a clause."""
+
+    due: bool
+    why: str
+
+
+def check_due(
+    found: Range,
+    suite: Suite,
+    newest: Mapping[str, Any] | None,
+    waived: Set[str] = frozenset(),
+    waived_then: Set[str] = frozenset(),
+) -> Due:
+    """Whether the range is to be checked.
+
+    Args:
+        found: the range as it is now.
+        suite: the table's suite.
+        newest: the newest recorded run (columns of `registry.schema.verifications`), if any.
+        waived, waived_then: the checks excused now, and in that run.
+    """
+    if found.kind is Kind.EMPTY or found.head is None:
+        return Due(False, found.why)
+    if newest is None or (newest["to_snapshot"], newest.get("to_commit")) != (found.head.id, found.head.commit):
+        return Due(True, found.why)
+    if newest["verdict"] != Verdict.HOLD:
+        return Due(True, f"the last run ended with {newest['verdict']}")
+    if newest["suite"] != suite.digest:
+        return Due(True, "held, and the suite changed since")
+    if waived != waived_then:
+        return Due(True, "held, and a waiver began or ended since")
+    return Due(False, f"held at snapshot {found.head.id} by run {newest['run']}, and nothing changed since")

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
 
+from lakeward.platform.text import moment
 from lakeward.quality.ranges.batches import batches_of
-from lakeward.quality.results.offsets import between
 from lakeward.quality.results.records import Result
-from lakeward.quality.results.text import describe
+from lakeward.quality.results.text import between, describe
 from lakeward.quality.verdicts.verdict import Check, Effect, State, Verdict
 from lakeward.registry import batches, changes, incidents, verifications
 
@@ -108,7 +108,7 @@ def lines(result: Result, failing: Sequence[Check], proven: datetime | None, cha
     told = [f"{table}: {describe(each)}" for each in failing] or [f"{table} could not be checked: {result.note}"]
     stands = "nothing is verified yet"
     if result.verified is not None:
-        when = f", proven {proven:%Y-%m-%d %H:%M:%S} UTC" if proven is not None else ""
+        when = f", proven {moment(proven)}" if proven is not None else ""
         stands = f"readers of `verified` are still on {result.found.noun} {result.verified}{when}"
     told.append(f"{stands}; the stream goes on landing")
     if result.found.head is not None:
@@ -136,7 +136,7 @@ def since(result: Result) -> str:
     """The first bad snapshot with its commit time, batches and offsets; the range where it cannot be told."""
     first = next((each for each in result.found.snapshots if each.id == result.first_bad), None)
     if first is not None:
-        text = f"{result.found.noun} {first.id} of {first.at:%Y-%m-%d %H:%M:%S} UTC"
+        text = f"{result.found.noun} {first.id} of {moment(first.at)}"
         return text + "".join(f"; {landed(each)}" for each in result.first_bad_batches)
     if result.first_bad is not None:
         told = "".join(f"; {landed(each)}" for each in result.first_bad_batches)

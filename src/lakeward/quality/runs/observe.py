@@ -9,11 +9,11 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from lakeward.quality.ranges import due, metadata
-from lakeward.quality.ranges.due import Due
+from lakeward.quality.ranges import metadata
 from lakeward.quality.ranges.first_bad import Before
 from lakeward.quality.ranges.range import Range
 from lakeward.quality.ranges.snapshot_chain import History, Mark
+from lakeward.quality.ranges.verification_lag import Due, check_due
 from lakeward.quality.runs import formats
 from lakeward.quality.runs.engines import Engines
 from lakeward.quality.runs.formats import LakeTable
@@ -59,7 +59,7 @@ class Known:
             return Due(False, "nothing has landed yet")
         if self.found is None:
             return Due(True, "the table is gone")
-        return due.decide(self.found, suite, self.newest, set(self.excused), set(self.waived_then))
+        return check_due(self.found, suite, self.newest, set(self.excused), set(self.waived_then))
 
 
 def look(table: str, suite: Suite, order: Order, engines: Engines) -> Known:

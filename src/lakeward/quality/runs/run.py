@@ -21,8 +21,7 @@ from lakeward.quality.ranges.batches import batches_of
 from lakeward.quality.ranges.first_bad import known_before
 from lakeward.quality.ranges.range import Kind, Range
 from lakeward.quality.results import incident
-from lakeward.quality.results.json_values import sentence
-from lakeward.quality.results.masking import masked
+from lakeward.quality.results.json_values import masked, sentence
 from lakeward.quality.results.records import Result, by_stream
 from lakeward.quality.runs.engines import Engines
 from lakeward.quality.runs.observe import look

@@ -6,6 +6,7 @@ Imports Great Expectations (seconds of CPU): only for the command line, never fo
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
@@ -13,22 +14,24 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
+from string import Formatter
 from typing import Any
 
 from pydantic import ValidationError as PydanticError
 
 from lakeward.platform.runtime import Project
 from lakeward.quality.engine.failing_rows import one_by_one
-from lakeward.quality.suite.lint_text import text_findings
 from lakeward.spec.checks import quarantine
 from lakeward.spec.checks.reference_files import exists
 from lakeward.spec.model.base import SpecModel
 from lakeward.spec.model.custom_expectations import OWN
+from lakeward.spec.model.java_regex import no_pattern
 from lakeward.spec.read.document import Path_
 from lakeward.spec.read.files import Files
 from lakeward.spec.read.loader import load_project
 from lakeward.spec.read.messages import Finding, findings
 from lakeward.spec.read.problems import Problem, nearest
+from lakeward.spec.sql.statements import SqlProblem, parse_select
 
 # Fields of GX's models that are not arguments of an expectation; those in `_BESIDE` are keys of our own grammar.
 _NOT_KWARGS = frozenset(
@@ -208,3 +211,49 @@ def _day(value: object) -> date | None:
         return date.fromisoformat(str(value)) if value is not None else None
     except ValueError:
         return None
+
+
+_BRACES = re.compile(r"\{\{|\}\}|\{([^{}]*)\}")
+"""As `str.format` reads them, which is how Great Expectations fills in the rows."""
+_ROWS = "_batch_"  # as long as {batch}: places stay right
+
+
+def text_findings(at: Path_, kwargs: dict[str, Any]) -> Iterator[Finding]:
+    """What is wrong with the query and the patterns among the arguments `kwargs` of the expectation at `at`."""
+    query = kwargs.get("unexpected_rows_query")
+    if isinstance(query, str):
+        yield from _of_query((*at, "kwargs", "unexpected_rows_query"), query)
+    if isinstance(one := kwargs.get("regex"), str) and (why := no_pattern(one)):
+        yield Finding((*at, "kwargs", "regex"), why, one)
+    listed = kwargs.get("regex_list")
+    for index, each in enumerate(listed if isinstance(listed, list) else ()):
+        if isinstance(each, str) and (why := no_pattern(each)):
+            yield Finding((*at, "kwargs", "regex_list", index), why, each)
+
+
+def _of_query(path: Path_, query: str) -> Iterator[Finding]:
+    if "{batch}" not in query:
+        message = "the query does not read {batch}: it would look at other rows than the run does"
+        yield Finding(path, message, query)
+    try:
+        list(Formatter().parse(query))
+    except ValueError:
+        return  # a brace without its other half: Great Expectations says so
+    fields = [found for found in _BRACES.finditer(query) if found[1] is not None and found[1] != "batch"]
+    for found in fields:
+        message = f"nothing fills in {found[0]}: only {{batch}} is; a brace of the SQL's own is written twice"
+        yield Finding(path, message, found[0], at=_place(query, found.start()))
+    if fields:
+        return
+    try:
+        parse_select(_BRACES.sub(_filled, query), "a query for unexpected rows")
+    except SqlProblem as error:
+        yield Finding(path, str(error), query, at=(error.line, error.column))
+
+
+def _filled(found: re.Match[str]) -> str:
+    return _ROWS if found[1] is not None else f" {found[0][0]}"
+
+
+def _place(text: str, offset: int) -> tuple[int, int]:
+    return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)

@@ -8,6 +8,7 @@ from datetime import datetime
 from sqlalchemy import Connection, func, select
 
 from lakeward.platform.errors import Refused, SpecError
+from lakeward.platform.text import minute
 from lakeward.quality.verdicts.verdict import Check, State
 from lakeward.registry import changes, events, incidents, verifications, waivers
 from lakeward.registry.waivers import Waiver
@@ -36,10 +37,10 @@ def waive(
     now: datetime = connection.execute(select(func.now())).scalar_one()
     end = until if isinstance(until, datetime) else now + until.timedelta
     if end <= now:
-        raise SpecError(f"{end:%Y-%m-%d %H:%M} UTC is over", why=f"the registry's time is {now:%Y-%m-%d %H:%M} UTC")
+        raise SpecError(f"{minute(end)} is over", why=f"the registry's time is {minute(now)}")
     _with_reason(reason, f"lakeward quality waive {table} {check} --for 2h")
     made = waivers.add(connection, table, check, name, author=author, reason=reason.strip(), until=end)
-    text = f"Check {name} is waived until {end:%Y-%m-%d %H:%M} UTC by {author}: {made.reason}"
+    text = f"Check {name} is waived until {minute(end)} by {author}: {made.reason}"
     _tell(connection, made, "waive", text, author, reason)
     incidents.closed(connection, KIND, f"{table}/{check}", text)
     return made

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 
 from lakeward.platform.errors import SpecError
+from lakeward.platform.text import minute
 from lakeward.registry.waivers import Waiver
 from lakeward.spec.model.suite import Expectation, Suite
 from lakeward.spec.read.problems import nearest
@@ -33,7 +34,7 @@ class Excuse:
     @property
     def text(self) -> str:
         """A clause: `waived until 2026-12-31 00:00 UTC by ada: the feed is being repaired`."""
-        told = f"waived until {self.until:%Y-%m-%d %H:%M} UTC by {self.author}"
+        told = f"waived until {minute(self.until)} by {self.author}"
         return told + (f": {self.reason}" if self.reason else "")
 
     def document(self) -> dict[str, str]:

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
-from lakeward.spec.checks.file_sources import takers
 from lakeward.spec.checks.lints import MEASURED
-from lakeward.spec.checks.table_sources import feeding
+from lakeward.spec.checks.sources import feeding, takers
 from lakeward.spec.model.settings import MAINTENANCE, Settings
 from lakeward.spec.model.sinks import ConsoleSink, KafkaSink, Sink
 from lakeward.spec.model.sources import KafkaSource

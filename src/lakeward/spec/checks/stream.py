@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from lakeward.spec.checks import not_supported, spark_conf, table_properties
+from lakeward.spec.checks import not_supported, spark_conf
 from lakeward.spec.checks.columns import column_findings
-from lakeward.spec.checks.file_sources import file_source_findings
 from lakeward.spec.checks.lints import lint_findings
 from lakeward.spec.checks.real_time import hop_findings
 from lakeward.spec.checks.reference_files import reference_findings
 from lakeward.spec.checks.secrets import looks_secret, secrets
-from lakeward.spec.checks.socket_sources import socket_findings
-from lakeward.spec.checks.table_sources import table_source_findings
+from lakeward.spec.checks.sources import file_source_findings, socket_findings, table_source_findings
 from lakeward.spec.model.stream import SINGLE, StreamSpec
 from lakeward.spec.read.document import Path_
 from lakeward.spec.read.messages import Finding
@@ -177,7 +176,7 @@ def _sink(spec: StreamSpec) -> Iterator[Finding]:
     if spec.sink.iceberg:
         at: Path_ = ("sink", "iceberg")
         for key, value in spec.sink.iceberg.properties.items():
-            if refused := table_properties.refusal(key, value):
+            if refused := property_refusal(key, value):
                 yield Finding((*at, "properties", key), refused, value, key=True)
         seen: dict[tuple[str, str], str] = {}
         for index, field in enumerate(spec.sink.iceberg.partition_by):
@@ -210,4 +209,46 @@ def single_source_hint(data: Mapping[str, Any]) -> Finding | None:
     if "transform" not in data and isinstance(sources, dict) and SINGLE not in sources and sources:
         names = ", ".join(str(name) for name in sources)
         return Finding(("transform",), f"this is missing: SQL over the sources {names}")
+    return None
+
+
+_IN_THE_LAKE = "the table's files stand where its catalog says, and maintenance looks for them there"
+_OURS = {
+    "write.wap.enabled": "it stages every batch before it is published",
+    "gc.enabled": "maintenance needs it",
+    "write.data.path": _IN_THE_LAKE,
+    "write.metadata.path": _IN_THE_LAKE,
+    "write.object-storage.path": _IN_THE_LAKE,
+    "write.folder-storage.path": _IN_THE_LAKE,
+    "write.location-provider.impl": _IN_THE_LAKE,
+}
+_ONE_OF = {
+    "format-version": (("2", "3"), "1 has no sequence numbers, by which a rolled-back table is recognised"),
+    "write.metadata.delete-after-commit.enabled": (
+        ("true",), "every batch leaves a metadata file, and no maintenance deletes them",
+    ),
+}  # fmt: skip
+_NUMBERS = {
+    "commit.retry.num-retries", "commit.retry.min-wait-ms", "commit.retry.max-wait-ms", "commit.retry.total-timeout-ms",
+    "commit.status-check.num-retries", "commit.manifest.target-size-bytes", "commit.manifest.min-count-to-merge",
+    "write.target-file-size-bytes", "write.delete.target-file-size-bytes", "write.metadata.previous-versions-max",
+    "write.parquet.row-group-size-bytes", "write.parquet.page-size-bytes", "write.parquet.page-row-limit",
+    "write.parquet.dict-size-bytes", "read.split.target-size", "history.expire.max-snapshot-age-ms",
+    "history.expire.min-snapshots-to-keep",
+}  # fmt: skip
+_NUMBER = re.compile(r"[1-9][0-9]{0,17}")
+
+
+def property_refusal(key: str, value: str) -> str | None:
+    """Why a property may not be given, or not with this value; None when it may."""
+    if not key.strip():
+        return "a table property needs a name"
+    if key in _OURS or key.startswith("lakeward."):
+        why = _OURS.get(key, "it is Lakeward's record")
+        return f"{key} is not yours to set: {why}"
+    if key in _ONE_OF and value.lower() not in _ONE_OF[key][0]:
+        valid, why = _ONE_OF[key]
+        return f"{key} must be {' or '.join(valid)}: {why}"
+    if key in _NUMBERS and not _NUMBER.fullmatch(value):
+        return f"{key} must be a whole number above 0, in digits"
     return None

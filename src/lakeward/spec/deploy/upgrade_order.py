@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from lakeward.spec.checks.table_sources import readers_of
+from lakeward.spec.checks.sources import readers_of
 from lakeward.spec.model.stream import StreamSpec
 from lakeward.spec.sql.analysis import SqlFacts, analyse
 from lakeward.spec.sql.ddl import ddl_columns

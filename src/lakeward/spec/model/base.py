@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, Strict, create_model
@@ -36,6 +36,8 @@ class SpecModel(BaseModel):
 
     one_of: ClassVar[tuple[str, tuple[str, ...]]] = ("", ())
     """What this is called, and its keys of which exactly one is given."""
+    removed: ClassVar[Mapping[str, str]] = {}
+    """Keys that an earlier version had -> since when they are gone, and what to use. They are refused with that."""
 
     def document(self) -> dict[str, Any]:
         """The spec as plain JSON data with the keys a user writes; keys without a value are left out."""

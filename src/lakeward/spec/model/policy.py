@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal, get_args
 from pydantic import Field, Strict
 
 from lakeward.spec.model.base import Bool, Int, PositiveInt, SpecModel
-from lakeward.spec.model.sort_order import SortOrder
+from lakeward.spec.model.table_layout import SortOrder
 from lakeward.spec.model.types import Bytes, Duration, Size, Span
 
 TableClass = Literal["append-stream", "upsert-stream", "append-batch", "static", "delta-stream"]

@@ -10,8 +10,8 @@ from pydantic.json_schema import SkipJsonSchema
 
 from lakeward.spec.model.base import KeysProblem, PositiveInt, SpecModel, Text, not_left_empty, only_one
 from lakeward.spec.model.format_source import FormatSink
-from lakeward.spec.model.partition import PartitionField
 from lakeward.spec.model.sources import KAFKA_CONNECTION
+from lakeward.spec.model.table_layout import PartitionField
 from lakeward.spec.model.types import Name, PostgresTable, PythonCallable, TableName, Topic
 from lakeward.spec.sql.statements import Expression
 

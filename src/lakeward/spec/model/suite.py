@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from datetime import date
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -75,6 +76,10 @@ class SuiteLimits(SpecModel):
 class Suite(SpecModel):
     """What must be true of a table."""
 
+    removed: ClassVar[Mapping[str, str]] = {
+        "advisory": "removed in 0.2, streams no longer count the rows that checks will call failing"
+    }
+
     table: TableName
     owner: Text
     meta: Meta | None = None
@@ -87,8 +92,6 @@ class Suite(SpecModel):
     """How late a proof may be."""
     audit_tags: Annotated[Duration, AfterValidator(_days)] | None = None
     """Keep a tag `verified-2026-03-01` of what was proven by the end of each day (UTC), for so long, e.g. `7d`."""
-    advisory: Bool | None = None
-    """`false`: streams do not count failing rows while they land them, and there are no early warnings."""
     expectations: Annotated[tuple[Expectation, ...], Field(min_length=1)]
 
     @property
@@ -96,3 +99,12 @@ class Suite(SpecModel):
         """Hash of the whole suite, stored with every result."""
         text = json.dumps(self.document(), sort_keys=True, separators=(",", ":"), default=str)
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+POINTER_OF = "lakeward.verified-of"
+"""Property of a pointer table: the table it shows what is proven of."""
+
+
+def pointer_name(table: str) -> str:
+    """The pointer table's name."""
+    return f"{table}__verified"

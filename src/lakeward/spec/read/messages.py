@@ -98,6 +98,9 @@ def _finding(error: dict[str, Any], model: type[BaseModel], data: Any) -> Findin
         return Finding((*path, field), f"this is missing{_purpose(model, (*path, field))}", missing=True)
     if kind == "extra_forbidden":
         path, field = _real_path(loc[:-1], data), str(loc[-1])
+        removed = getattr(_model_at(model, path), "removed", {}).get(field)
+        if removed:
+            return Finding((*path, field), f"unknown key {field!r}: {removed}; delete the line", field, key=True)
         known = known_keys(model, path)
         return Finding((*path, field), f"unknown key {field!r}", field, known, nearest(field, known), key=True)
     path = _real_path(loc, data)

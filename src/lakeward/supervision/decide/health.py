@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from lakeward.platform.text import count, span
+from lakeward.platform.text import count, minute, moment, span
 from lakeward.registry.backpressure import Level, Pressed
 from lakeward.registry.drivers import BURIED, Driver
 from lakeward.registry.leases import Lease
@@ -174,7 +174,7 @@ def _completed(sight: Sight, seen: Observation) -> Verdict:
         due = last_due(sight.schedule, sight.now)
         late = (sight.now - due).total_seconds()
         if seen.at < due and late > sight.limits.freshness.seconds:
-            why = f"its run of {due:%Y-%m-%d %H:%M} UTC did not begin, due {span(late)} ago"
+            why = f"its run of {minute(due)} did not begin, due {span(late)} ago"
             return Verdict(State.LAGGING, f"{why}: is the Dag schedule__{sight.stream.id} paused?")
     return Verdict(State.COMPLETED, f"all that was available has landed, {span(seen.age_s)} ago")
 
@@ -183,9 +183,7 @@ def _without_process(sight: Sight) -> Verdict:
     failure, driver = sight.failure, sight.driver
     hold = sight.stream.hold_until
     if hold is not None and hold > sight.now:
-        return Verdict(
-            State.RESTARTING, f"its driver is gone; automatic restarts are held until {hold:%Y-%m-%d %H:%M} UTC"
-        )
+        return Verdict(State.RESTARTING, f"its driver is gone; automatic restarts are held until {minute(hold)}")
     if sight.thrash is not None and failure is not None:
         return Verdict(State.RESTARTING, f"{_first_line(failure.error)}; {sight.thrash}")
     if failure is not None and driver is not None and failure.age_s <= min(driver.launched_s, _wanted_since(sight)):
@@ -203,9 +201,7 @@ def _with_process(sight: Sight, driver: Driver, *, holds: bool) -> Verdict:
     if seen is not None and seen.query_state == "failed" and seen.age_s < asked:
         text = _first_line(str((seen.error or {}).get("error") or "the query failed"))
         if stream.hold_until is not None and stream.hold_until > sight.now:
-            return Verdict(
-                State.RESTARTING, f"{text}; automatic restarts are held until {stream.hold_until:%Y-%m-%d %H:%M} UTC"
-            )
+            return Verdict(State.RESTARTING, f"{text}; automatic restarts are held until {minute(stream.hold_until)}")
         if stream.run_after is not None and stream.run_after > sight.now:
             wait = (stream.run_after - sight.now).total_seconds()
             return Verdict(State.RESTARTING, f"{text}; next attempt in {span(wait)}")
@@ -328,7 +324,7 @@ def _stopped(sight: Sight) -> str:
     if seen is None or seen.committed_at is None:
         return "as asked; it has not landed anything yet"
     batch = "its last batch" if seen.batch_id is None else f"batch {seen.batch_id:,}"
-    return f"as asked; {batch} landed {seen.committed_at:%Y-%m-%d %H:%M:%S} UTC"
+    return f"as asked; {batch} landed {moment(seen.committed_at)}"
 
 
 def _unasked(sight: Sight) -> str:

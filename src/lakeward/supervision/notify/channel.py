@@ -10,6 +10,7 @@ import httpx
 import structlog
 
 from lakeward.platform.errors import Transient
+from lakeward.platform.text import moment
 from lakeward.registry.incidents import Incident
 from lakeward.telemetry.mask import mask
 
@@ -60,7 +61,7 @@ def words(incident: Incident) -> str:
     lines = [f"{state} [incident {incident.id}] {incident.text}"]
     if incident.closed_at is None and incident.fields.get("next"):
         lines.append(f"next: {incident.fields['next']}")
-    lines.append(f"since {incident.opened_at:%Y-%m-%d %H:%M:%S} UTC")
+    lines.append(f"since {moment(incident.opened_at)}")
     return mask("\n".join(lines))
 
 

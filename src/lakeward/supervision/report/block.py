@@ -7,14 +7,14 @@ ids and offsets are plain numbers, times are RFC 3339 in UTC: what stands here c
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
-from lakeward.platform.text import count, listed, span
+from lakeward.platform.text import count, listed, rfc3339, size, span
 from lakeward.supervision.report.safety import show, show_range
 
 MOST = 40
-_RECENT, _TAIL, _EARLY = 7, 8, 3
+_RECENT, _TAIL = 7, 8
 _WIDTH = 13
 _SPARKS = ("addBatch", "commitBatch", "commitOffsets", "getBatch", "latestOffset", "queryPlanning", "walCommit")
 """Spark's names for the phases of a batch; ours lie within one of them."""
@@ -33,7 +33,6 @@ def block(found: Mapping[str, Any], trouble: str | None = None) -> list[str]:
     now: datetime = found["now"]
     lines = [_head(found, now, trouble), _line("data lost?", f"{_upper(found['data'])}: {found['data']['text']}")]
     lines += [_line(word, text) for word, text in _facts(found, now) if text]
-    lines += _several("advisory", _early(found))
     lines += _several("last 6 h", _recent(found, now))
     lines += [_line(word, text) for word, text in _doing(found) if text]
     room = min(_TAIL, MOST - len(lines))
@@ -47,17 +46,7 @@ def moment(at: datetime | str | None) -> str:
         return "not known"
     if isinstance(at, str):
         return at
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def size(number: float | None) -> str:
-    """A size: `812 B`, `4.0 MB`."""
-    value = float(number or 0)
-    for unit in ("B", "kB", "MB", "GB"):
-        if value < 1000:
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
-        value /= 1000
-    return f"{value:.1f} TB"
+    return rfc3339(at, "seconds")
 
 
 def _head(found: Mapping[str, Any], now: datetime, trouble: str | None) -> str:
@@ -313,14 +302,6 @@ def _differs(found: Mapping[str, Any]) -> str:
     what = ", ".join(found["differs"][:10]) or "nothing"
     more = f" and {len(found['differs']) - 10} more" if len(found["differs"]) > 10 else ""
     return f"from generation {found['stable_generation']}, the last one that proved itself, in: {what}{more}"
-
-
-def _early(found: Mapping[str, Any]) -> list[str]:
-    """What checks will say of rows they have not seen; they decide."""
-    told = [each["text"] for each in found["advisory"]]
-    if len(told) > _EARLY:
-        told = [*told[:_EARLY], f"{len(told) - _EARLY} more: lakeward quality show {found['sink']}"]
-    return told
 
 
 def _recent(found: Mapping[str, Any], now: datetime) -> list[str]:

@@ -85,7 +85,6 @@ def document(m: Material) -> dict[str, Any]:
         "stable_generation": m.stable.generation if m.stable else None,
         "differs": list(m.differs),
         "unsupervised": view.missed,
-        "advisory": [dict(each) for each in m.early],
         "incident": {"id": m.incident.id, "opened_at": m.incident.opened_at} if m.incident else None,
         "changed": [item.document() | {"text": mask(item.text)} for item in m.recent],
         "links": _links(view, stream),

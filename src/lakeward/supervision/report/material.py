@@ -16,7 +16,6 @@ from lakeward.registry.generations import Generation
 from lakeward.registry.incidents import Incident
 from lakeward.registry.streams import Stream
 from lakeward.spec.model.stream import StreamSpec
-from lakeward.supervision import advisory as early
 from lakeward.supervision import dead_mans_switch, observe
 from lakeward.supervision.backends.base import Backend, Job, Life
 from lakeward.supervision.decide.health import TROUBLE, Verdict
@@ -79,7 +78,6 @@ class Material:
         differs: the keys in which the running generation differs from it.
         incident: the open incident of the stream, or the one of many that it shows; None without one.
         tail: the last lines of the driver's log, when it is in trouble.
-        early: early warnings about rows it landed, as `control.early` tells them.
     """
 
     view: View
@@ -92,7 +90,6 @@ class Material:
     differs: Sequence[str] = ()
     incident: Incident | None = None
     tail: Sequence[str] = field(default_factory=tuple)
-    early: Sequence[Mapping[str, Any]] = ()
 
     @property
     def facts(self) -> Facts:
@@ -128,7 +125,6 @@ def gather(connect: Connect, runtime: Runtime, view: View, stream: str) -> Mater
         happened = recent.read(connection, row, table, since)
         stable, differs = _compared(connection, view, row)
         incident = _incident(incidents.open_ones(connection), stream)
-        warned = early.read(connection, table, view.facts.now, [stream]) if table is not None else []
     asked = Sources()
     if spec is not None:
         ends = (newest or {}).get("end_offsets") or {}
@@ -148,7 +144,6 @@ def gather(connect: Connect, runtime: Runtime, view: View, stream: str) -> Mater
         differs=differs,
         incident=incident,
         tail=_tail(view, row),
-        early=warned,
     )
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from lakeward.connectors.delta import location
 from lakeward.spec.sql.statements import quote_table
 from lakeward.tables.act.statements import set_properties
+from lakeward.tables.plan.delta import LEAST_KEPT
 from lakeward.tables.plan.model import Action, Rewrite
-from lakeward.tables.plan.vacuum import LEAST_KEPT
 
 _AT_ONCE = 2  # groups of files rewritten at a time: the server is shared
 _LISTING = 4  # tasks that list the folder: VACUUM takes ten thousand otherwise

@@ -9,9 +9,9 @@ from typing import Any
 from lakeward.connectors.commit_protocol import position
 from lakeward.connectors.commit_protocol.ancestry import seq_of
 from lakeward.platform.errors import Blocked
+from lakeward.platform.text import span
 from lakeward.tables.facts import VERIFIED, WAP_ID, TableFacts
 from lakeward.tables.plan.model import Clamp
-from lakeward.tables.plan.text import span
 
 STAGED_FLOOR = timedelta(seconds=60)  # no batch is believed to stage and publish in less
 PROVEN_LIMIT = timedelta(days=30)  # a proven version of a Delta table pins its files, and the log, no longer than this

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from statistics import median
 
+from lakeward.platform.text import count, size, span
 from lakeward.spec.model.policy import Compact
 from lakeward.tables.facts import PartitionFacts, Snapshot, TableFacts
-from lakeward.tables.plan.text import many, size, span
 
 LOOK_BACK = 50
 """Commits looked at; fewer than `LEAST` say nothing."""
@@ -80,7 +80,7 @@ def _trigger(feed: Feed, commits: _Commits) -> str:
     if gain < GAIN:
         return ""
     return (
-        f"stream {feed.stream} commits every {span(feed.every)}, {many(round(commits.files), 'file')} of "
+        f"stream {feed.stream} commits every {span(feed.every)}, {count(round(commits.files), 'file')} of "
         f"{size(commits.file_size)} each time: trigger every {span(longer)} makes {gain:.0f} times fewer, within its "
         f"freshness of {span(feed.freshness)}"
     )
@@ -109,6 +109,6 @@ def _partitions(facts: TableFacts, cold: datetime) -> list[str]:
         return []
     fields = ", ".join(part.partition("=")[0] for part in parts[0].key.split("/"))
     return [
-        f"{many(len(parts), 'partition')} by {fields}, and half of the {len(finished)} that are finished hold less "
+        f"{count(len(parts), 'partition')} by {fields}, and half of the {len(finished)} that are finished hold less "
         f"than {size(held)}: no compaction makes larger files of them; a coarser partitioning does"
     ]

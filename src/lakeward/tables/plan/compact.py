@@ -11,12 +11,12 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from lakeward.platform.text import count, size, span
 from lakeward.spec.model.policy import Compact
-from lakeward.spec.model.sort_order import SortOrder
+from lakeward.spec.model.table_layout import SortOrder
 from lakeward.tables.facts import PartitionFacts, TableFacts, Thresholds
 from lakeward.tables.plan.cost import Pace, pace
 from lakeward.tables.plan.model import Action, History, NotPlanned, Rewrite
-from lakeward.tables.plan.text import many, size, span
 
 CONTESTED = 2  # failed rewrites of a partition in a row: its writers win every race, so it waits until they are done,
 CONTESTED_FOR = timedelta(hours=6)  # but no longer than this: some are never done
@@ -65,7 +65,7 @@ def judge(
     found = _by_size(part, policy, thresholds, finished, now, failed)
     if found.mode or not part.deleted:
         return found
-    why = f"{thresholds.deleted:.0%} or more of the rows of {many(part.deleted, 'file')} are deleted"
+    why = f"{thresholds.deleted:.0%} or more of the rows of {count(part.deleted, 'file')} are deleted"
     if _lost(failed, now):
         return replace(found, why=f"{why}; {found.why}")
     rewritten = _newest(part.last_rewritten, finished)
@@ -93,11 +93,11 @@ def _by_size(
     if idle is None or idle >= policy.cold_after.timedelta:
         since = f"not written for {span(idle)}" if idle is not None else "written before the retained history"
         if policy.sort_order is not None and finished is None and idle is not None:
-            return Due(part, "layout", f"{since}: {many(part.files, 'file')} put in order by {policy.sort_order}")
+            return Due(part, "layout", f"{since}: {count(part.files, 'file')} put in order by {policy.sort_order}")
         if part.small > policy.cold_min_files:
-            return Due(part, "final", f"{many(part.small, 'small file')}, {since}: final pass")
+            return Due(part, "final", f"{count(part.small, 'small file')}, {since}: final pass")
         return Due(
-            part, "", f"{since}, {many(part.small, 'small file')} (a final pass needs {policy.cold_min_files + 1})"
+            part, "", f"{since}, {count(part.small, 'small file')} (a final pass needs {policy.cold_min_files + 1})"
         )
     ready = written + policy.cold_after.timedelta if written and part.small > policy.cold_min_files else None
     fires, why = _gathered(part, policy, thresholds)
@@ -173,10 +173,10 @@ def plan_compact(
         rewrite for mode, order in orders.items() for rewrite in _rewrites(mode, chosen, thresholds, len(every), order)
     )
     left = len(due) - len(chosen)
-    why = chosen[0].why if len(due) == 1 else f"{many(len(due), 'partition')} due, the fullest has {chosen[0].why}"
+    why = chosen[0].why if len(due) == 1 else f"{count(len(due), 'partition')} due, the fullest has {chosen[0].why}"
     return Action(
         "compact",
-        why + (f"; {many(left, 'partition')} left for the next run" if left else "") + unordered,
+        why + (f"; {count(left, 'partition')} left for the next run" if left else "") + unordered,
         partitions=tuple(each.partition.key for each in chosen),
         files=sum(each.files for each in chosen),
         size_bytes=sum(each.bytes for each in chosen),

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import datetime
 
+from lakeward.platform.text import count, span
 from lakeward.spec.model.policy import Deletes
 from lakeward.tables.facts import PartitionFacts, TableFacts
 from lakeward.tables.plan.model import Action, History, NotPlanned
-from lakeward.tables.plan.text import many, span
 
 
 def plan_deletes(
@@ -29,9 +29,9 @@ def plan_deletes(
     due = sorted((each for each in parts if each.excess_deletes >= policy.min_delete_files), key=_excess, reverse=True)
     if not due:
         most = max((each.excess_deletes for each in parts), default=0)
-        held = many(facts.profile.delete_files, "delete file")
+        held = count(facts.profile.delete_files, "delete file")
         return NotPlanned("deletes", f"{held}, {most} more than one partition needs (limit {policy.min_delete_files})")
-    why = f"{many(due[0].delete_files, 'delete file')}, {due[0].excess_deletes} more than needed"
+    why = f"{count(due[0].delete_files, 'delete file')}, {due[0].excess_deletes} more than needed"
     why += f" (limit {policy.min_delete_files})" if len(due) == 1 else f" in the fullest of {len(due)} partitions"
     last = history.done.get("deletes")
     ready = last + policy.every.timedelta if last else now

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from lakeward.platform.text import count, moment, span
 from lakeward.spec.model.policy import Expire
 from lakeward.tables.facts import MAIN, VERIFIED, TableFacts
 from lakeward.tables.plan.model import Action, Clamp, History, Needs, NotPlanned
-from lakeward.tables.plan.text import many, span
 
 
 def cutoff(policy: Expire, clamps: Sequence[Clamp], now: datetime) -> tuple[datetime, Clamp | None]:
@@ -69,32 +69,32 @@ def plan_expire(
     alone = _by_itself(facts, older_than, now)
     if alone:
         return NotPlanned("expire", alone, refused=True)
-    pinned = f"; history since {by.at:%Y-%m-%d %H:%M:%S} is kept for {by.who} ({by.why})" if by else ""
+    pinned = f"; history since {moment(by.at)} is kept for {by.who} ({by.why})" if by else ""
     if needs.refusals:
         return NotPlanned("expire", "; ".join(needs.refusals), refused=True)
-    count = len(facts.snapshots)
+    snapshots = len(facts.snapshots)
     if not going:
-        held = f"none of {many(count, 'snapshot')} is older than {span(policy.older_than.timedelta)}"
+        held = f"none of {count(snapshots, 'snapshot')} is older than {span(policy.older_than.timedelta)}"
         chain = facts.main()
-        if count <= policy.min_snapshots:
-            held = f"{many(count, 'snapshot')}, {policy.min_snapshots} are kept"
+        if snapshots <= policy.min_snapshots:
+            held = f"{count(snapshots, 'snapshot')}, {policy.min_snapshots} are kept"
         elif by:
-            held = f"no snapshot of {count} may go"
+            held = f"no snapshot of {snapshots} may go"
         elif any(snapshot.at < older_than for snapshot in chain):
-            held = f"{many(count, 'snapshot')}, refs and the newest {policy.min_snapshots} are kept"
+            held = f"{count(snapshots, 'snapshot')}, refs and the newest {policy.min_snapshots} are kept"
         oldest = min((s.at for s in facts.snapshots), default=None)
-        when = oldest + policy.older_than.timedelta if oldest and not by and count > policy.min_snapshots else None
+        when = oldest + policy.older_than.timedelta if oldest and not by and snapshots > policy.min_snapshots else None
         return NotPlanned("expire", held + pinned, when if when and when > now else None)
     last, compacted = history.done.get("expire"), history.done.get("compact")
     ready = last + policy.every.timedelta if last else now
     after_compaction = compacted is not None and (last is None or compacted > last)
     if ready > now and not after_compaction:
         return NotPlanned(
-            "expire", f"{many(len(going), 'snapshot')} may go, next look {span(ready - now)} ahead", ready
+            "expire", f"{count(len(going), 'snapshot')} may go, next look {span(ready - now)} ahead", ready
         )
     return Action(
         "expire",
-        f"{len(going)} of {many(count, 'snapshot')} are older than {older_than:%Y-%m-%d %H:%M:%S}{pinned}",
+        f"{len(going)} of {count(snapshots, 'snapshot')} are older than {moment(older_than)}{pinned}",
         files=len(going),
         older_than=older_than,
         retain_last=policy.min_snapshots,

@@ -1,14 +1,15 @@
-"""When a table's own properties are set right: metadata files that are never deleted, commits that give up too soon."""
+"""When the metadata of an Iceberg table is set right: manifests are rewritten, and the properties that nobody set."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 from typing import Final
 
-from lakeward.spec.model.policy import Metadata
+from lakeward.platform.text import count
+from lakeward.spec.model.policy import Manifests, Metadata
 from lakeward.tables.facts import TableFacts
-from lakeward.tables.plan.model import Action, NotPlanned
-from lakeward.tables.plan.text import many
+from lakeward.tables.plan.model import Action, History, NotPlanned
 
 DELETE: Final = "write.metadata.delete-after-commit.enabled"
 KEPT: Final = "write.metadata.previous-versions-max"
@@ -44,7 +45,7 @@ def plan_metadata(facts: TableFacts, policy: Metadata) -> Action | NotPlanned:
 
 
 def _files(facts: TableFacts, policy: Metadata) -> Action | NotPlanned:
-    there, files = facts.properties.get(DELETE), many(facts.metadata_files, "metadata file")
+    there, files = facts.properties.get(DELETE), count(facts.metadata_files, "metadata file")
     if there is not None and there.lower() == "true":
         return NotPlanned("metadata", f"{files}, the oldest goes with each commit")
     if facts.properties.get("gc.enabled", "true").lower() == "false":
@@ -64,3 +65,25 @@ def _files(facts: TableFacts, policy: Metadata) -> Action | NotPlanned:
         files=facts.metadata_files - 1 - limit,
         properties={DELETE: "true", **({} if KEPT in facts.properties else {KEPT: str(limit)})},
     )
+
+
+WORTH = 10  # below this many manifests nobody feels the difference, and one rewrite ends below it
+
+
+def plan_manifests(facts: TableFacts, policy: Manifests, history: History, now: datetime) -> Action | NotPlanned:
+    """The rewrite of a table's manifests."""
+    if not policy.enabled:
+        return NotPlanned("manifests", "switched off by policy")
+    count = facts.profile.data_manifests
+    density = facts.profile.files / count if count else 0.0
+    if count > policy.max_manifests:
+        why = f"{count} manifests (limit {policy.max_manifests})"
+    elif count >= WORTH and density < policy.min_files_per_manifest:
+        why = f"{density:.1f} files a manifest in {count} manifests (wanted {policy.min_files_per_manifest})"
+    else:
+        return NotPlanned("manifests", f"{count} manifests, {density:.1f} files in each")
+    last = history.done.get("manifests")
+    ready = last + policy.every.timedelta if last else now
+    if ready > now:
+        return NotPlanned("manifests", f"{why}, but rewritten at {last:%H:%M}", ready)
+    return Action("manifests", why, files=count)

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from lakeward.platform.errors import expect
-from lakeward.spec.model.sort_order import SortOrder
+from lakeward.spec.model.table_layout import SortOrder
 from lakeward.tables.plan.cost import Pace
 
 

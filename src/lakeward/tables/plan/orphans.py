@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from lakeward.platform.text import count, minute, size, span
 from lakeward.spec.model.policy import Orphans
 from lakeward.tables.plan.model import Action, Needs, NotPlanned
-from lakeward.tables.plan.text import many, size, span
 
 SAMPLE: Final = 20  # paths shown of what was found
 ACTION: Final = "orphans"
@@ -92,7 +92,7 @@ def stopped(policy: Orphans, needs: Needs, last: datetime | None, now: datetime,
     if needs.forbidden or intruder:
         return NotPlanned(ACTION, needs.forbidden or f"refused: {intruder}", refused=True)
     if needs.hold_until is not None and needs.hold_until > now:
-        return NotPlanned(ACTION, f"held by a person until {needs.hold_until:%Y-%m-%d %H:%M}", needs.hold_until)
+        return NotPlanned(ACTION, f"held by a person until {minute(needs.hold_until)}", needs.hold_until)
     if needs.refusals:
         return NotPlanned(ACTION, "; ".join(needs.refusals), refused=True)
     ready = last + policy.every.timedelta * (1 - _EARLY) if last else now
@@ -103,7 +103,9 @@ def stopped(policy: Orphans, needs: Needs, last: datetime | None, now: datetime,
 
 def judge(found: Survey, policy: Orphans) -> Action | NotPlanned:
     """Whether what was found may go."""
-    what = f"{many(found.orphans, 'orphan file')} of {size(found.orphan_bytes)} among {many(found.listed, 'file')} of "
+    what = (
+        f"{count(found.orphans, 'orphan file')} of {size(found.orphan_bytes)} among {count(found.listed, 'file')} of "
+    )
     what += size(found.listed_bytes)
     if found.strangers:
         return _refused(f"below the location lies {', '.join(found.strangers)}: its files would be taken for orphans")
@@ -115,12 +117,12 @@ def judge(found: Survey, policy: Orphans) -> Action | NotPlanned:
     if found.lost:
         some = ", ".join(found.lost_sample[:3]) + (", .." if found.lost > 3 else "")
         return _refused(
-            f"{many(found.lost, 'file')} the table needs did not show in the listing ({some}): either the listing or "
+            f"{count(found.lost, 'file')} the table needs did not show in the listing ({some}): either the listing or "
             "the table is broken"
         )
     if not found.orphans:
         young = f", {found.young} too young to tell" if found.young else ""
-        return NotPlanned(ACTION, f"no orphans among {many(found.listed, 'file')}{young}")
+        return NotPlanned(ACTION, f"no orphans among {count(found.listed, 'file')}{young}")
     if found.orphans > policy.max_files:
         return _refused(f"{what}: more than max_files ({policy.max_files}) looks like a mistake; {_LOOK}")
     if found.orphan_bytes > policy.max_share * found.listed_bytes:

@@ -6,18 +6,17 @@ from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from lakeward.platform.text import minute
 from lakeward.spec.model.policy import Policy
 from lakeward.tables.facts import TableFacts
 from lakeward.tables.plan.compact import plan_compact
 from lakeward.tables.plan.cost import pace
 from lakeward.tables.plan.deletes import plan_deletes
-from lakeward.tables.plan.delta_log import plan_log
+from lakeward.tables.plan.delta import plan_log, plan_vacuum
 from lakeward.tables.plan.expire import plan_expire
-from lakeward.tables.plan.manifests import plan_manifests
-from lakeward.tables.plan.metadata import plan_metadata
+from lakeward.tables.plan.metadata import plan_manifests, plan_metadata
 from lakeward.tables.plan.model import Action, History, Needs, NotPlanned, Plan
 from lakeward.tables.plan.tags import plan_tags
-from lakeward.tables.plan.vacuum import plan_vacuum
 
 ORDER = ("compact", "deletes", "manifests", "tags", "expire", "metadata")
 FAILURES = 3
@@ -91,7 +90,7 @@ def _stopped(name: str, policy: Policy, needs: Needs, history: History, now: dat
     if needs.forbidden:
         return NotPlanned(name, needs.forbidden, refused=True)
     if needs.hold_until is not None and needs.hold_until > now:
-        return NotPlanned(name, f"held by a person until {needs.hold_until:%Y-%m-%d %H:%M}", needs.hold_until)
+        return NotPlanned(name, f"held by a person until {minute(needs.hold_until)}", needs.hold_until)
     count, last = history.failures.get(name, (0, now))
     wait = BACK_OFF if count >= FAILURES else timedelta()
     idle, seen = history.idle.get(name, (0, now))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from lakeward.platform.text import minute
 from lakeward.registry.backpressure import Level
 from lakeward.spec.model.policy import Compact
 from lakeward.spec.model.policy import Pressure as Limits
@@ -48,7 +49,7 @@ def pressure(facts: TableFacts, compact: Compact, limits: Limits, rewritten: dat
     reached = [level for level, limit in _limits(limits) if limit is not None and commits >= limit]
     if not reached or waiting < compact.min_fragments:
         return Pressure(Level.OK, commits)
-    last = f"the last good rewrite at {rewritten:%Y-%m-%d %H:%M}" if rewritten else "its history began, none rewritten"
+    last = f"the last good rewrite at {minute(rewritten)}" if rewritten else "its history began, none rewritten"
     why = f"{commits} commits since {last}, {waiting} fragments in one partition"
     stopped = _stopped(plan)
     if reached[-1] is Level.WARN or stopped is None:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from lakeward.platform.text import span
 from lakeward.tables.plan.model import Action, Plan
-from lakeward.tables.plan.text import span
 
 GAIN, COST, PER_HOUR = 0.7, 0.3, 0.05
 _A_SNAPSHOT: Final = 0.1  # of a file: no reader opens it, but every commit writes it again into the metadata

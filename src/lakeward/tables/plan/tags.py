@@ -6,10 +6,10 @@ import math
 from datetime import datetime, timedelta
 from typing import Final
 
+from lakeward.platform.text import span
 from lakeward.spec.model.policy import Tags
 from lakeward.tables.facts import TableFacts
 from lakeward.tables.plan.model import Action, NotPlanned, Tag
-from lakeward.tables.plan.text import span
 
 DAILY: Final = "lakeward-"
 """What the names of daily tags begin with; a day follows, as `2026-03-01`."""

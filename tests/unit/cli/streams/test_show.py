@@ -333,7 +333,7 @@ def test_batches_read_oldest_first_with_their_offsets(site: Any) -> None:
     assert found[0].keys() == {
         "query_id", "batch_id", "seq", "generation", "snapshot_id", "start_offsets", "end_offsets", "consumed",
         "landed", "quarantined", "filtered", "late_dropped", "skipped", "duration_s", "replayed", "complete_through",
-        "committed_at", "advisory",
+        "committed_at",
     }  # fmt: skip
     lines = site.lakeward("streams", "batches", "flights", "-n", "1").out.splitlines()
     assert lines[0].split() == [

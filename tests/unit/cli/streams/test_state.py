@@ -22,7 +22,7 @@ def test_the_document_is_the_one_that_is_written_down() -> None:
     assert set(re.findall(r"\w+", shape)) - {"type", "value"} == {*data, *data["stores"][0]}
     assert text(data).splitlines() == [
         "operator 0 transformWithStateExec, rocksdb, value last, with a time to live: batches 0 to 4, 2 parts",
-        "  7 rows of the operator, 2.0 kB in memory",
+        "  7 rows of the operator, 2.0 KB in memory",
         "  keys  s string",
         "  values  value struct<n:int>",
         '  {"key": {"s": "a"}, "value": {"value": {"n": 1}}}',

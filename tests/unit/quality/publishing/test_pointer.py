@@ -12,7 +12,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.types import StringType
 
 from lakeward.quality.publishing import pointer
-from lakeward.spec.model.pointer import OF, name_of
+from lakeward.spec.model.suite import POINTER_OF, pointer_name
 
 
 @pytest.fixture
@@ -56,10 +56,10 @@ def test_the_pointer_shows_one_snapshot_of_the_tables_own_files(lake) -> None:
     proven = append(lake, 1, 2)
     append(lake, 3)
     pointer.point(lake, "n.t", proven)
-    table, main = lake.load_table(name_of("n.t")), lake.load_table("n.t")
+    table, main = lake.load_table(pointer_name("n.t")), lake.load_table("n.t")
     assert shown(lake) == [1, 2]
     assert [each.snapshot_id for each in table.metadata.snapshots] == [proven]
-    assert table.properties[OF] == "n.t" and table.properties["gc.enabled"] == "false"
+    assert table.properties[POINTER_OF] == "n.t" and table.properties["gc.enabled"] == "false"
     assert not any(key.startswith("lakeward.stream") for key in table.properties), "a position belongs to one table"
     assert table.metadata.table_uuid != main.metadata.table_uuid
     assert not table.location().startswith(main.location() + "/"), "the table's orphan removal would find it"

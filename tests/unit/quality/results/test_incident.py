@@ -11,7 +11,7 @@ from sqlalchemy import update
 from lakeward.quality.ranges.range import decide
 from lakeward.quality.ranges.snapshot_chain import Mark
 from lakeward.quality.results import incident
-from lakeward.quality.results.masking import masked
+from lakeward.quality.results.json_values import masked
 from lakeward.quality.results.records import Result
 from lakeward.quality.verdicts.verdict import Check, State, Verdict
 from lakeward.quality.verdicts.waivers import Excuse

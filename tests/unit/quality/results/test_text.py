@@ -6,10 +6,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+
 from lakeward.quality.ranges.range import decide
 from lakeward.quality.ranges.snapshot_chain import Mark
 from lakeward.quality.results.records import Result, recorded
-from lakeward.quality.results.text import describe, lines
+from lakeward.quality.results.text import between, describe, lines
 from lakeward.quality.verdicts.verdict import Check, State, Verdict
 from lakeward.quality.verdicts.waivers import Excuse
 
@@ -67,3 +69,25 @@ def test_what_the_registry_keeps_tells_the_same_but_what_the_range_was_made_of(l
     assert kept[0] == "range: snapshots 1 (exclusive) to 2"
     assert kept[1:] == told(made.document())[1:]
     assert any("waived until 2026-11-21 00:00 UTC by ada: the feed is being repaired" in each for each in kept)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "words"),
+    [
+        ({"f": '{"f":{"0":7,"1":2}}'}, {"f": '{"f":{"0":9,"1":2}}'}, "f/0 7 to 9, f/1 2 to 2"),
+        ({"a": {"t": {"0": 1}}}, {"a": {"t": {"0": 5}}}, "a/t/0 1 to 5"),
+        ({"source": {"t": {"0": 1}}}, {"source": '{"t":{"0":5}}'}, "t/0 1 to 5"),
+        ({"t-0": 10}, {"t-0": 20}, "t-0 10 to 20"),
+        (None, {"t": {"0": 5}}, "null to {t: {0: 5}}"),
+        ({"t": {"0": 1}}, {"t": {"0": 5, "1": 3}}, "t/0 1 to 5, t/1 its beginning to 3"),
+        ({"files": "part-1"}, {"files": "part-2"}, "{files: part-1} to {files: part-2}"),
+        ({}, {}, "{} to {}"),
+        (
+            {"t": {str(n): n for n in range(9)}},
+            {"t": {str(n): n + 1 for n in range(9)}},
+            "t/0 0 to 1, t/1 1 to 2, t/2 2 to 3, t/3 3 to 4, t/4 4 to 5, t/5 5 to 6 and 3 more partitions",
+        ),
+    ],
+)
+def test_offsets_are_told_by_partition(start: Any, end: Any, words: str) -> None:
+    assert between(start, end) == words

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.quality.engine.custom import Look, check
+from lakeward.quality.engine.custom import CheckContext, check
 from lakeward.quality.ranges.range import Read, decide
 from lakeward.quality.ranges.snapshot_chain import Mark
 from lakeward.quality.suite.configured import Asked
@@ -14,7 +14,7 @@ from lakeward.quality.verdicts.verdict import State
 from lakeward.spec.model.suite import Expectation
 
 
-def look(history: Any) -> Look:
+def look(history: Any) -> CheckContext:
     """Frames are told by what would be read."""
 
     def nothing(*given: Any) -> Any:
@@ -22,7 +22,7 @@ def look(history: Any) -> Look:
 
     found: Any = decide(history, [Mark(1, 1)])
     frames: Any = {"frame": lambda: "the rows of the check", "rows": lambda read: read}
-    return Look(found=found, history=history, table=nothing, past=lambda name: [], landings=nothing, **frames)
+    return CheckContext(found=found, history=history, table=nothing, past=lambda name: [], landings=nothing, **frames)
 
 
 def test_rows_are_looked_at_together_with_all_others_where_some_were_rewritten(line) -> None:

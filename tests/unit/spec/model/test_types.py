@@ -5,7 +5,7 @@ import pickle
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from lakeward.spec.model.partition import PartitionField
+from lakeward.spec.model.table_layout import PartitionField
 from lakeward.spec.model.types import Brokers, Cron, Duration, Memory, Name, Size, Span, StreamId, TableName, Tag
 
 

@@ -231,6 +231,13 @@ def test_a_waiver_ends_on_a_day(project, day):
     assert texts(project({"expectations/n.t.yaml": suite % "2026-12-31"})) == ""
 
 
+def test_a_key_of_an_earlier_version_is_refused_with_what_to_do(project):
+    suite = "table: n.t\nowner: x\nadvisory: false\nexpectations: [{type: expect_a}]\n"
+    found = texts(project({"expectations/n.t.yaml": suite}))
+    assert "expectations/n.t.yaml:3:1" in found
+    assert "unknown key 'advisory': removed in 0.2" in found and "delete the line" in found
+
+
 def test_sql_in_a_file_is_told_in_that_file(stream, minimal):
     text = minimal + "transform: {file: a.sql}\n"
     (problem,) = stream(text, **{"conf/streams/a.sql": "SELECT *\nFROM sauce\n"}).problems[:1]

@@ -11,7 +11,7 @@ import pytest
 
 from lakeward.connectors.commit_protocol.position import Totals
 from lakeward.supervision.backends.base import Life
-from lakeward.supervision.report.block import MOST, block, moment, size
+from lakeward.supervision.report.block import MOST, block, moment
 
 
 def test_the_block_reads_as_it_stands_in_its_file(scene, blocks) -> None:
@@ -186,15 +186,5 @@ def test_what_becomes_of_a_lag(scenes, scene, comes, words) -> None:
     assert line.endswith(words)
 
 
-def test_moments_and_sizes() -> None:
+def test_a_moment_that_is_not_known() -> None:
     assert moment(None) == "not known"
-    assert [size(0), size(999), size(4_000_000), size(7e12)] == ["0 B", "999 B", "4.0 MB", "7.0 TB"]
-
-
-def test_early_warnings_stand_there_and_the_long_tail_is_counted(scene) -> None:
-    _, made = scene
-    assert not any(line.startswith("advisory") for line in made.lines())
-    warned = made.changed(more={**made.more, "early": [{"text": f"w{number}"} for number in range(5)]})
-    lines = warned.lines()
-    at = next(number for number, line in enumerate(lines) if line.startswith("advisory"))
-    assert [line[13:] for line in lines[at : at + 4]] == ["w0", "w1", "w2", "2 more: lakeward quality show nyc.flights"]

@@ -36,7 +36,7 @@ def said(facts: Any, now: Any, *feeds: Feed) -> tuple[str, ...]:
 def test_a_trigger_that_makes_small_files_is_told_with_what_a_longer_one_saves(facts, chain, now):
     (line,) = said(facts(chain(20, **SMALL)), now, TEN_S)
     assert line == (
-        "stream flights commits every 10 s, 4 files of 1.0 MB each time: trigger every 1 min makes 6 times fewer, "
+        "stream flights commits every 10 s, 4 files of 1.0 MB each time: trigger every 60 s makes 6 times fewer, "
         "within its freshness of 5 min"
     )
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeward.spec.model.policy import Compact
-from lakeward.spec.model.sort_order import SortOrder
+from lakeward.spec.model.table_layout import SortOrder
 from lakeward.tables.facts import File, PartitionFacts, Thresholds, summarise
 from lakeward.tables.plan.compact import AT_ONCE, judge, plan_compact
 from lakeward.tables.plan.cost import Pace

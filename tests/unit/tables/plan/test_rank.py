@@ -35,7 +35,7 @@ def test_what_the_budget_leaves_out_is_told_with_when():
     chosen, left = rank([table("a", 100, 60), table("b", 50, 60), table("c", 1, 30)], 100, NOW)
     assert [each.table for each in chosen] == ["a", "c"], "what fits beside it is not kept waiting"
     assert [(each.table, each.next_at) for each in left] == [("b", NOW + timedelta(seconds=90))]
-    assert left[0].why == "place 2 of 3: needs 1 min, 40 s of the budget's 2 min were left"
+    assert left[0].why == "place 2 of 3: needs 60 s, 40 s of the budget's 100 s were left"
 
 
 def test_waiting_brings_every_table_to_the_front():

@@ -56,7 +56,7 @@ def test_a_table_of_today_and_one_that_slept_get_none(facts, chain, table, now) 
         "tags", "its history begins today", now.replace(hour=0) + DAY
     )
     late = plan_tags(table, Tags(), now + 9 * DAY)
-    assert isinstance(late, NotPlanned) and late.why == "nothing was committed for 9 d"
+    assert isinstance(late, NotPlanned) and late.why == "nothing was committed for 9 days"
     shared = plan_tags(replace(table, properties={"gc.enabled": "false"}), Tags(), now)
     assert isinstance(shared, NotPlanned) and "may belong to somebody else" in shared.why
     off = plan_tags(table, Tags(enabled=False), now)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import or_
@@ -10,12 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from lakeward.quality.engine.bridge.domains import engine_of
-from lakeward.quality.engine.bridge.families import condition_of, covers, is_unique, keys_of
-from lakeward.quality.engine.bridge.graph import Needs
+from lakeward.quality.engine.bridge.families import condition_of, covers, engine_of, is_unique, keys_of
 from lakeward.quality.engine.bridge.passes import Metrics, no_server
-from lakeward.quality.engine.bridge.results import SAMPLE, as_check
-from lakeward.quality.engine.bridge.sample import Failing, repeated, samples
+from lakeward.quality.engine.bridge.results import SAMPLE, Failing, as_check, repeated, samples
 from lakeward.quality.engine.bridge.stated import stated
 from lakeward.quality.ranges.file_statistics import Footers
 from lakeward.quality.results.json_values import plain, sentence
@@ -24,6 +21,7 @@ from lakeward.quality.verdicts.verdict import Check, State
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+
 
 log = structlog.get_logger(__name__)
 
@@ -152,3 +150,76 @@ def _refusal(error: Exception) -> str:
         return sentence(str(error) or type(error).__name__)
     told = [f"{'.'.join(map(str, each['loc'])) or 'kwargs'}: {each['msg']}" for each in errors()]
     return sentence(f"Great Expectations refuses its kwargs: {'; '.join(told)}")
+
+
+FORM = {"result_format": "BASIC", "partial_unexpected_count": 0}
+"""Counts and shares; values are fetched for failed checks only, and by us."""
+
+
+Graph = tuple[Any, tuple[Any, ...]]
+"""An expectation of GX's, and the metrics it asks for with all those they need."""
+
+_MOST = 5_000
+_graphs: dict[tuple[str, str, str], Graph] = {}
+"""By expectation, arguments and columns: what GX makes of them takes 5 ms each, and is the same from run to run."""
+
+
+class Needs:
+    """One check: GX's expectation and the metrics its verdict is made of.
+
+    Args:
+        asked: the check.
+        engine: of GX's, for the frame.
+        columns: the frame's schema as text.
+    """
+
+    def __init__(self, asked: Asked, engine: Any, columns: str) -> None:
+        self.asked = asked
+        key = (asked.expectation.type, repr(asked.expectation.kwargs), columns)
+        if key not in _graphs:
+            if len(_graphs) >= _MOST:
+                _graphs.clear()
+            _graphs[key] = _graph(asked, engine)
+        self.expectation, self.metrics = _graphs[key]
+
+    def all_metrics(self) -> Iterator[Any]:
+        """Every metric of the graph, each after those it needs; the same one may come again."""
+
+        def walk(metric: Any) -> Iterator[Any]:
+            for dependency in metric.metric_dependencies.values():
+                yield from walk(dependency)
+            yield metric
+
+        for metric in self.metrics:
+            yield from walk(metric)
+
+    @property
+    def counted(self) -> Any | None:
+        """The metric that counts the failing rows; None for a check that does not decide by row."""
+        name = getattr(self.expectation, "map_metric", None)
+        return next((each for each in self.metrics if each.metric_name == f"{name}.unexpected_count"), None)
+
+    def verdict(self, values: dict[Any, Any], engine: Any) -> Any:
+        """GX's own result from the values of the metrics."""
+        return self.expectation.metrics_validate(
+            metrics={metric.id: values[metric.id] for metric in self.metrics},
+            runtime_configuration=_runtime(),
+            execution_engine=engine,
+        )
+
+
+def _graph(asked: Asked, engine: Any) -> Graph:
+    from great_expectations.expectations.registry import get_expectation_impl
+    from great_expectations.validator.validation_graph import ValidationGraph
+
+    expectation = get_expectation_impl(asked.expectation.type)(**asked.expectation.kwargs)
+    dependencies = expectation.get_validation_dependencies(execution_engine=engine, runtime_configuration=_runtime())
+    metrics = tuple(dependencies.get_metric_configurations())
+    graph = ValidationGraph(execution_engine=engine)
+    for metric in metrics:
+        graph.build_metric_dependency_graph(metric, _runtime())
+    return expectation, metrics
+
+
+def _runtime() -> dict[str, Any]:
+    return {"result_format": dict(FORM)}  # GX writes into it

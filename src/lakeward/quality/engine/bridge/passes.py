@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lakeward.platform.errors import Internal
-from lakeward.quality.engine.bridge.domains import Domains
-from lakeward.quality.engine.bridge.families import Aggregate, Family, Free, Groups, Known, plan
-from lakeward.quality.engine.parallel import together
+from lakeward.quality.engine.bridge.families import Aggregate, Domains, Family, Free, Groups, Known, plan
 from lakeward.quality.engine.timeouts import interrupted
 from lakeward.quality.results.json_values import sentence
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
 
 # Raised when no server answers; whatever the server itself says about a statement comes as a kind of its own.
 _NO_SERVER = ("SparkConnectGrpcException", "SparkConnectException", "RetriesExceeded")
@@ -149,3 +149,29 @@ def _totals(groups: Sequence[Groups]) -> Sequence[Any]:
 
 def _reason(error: Exception) -> str:
     return sentence(str(error) or type(error).__name__)
+
+
+AT_ONCE = 2
+
+
+def together(session: Any, asks: Sequence[Callable[[], None]]) -> None:
+    """Do all of them; what one raises is raised when the others have ended.
+
+    Each thread has this one's tags, so that whoever interrupts this thread's statements interrupts theirs.
+    """
+    if len(asks) < 2:
+        for ask in asks:
+            ask()
+        return
+    tags = session.getTags()
+
+    def tagged(ask: Callable[[], None]) -> None:
+        session.clearTags()  # the thread's own, of what it did before
+        for tag in tags:
+            session.addTag(tag)
+        ask()
+
+    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="together") as pool:
+        started = [pool.submit(tagged, ask) for ask in asks]
+    for each in started:
+        each.result()

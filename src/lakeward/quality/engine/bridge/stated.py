@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lakeward.quality.engine.bridge.domains import Domains
-from lakeward.quality.engine.bridge.families import Family, Known, Plan, Values
+from lakeward.quality.engine.bridge.families import Domains, Family, Known, Plan, Values
 from lakeward.quality.ranges.file_statistics import ColumnFacts, Footers
 
 _LARGEST = 2**53  # beyond it Spark, comparing as double, and Python may differ

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any
 
-from lakeward.quality.engine.custom.check import Look, result
+from lakeward.quality.engine.custom.base import CheckContext, result
 from lakeward.quality.engine.custom.landed import CannotTell, Stretch, batch_of, commits, parts, stretches
 from lakeward.quality.suite.configured import Asked
 from lakeward.quality.verdicts.verdict import Check, State
@@ -17,18 +17,18 @@ _COLUMNS = IDENTITY_COLUMNS["kafka"]
 _RANGES = "topic STRING, part INT, low BIGINT, high BIGINT"
 
 
-def landed_equals_offsets(kwargs: LandedEqualsOffsets, asked: Asked, look: Look) -> Check:
+def landed_equals_offsets(kwargs: LandedEqualsOffsets, asked: Asked, context: CheckContext) -> Check:
     """Records that the batches read and that are nowhere, more than once, or outside of what was read."""
-    appends = commits(look.found)
+    appends = commits(context.found)
     seqs: dict[str, list[int]] = {}
     for stream, seq in filter(None, map(batch_of, appends)):
         seqs.setdefault(stream, []).append(seq)
     if not seqs:
         return asked.blank(State.SKIPPED, "no batch of a stream is in the range")
-    known = {stream: look.landings(stream, min(found) - 1) for stream, found in seqs.items()}
+    known = {stream: context.landings(stream, min(found) - 1) for stream, found in seqs.items()}
     runs = [each for stream, found in seqs.items() for each in stretches(stream, found, known[stream].batches)]
     _one_stream_a_topic(runs)
-    counted = _counted(look, runs, {stream: _spec(stream, each.spec) for stream, each in known.items()})
+    counted = _counted(context, runs, {stream: _spec(stream, each.spec) for stream, each in known.items()})
     theirs = [each for each in appends if batch_of(each) is None]
     return _judged(asked, runs, counted, [f"{each.id} ({each.added:,} rows)" for each in theirs if each.added])
 
@@ -53,12 +53,12 @@ def _judged(asked: Asked, runs: Sequence[Stretch], counted: Mapping[str, int], t
     return result(asked, wrong == 0, rows=moved, unexpected_count=wrong, observed=text)
 
 
-def _counted(look: Look, runs: Sequence[Stretch], specs: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
+def _counted(context: CheckContext, runs: Sequence[Stretch], specs: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
     """Distinct records `landed` and `aside` (in quarantine alone), rows `doubled`, records `beyond` what was read."""
     from pyspark.sql.connect import functions as f
 
-    theirs = [each for each in commits(look.found) if batch_of(each) is None]
-    frames = [look.rows(part) for part in parts(look.found, theirs)]
+    theirs = [each for each in commits(context.found) if batch_of(each) is None]
+    frames = [context.rows(part) for part in parts(context.found, theirs)]
     absent = [name for name in _COLUMNS if name not in frames[0].columns]
     if absent:
         raise CannotTell(f"the table has no column {absent[0]}: its rows cannot be traced to records")
@@ -74,7 +74,7 @@ def _counted(look: Look, runs: Sequence[Stretch], specs: Mapping[str, Mapping[st
     for stream, spec in specs.items():
         aside = (spec.get("quarantine") or {}).get("table")
         if aside:
-            rows.append(records(look.table(str(aside)).where(f.col("stream") == f.lit(stream)), 0))
+            rows.append(records(context.table(str(aside)).where(f.col("stream") == f.lit(stream)), 0))
     within = (f.col("t") == f.col("topic")) & (f.col("p") == f.col("part"))
     within &= (f.col("o") >= f.col("low")) & (f.col("o") < f.col("high"))
     by_record = reduce(lambda one, other: one.unionAll(other), rows).groupBy("t", "p", "o").agg(

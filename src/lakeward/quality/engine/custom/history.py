@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from lakeward.quality.engine.custom.check import Look, result
+from lakeward.platform.text import moment
+from lakeward.quality.engine.custom.base import CheckContext, result
 from lakeward.quality.engine.custom.outlier import Judged, judge
 from lakeward.quality.ranges.range import Kind
 from lakeward.quality.suite.configured import Asked
@@ -16,35 +17,35 @@ from lakeward.spec.sql.statements import quote
 _SHORTEST_S = 60.0  # two commits in the same second are no rate
 
 
-def volume(kwargs: Volume, asked: Asked, look: Look) -> Check:
+def volume(kwargs: Volume, asked: Asked, context: CheckContext) -> Check:
     """Rows an hour since the last proof: a range may hold one commit or fifty, so rows alone compare nothing."""
-    found = look.found
-    base = look.history.snapshots.get(found.base.snapshot) if found.base else None
+    found = context.found
+    base = context.history.snapshots.get(found.base.snapshot) if found.base else None
     if found.rewritten:
         return asked.blank(State.SKIPPED, "rows were rewritten in the range: no commit states how many are new")
     if found.kind is not Kind.INCREMENT or found.head is None or base is None or found.rows is None:
         return asked.blank(State.SKIPPED, "the rows of the range cannot be told from older ones, so neither their rate")
     seconds = max((found.head.at - base.at).total_seconds(), _SHORTEST_S)
     rate = found.rows / seconds * 3600
-    judged = judge(rate, found.head.at, look.past(asked.id), runs=kwargs.runs, at_least=kwargs.at_least)
+    judged = judge(rate, found.head.at, context.past(asked.id), runs=kwargs.runs, at_least=kwargs.at_least)
     far = judged.spreads or 0.0
     wrong = {"less": far < -kwargs.limit, "more": far > kwargs.limit, "both": abs(far) > kwargs.limit}[kwargs.only]
     told = f"{rate:,.0f} rows an hour ({found.rows:,} in {_span(seconds)})"
     return result(asked, not wrong, rows=found.rows, observed=_observed(rate, told, judged, kwargs, "{:,.0f}".format))
 
 
-def freshness(kwargs: Freshness, asked: Asked, look: Look) -> Check:
+def freshness(kwargs: Freshness, asked: Asked, context: CheckContext) -> Check:
     """How old the newest event was when the newest commit of the range was made."""
-    head = look.found.head
+    head = context.found.head
     if head is None:
         return asked.blank(State.SKIPPED, "the table has no snapshot yet")
     # As seconds since 1970: a timestamp without a zone is taken for UTC, as the session's zone says.
     column = f"unix_micros(CAST(max({quote(kwargs.column)}) AS TIMESTAMP)) / 1e6"
-    newest = look.together().selectExpr(f"{column} AS newest").collect()[0]["newest"]
+    newest = context.together().selectExpr(f"{column} AS newest").collect()[0]["newest"]
     if newest is None:
         return asked.blank(State.SKIPPED, f"no row of the range has a {kwargs.column}")
     age = head.at.timestamp() - float(newest)
-    judged = judge(age, head.at, look.past(asked.id), runs=kwargs.runs, at_least=kwargs.at_least)
+    judged = judge(age, head.at, context.past(asked.id), runs=kwargs.runs, at_least=kwargs.at_least)
     wrong = (judged.spreads or 0.0) > kwargs.limit
     told = f"the newest event ({_time(float(newest))}) was {_span(age)} old when it was committed"
     return result(asked, not wrong, observed=_observed(age, told, judged, kwargs, _span))
@@ -69,4 +70,4 @@ def _span(seconds: float) -> str:
 
 
 def _time(seconds: float) -> str:
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return moment(datetime.fromtimestamp(seconds, UTC))

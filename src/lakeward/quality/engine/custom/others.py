@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lakeward.quality.engine.custom.check import SAMPLE, Look, result
+from lakeward.quality.engine.custom.base import SAMPLE, CheckContext, result
 from lakeward.quality.results.json_values import plain
 from lakeward.quality.suite.configured import Asked
 from lakeward.quality.verdicts.verdict import Check
@@ -14,15 +14,17 @@ if TYPE_CHECKING:
     pass
 
 
-def keys_present(kwargs: KeysPresent, asked: Asked, look: Look) -> Check:
+def keys_present(kwargs: KeysPresent, asked: Asked, context: CheckContext) -> Check:
     """Rows whose key the reference does not have."""
     from pyspark.sql.connect import functions as f
 
     columns = [str(each) for each in kwargs.columns]
     theirs = [str(each) for each in kwargs.keys or kwargs.columns]
     marks = [f"_key_{index}" for index in range(len(columns))]
-    known = look.table(str(kwargs.reference)).select(*(_of(f, a).alias(b) for a, b in zip(theirs, marks, strict=True)))
-    rows = look.frame()
+    known = context.table(str(kwargs.reference)).select(
+        *(_of(f, a).alias(b) for a, b in zip(theirs, marks, strict=True))
+    )
+    rows = context.frame()
     keyed = rows.where(_all([_of(f, each).isNotNull() for each in columns]))
     # Counted by key first: a join of keys is smaller than one of rows.
     counted = keyed.groupBy(*(_of(f, a).alias(b) for a, b in zip(columns, marks, strict=True))).agg(
@@ -47,20 +49,20 @@ def keys_present(kwargs: KeysPresent, asked: Asked, look: Look) -> Check:
     )
 
 
-def totals_equal(kwargs: TotalsEqual, asked: Asked, look: Look) -> Check:
+def totals_equal(kwargs: TotalsEqual, asked: Asked, context: CheckContext) -> Check:
     """Groups whose totals differ, those missing on one side included."""
     from pyspark.sql.connect import functions as f
 
     names = [str(each) for each in kwargs.by]
     marks = [f"_by_{index}" for index in range(len(names))]
-    keyed = look.together().where(_all([_of(f, each).isNotNull() for each in names]))
+    keyed = context.together().where(_all([_of(f, each).isNotNull() for each in names]))
     ours = keyed.groupBy(*(_of(f, a).alias(b) for a, b in zip(names, marks, strict=True)))
     mine = ours.agg(f.expr(kwargs.total).cast("double").alias("_ours"))
     span = mine.agg(f.min(marks[0]).alias("low"), f.max(marks[0]).alias("high")).collect()[0]
     if span["low"] is None:
         return result(asked, True, rows=0, unexpected_count=0, observed="the range has no groups")
     expressions = [f.expr(each).alias(mark) for each, mark in zip(kwargs.by.values(), marks, strict=True)]
-    grouped = look.table(str(kwargs.other)).groupBy(*expressions)
+    grouped = context.table(str(kwargs.other)).groupBy(*expressions)
     raw = grouped.agg(f.expr(kwargs.other_total).cast("double").alias("_theirs")).where(
         f.col(marks[0]).between(f.lit(span["low"]), f.lit(span["high"]))
     )

@@ -6,7 +6,7 @@ from importlib.metadata import version
 
 import pytest
 
-from lakeward.quality.engine.bridge.pinned import WRITTEN_FOR, Moved, assert_known
+from lakeward.quality.engine.gx import WRITTEN_FOR, Moved, assert_known
 
 
 def test_the_installed_version_is_the_known_one() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import fastavro
 import pytest
 
-from lakeward.connectors.files import avro
+from lakeward.connectors.files.headers import avro_columns_of
 
 ROWS = {"type": "record", "name": "r", "fields": [{"name": "n", "type": ["null", "int"]}]}
 
@@ -23,7 +23,7 @@ def written(schema: Any, *records: Any, codec: str = "null") -> bytes:
 @pytest.mark.parametrize("records", [(), ({"n": 1}, {"n": None})], ids=["no block", "two blocks"])
 @pytest.mark.parametrize("codec", ["null", "deflate"])
 def test_a_whole_file_has_columns(records: tuple[Any, ...], codec: str) -> None:
-    assert avro.columns_of(io.BytesIO(written(ROWS, *records, codec=codec))) == {"n": "int"}
+    assert avro_columns_of(io.BytesIO(written(ROWS, *records, codec=codec))) == {"n": "int"}
 
 
 WHOLE = written(ROWS, {"n": 1}, {"n": 2})
@@ -43,8 +43,8 @@ NOT_WHOLE = [
 @pytest.mark.parametrize(("content", "words"), NOT_WHOLE, ids=range(len(NOT_WHOLE)))
 def test_what_is_no_whole_file_is_told(content: bytes, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        avro.columns_of(io.BytesIO(content))
+        avro_columns_of(io.BytesIO(content))
 
 
 def test_a_record_inside_itself_is_its_own_name() -> None:
-    assert avro.columns_of(io.BytesIO(written(TREE))) == {"below": "tree"}
+    assert avro_columns_of(io.BytesIO(written(TREE))) == {"below": "tree"}

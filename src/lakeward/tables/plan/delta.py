@@ -1,4 +1,8 @@
-"""How far back a Delta table's log reaches: Delta cleans it by age, with every checkpoint, and knows no reader."""
+"""What a Delta table keeps of its past: files that no version needs (`VACUUM`), and how far back its log reaches.
+
+`VACUUM` deletes by age alone and knows no reader: where somebody needs files older than what is kept, it waits. Delta
+cleans the log by age, with every checkpoint, and knows no reader either.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,44 @@ import re
 from datetime import datetime, timedelta
 from typing import Final
 
-from lakeward.spec.model.policy import Policy
+from lakeward.platform.text import count, moment, span
+from lakeward.spec.model.policy import Expire, Policy
 from lakeward.tables.facts import TableFacts
-from lakeward.tables.plan.model import Action, Needs, NotPlanned
-from lakeward.tables.plan.text import many, span
-from lakeward.tables.plan.vacuum import LEAST_KEPT
+from lakeward.tables.plan.model import Action, History, Needs, NotPlanned
+
+LEAST_KEPT: Final = timedelta(hours=168)
+"""Delta's own floor: less lets a VACUUM take files of a commit or a query that is still going on."""
+
+
+def plan_vacuum(
+    facts: TableFacts, policy: Expire, needs: Needs, history: History, now: datetime
+) -> Action | NotPlanned:
+    """The VACUUM of a table. Never below `needs.least_kept`, and not while a clamp is older than that."""
+    if not policy.enabled:
+        return NotPlanned("expire", "switched off by policy")
+    if needs.refusals:
+        return NotPlanned("expire", "; ".join(needs.refusals), refused=True)
+    kept = max(policy.older_than.timedelta, needs.least_kept)
+    cutoff, last = now - kept, history.done.get("expire")
+    seen = last - kept if last is not None else None  # what the last one took is still told by the log
+    left = [at for at in facts.tombstones.values() if seen is None or at >= seen]
+    going = [at for at in left if at < cutoff]
+    if not going:
+        when = min(left, default=None)
+        why = f"no file was taken out more than {span(kept)} ago" if left else "no file waits to be deleted"
+        return NotPlanned("expire", why, when + kept if when else None)
+    what = f"{count(len(going), 'file')} were taken out more than {span(kept)} ago"
+    tightest = min(needs.clamps, key=lambda clamp: clamp.at, default=None)
+    if tightest is not None and tightest.at < cutoff:
+        since = moment(tightest.at)
+        return NotPlanned(
+            "expire", f"{what}, but what was there since {since} is kept for {tightest.who} ({tightest.why})"
+        )
+    ready = last + policy.every.timedelta if last is not None else now
+    if ready > now:
+        return NotPlanned("expire", f"{what}, next look {span(ready - now)} ahead", ready)
+    return Action("expire", what, files=len(going), older_than=cutoff)
+
 
 KEPT: Final = "delta.logRetentionDuration"
 CLEANED: Final = "delta.enableExpiredLogCleanup"
@@ -28,7 +65,7 @@ def plan_log(facts: TableFacts, policy: Policy, needs: Needs, now: datetime) -> 
     """
     if not policy.metadata.enabled:
         return NotPlanned("metadata", "switched off by policy")
-    files, said = many(facts.metadata_files, "file") + " in its log", facts.properties.get(KEPT)
+    files, said = count(facts.metadata_files, "file") + " in its log", facts.properties.get(KEPT)
     if facts.properties.get(CLEANED, "true").lower() == "false":
         return NotPlanned("metadata", f"{files}, and no clean-up: {CLEANED} = false was set by somebody")
     kept = _DEFAULT if said is None else _span(said)

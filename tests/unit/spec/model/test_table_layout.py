@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakeward.spec.model.sort_order import SortOrder
+from lakeward.spec.model.table_layout import SortOrder
 
 
 @pytest.mark.parametrize(

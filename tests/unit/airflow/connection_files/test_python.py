@@ -8,13 +8,15 @@ from typing import Any
 
 from airflow_given import Given
 
-from lakeward.airflow.python_connections import keep, named
+from lakeward.airflow.connection_files import ADAPTERS
 from lakeward.connectors.python import connections
 from lakeward.platform import private
-from lakeward.platform.runtime import Lake, Runtime
+from lakeward.platform.runtime import Home, Lake, Runtime
 from lakeward.registry.deploy import deploy
 from lakeward.registry.engine import connect
 from lakeward.spec.model.stream import StreamSpec
+
+PYTHON = ADAPTERS["python"]
 
 
 def test_those_that_sinks_name_are_brought_to_the_driver(tmp_path: Path, postgres: Any) -> None:
@@ -29,9 +31,9 @@ def test_those_that_sinks_name_are_brought_to_the_driver(tmp_path: Path, postgre
     }  # fmt: skip
     with connect(url, postgres.pgpass) as registry:
         deploy(registry, {"s": StreamSpec.model_validate(document)}, author="me")
-    assert named(runtime) == {"hook"}
+    assert PYTHON.named(runtime) == {"hook"}
     given = Given("h", 443, "ward", "hush", "https", {"path": "/alerts"})
-    keep(runtime, named(runtime), {"hook": given}.get)
+    PYTHON.keep(runtime, Home(tmp_path), PYTHON.named(runtime), {"hook": given}.get)
     found = connections.find("hook", runtime)
     assert (found.host, found.port, found.login, found.password, found.schema_, found.extra) == (
         "h", 443, "ward", "hush", "https", {"path": "/alerts"},
@@ -40,4 +42,4 @@ def test_those_that_sinks_name_are_brought_to_the_driver(tmp_path: Path, postgre
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     private.update(tmp_path / "secrets/python/own.json", "{}")
     runtime.registry_url_file.write_text(url.replace(str(postgres.port), "1"))
-    assert named(runtime) == {"hook", "own"}, "those that are known, while the registry is away"
+    assert PYTHON.named(runtime) == {"hook", "own"}, "those that are known, while the registry is away"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakeward.spec.checks.table_properties import refusal
+from lakeward.spec.checks.stream import property_refusal
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from lakeward.spec.checks.table_properties import refusal
     ],
 )
 def test_what_would_break_the_table_is_refused(key, value, words):
-    assert words in (refusal(key, value) or "")
+    assert words in (property_refusal(key, value) or "")
 
 
 @pytest.mark.parametrize(
@@ -37,4 +37,4 @@ def test_what_would_break_the_table_is_refused(key, value, words):
     ],
 )
 def test_the_others_are_the_users(key, value):
-    assert refusal(key, value) is None
+    assert property_refusal(key, value) is None

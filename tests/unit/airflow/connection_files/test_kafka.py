@@ -10,13 +10,16 @@ from typing import Any
 import pytest
 from airflow_given import Given
 
-from lakeward.airflow.kafka_connections import keep, named
+from lakeward.airflow.connection_files import ADAPTERS
 from lakeward.connectors.kafka import cluster
 from lakeward.platform.errors import SpecError
-from lakeward.platform.runtime import Lake, Runtime
+from lakeward.platform.runtime import Home, Lake, Runtime
 from lakeward.registry.deploy import deploy
 from lakeward.registry.engine import connect
 from lakeward.spec.model.stream import StreamSpec
+
+KAFKA = ADAPTERS["kafka"]
+HOME = Home(Path("not read"))
 
 
 @pytest.fixture
@@ -36,14 +39,14 @@ def runtime(tmp_path: Path) -> Runtime:
     ],
 )
 def test_brokers_by_extra_or_by_host(runtime: Runtime, given: Given, expected: str) -> None:
-    keep(runtime, ["orders"], {"orders": given}.get)
+    KAFKA.keep(runtime, HOME, ["orders"], {"orders": given}.get)
     assert cluster.find("orders", runtime).bootstrap == expected
     [file] = (runtime.connections or Path()).rglob("*.json")
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
 def test_nothing_of_a_connection_is_left_out(runtime: Runtime) -> None:
-    keep(runtime, ["orders"], {"orders": Given("a", 1, "ward", "hush", "s")}.get)
+    KAFKA.keep(runtime, HOME, ["orders"], {"orders": Given("a", 1, "ward", "hush", "s")}.get)
     with pytest.raises(SpecError) as refused:
         cluster.find("orders", runtime)
     for word in ("schema", "sasl.username", "sasl.password"):
@@ -53,28 +56,28 @@ def test_nothing_of_a_connection_is_left_out(runtime: Runtime) -> None:
 
 def test_the_embedded_broker_needs_no_file(runtime: Runtime) -> None:
     embedded = Given(extra_dejson={"bootstrap.servers": "b:1"})
-    keep(runtime, ["lakeward_kafka"], {"lakeward_kafka": embedded}.get)
+    KAFKA.keep(runtime, HOME, ["lakeward_kafka"], {"lakeward_kafka": embedded}.get)
     assert not (runtime.connections or Path()).exists()
-    keep(runtime, ["lakeward_kafka"], {"lakeward_kafka": Given("other", 1)}.get)
+    KAFKA.keep(runtime, HOME, ["lakeward_kafka"], {"lakeward_kafka": Given("other", 1)}.get)
     assert cluster.find("lakeward_kafka", runtime).bootstrap == "other:1"
-    keep(runtime, ["lakeward_kafka"], {"lakeward_kafka": embedded}.get)
+    KAFKA.keep(runtime, HOME, ["lakeward_kafka"], {"lakeward_kafka": embedded}.get)
     assert cluster.find("lakeward_kafka", runtime).bootstrap == "b:1"
 
 
 def test_what_airflow_does_not_give_stays_until_no_stream_names_it(runtime: Runtime) -> None:
-    keep(runtime, ["orders"], {"orders": Given("a", 1)}.get)
+    KAFKA.keep(runtime, HOME, ["orders"], {"orders": Given("a", 1)}.get)
     folder = (runtime.connections or Path()) / "airflow" / "kafka"
     login = folder / "java" / "orders.properties"
     login.parent.mkdir()
     login.touch()
-    keep(runtime, ["orders"], {}.get)
+    KAFKA.keep(runtime, HOME, ["orders"], {}.get)
     assert cluster.find("orders", runtime).bootstrap == "a:1", "a secrets backend that is away must stop no stream"
-    keep(runtime, [], {}.get)
+    KAFKA.keep(runtime, HOME, [], {}.get)
     assert cluster.names(runtime) == ["lakeward_kafka", "orders"], "its stream may just have been deployed"
     os.utime(folder / "orders.json", (0, 0))
-    keep(runtime, ["orders"], {}.get)
+    KAFKA.keep(runtime, HOME, ["orders"], {}.get)
     assert cluster.names(runtime) == ["lakeward_kafka", "orders"]
-    keep(runtime, [], {}.get)
+    KAFKA.keep(runtime, HOME, [], {}.get)
     assert cluster.names(runtime) == ["lakeward_kafka"]
     assert not login.exists(), "a password that nobody needs is not left behind"
 
@@ -87,7 +90,7 @@ def test_what_streams_name_is_asked_for_and_without_the_registry_what_is_known(r
         document = {"id": "a", "owner": "x", "sources": {"s": source}, "sink": {"iceberg": {"table": "n.a"}}}
         deploy(connection, {"a": StreamSpec.model_validate(document)}, author="ann")
     asked = runtime.model_copy(update={"pgpass": postgres.pgpass})
-    assert named(asked) == {"lakeward_kafka", "orders"}
+    assert KAFKA.named(asked) == {"lakeward_kafka", "orders"}
     postgres.drop_database(registry)
-    keep(asked, ["other"], {"other": Given("a", 1)}.get)
-    assert named(asked) == {"lakeward_kafka", "other"}
+    KAFKA.keep(asked, HOME, ["other"], {"other": Given("a", 1)}.get)
+    assert KAFKA.named(asked) == {"lakeward_kafka", "other"}

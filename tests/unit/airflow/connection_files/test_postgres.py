@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from airflow_given import Given
 
-from lakeward.airflow.postgres_connections import keep, named
+from lakeward.airflow.connection_files import ADAPTERS
 from lakeward.connectors.postgres import connection as link
 from lakeward.connectors.postgres import table
 from lakeward.platform import private
@@ -21,7 +21,14 @@ from lakeward.registry.deploy import deploy
 from lakeward.registry.engine import connect
 from lakeward.spec.model.stream import StreamSpec
 
+POSTGRES = ADAPTERS["postgres"]
 STACKS = Database(host="h", database="d", user="u")
+
+
+def keep(home: Home, ids: list[str], get: Any) -> Runtime:
+    """Bring the files up to date; the runtime with what they say."""
+    POSTGRES.keep(Runtime.load(home.runtime_file), home, ids, get)
+    return Runtime.load(home.runtime_file)
 
 
 @pytest.fixture
@@ -40,7 +47,7 @@ def test_a_connection_of_airflow_logs_in_and_leaves_its_password_in_a_file_of_it
 ) -> None:
     monkeypatch.delenv("PGPASSFILE", raising=False)
     given = Given(postgres.host, postgres.port, postgres.user, postgres.password, database, {"sslmode": "prefer"})
-    runtime = keep(Runtime.load(home.runtime_file), home.secrets, ["served", "gone"], {"served": given}.get)
+    runtime = keep(home, ["served", "gone"], {"served": given}.get)
     assert set(runtime.postgres) == {"lakeward_postgres", "served"}
     assert postgres.password not in runtime.model_dump_json()
     for known in (runtime, Runtime.load(home.runtime_file)):  # a task and its driver; the command line
@@ -49,16 +56,16 @@ def test_a_connection_of_airflow_logs_in_and_leaves_its_password_in_a_file_of_it
     files = list((home.secrets / "postgres" / "airflow").iterdir())
     assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
     before = {file: file.stat().st_ino for file in files}
-    keep(runtime, home.secrets, ["served"], {"served": given}.get)
+    keep(home, ["served"], {"served": given}.get)
     assert {file: file.stat().st_ino for file in files} == before, "nothing is written that is there"
-    keep(runtime, home.secrets, ["served"], {}.get)
-    keep(runtime, home.secrets, [], {}.get)
+    keep(home, ["served"], {}.get)
+    keep(home, [], {}.get)
     assert Runtime.load(home.runtime_file).postgres == runtime.postgres, "a secrets backend that is away takes nothing"
     for file in files:
         os.utime(file, (0, 0))
-    keep(runtime, home.secrets, ["served"], {}.get)
+    keep(home, ["served"], {}.get)
     assert Runtime.load(home.runtime_file).postgres == runtime.postgres, "a stream names it"
-    keep(runtime, home.secrets, [], {}.get)
+    keep(home, [], {}.get)
     assert Runtime.load(home.runtime_file).postgres == {"lakeward_postgres": STACKS}
     assert not list((home.secrets / "postgres" / "airflow").iterdir())
 
@@ -67,7 +74,7 @@ def test_a_file_of_the_home_is_a_connection_too_and_airflows_wins(home: Home) ->
     own = Database(host="mine", database="d", user="u")
     for name in ("a", "b"):
         private.write(private.folder(home.secrets / "postgres") / f"{name}.json", own.model_dump_json())
-    keep(Runtime.load(home.runtime_file), home.secrets, ["b"], {"b": Given("theirs", None, "u", None, "d")}.get)
+    keep(home, ["b"], {"b": Given("theirs", None, "u", None, "d")}.get)
     found = Runtime.load(home.runtime_file).postgres
     assert (found["a"].host, found["b"].host, found["b"].port) == ("mine", "theirs", 5432)
 
@@ -80,7 +87,7 @@ def test_a_file_of_the_home_is_a_connection_too_and_airflows_wins(home: Home) ->
     ],
 )
 def test_what_is_not_understood_stops_only_who_names_it(home: Home, given: Given, words: str) -> None:
-    runtime = keep(Runtime.load(home.runtime_file), home.secrets, ["odd"], {"odd": given}.get)
+    runtime = keep(home, ["odd"], {"odd": given}.get)
     assert link.find("lakeward_postgres", runtime.postgres) == STACKS
     with pytest.raises(SpecError) as caught:
         link.find("odd", runtime.postgres)
@@ -92,7 +99,7 @@ def test_the_connections_that_streams_name_are_asked_for(home: Home, postgres: A
     url = postgres.url(postgres.create_registry())
     private.write(private.folder(home.secrets) / home.registry_url_file.name, url)
     runtime = Runtime.load(home.runtime_file).model_copy(update={"pgpass": postgres.pgpass})
-    assert named(runtime) == set()
+    assert POSTGRES.named(runtime) == set()
     document = {
         "id": "s", "owner": "x", "source": {"kafka": {"topics": ["t"], "max_offsets_per_trigger": 5}},
         "sink": {"postgres": {"connection": "served", "table": "t"}},
@@ -100,6 +107,6 @@ def test_the_connections_that_streams_name_are_asked_for(home: Home, postgres: A
     }  # fmt: skip
     with connect(url, postgres.pgpass) as connection:
         deploy(connection, {"s": StreamSpec.model_validate(document)}, author="me")
-    assert named(runtime) == {"served", "shop"}
+    assert POSTGRES.named(runtime) == {"served", "shop"}
     home.registry_url_file.write_text(url.replace(str(postgres.port), "1"))
-    assert named(runtime) == {"lakeward_postgres"}
+    assert POSTGRES.named(runtime) == {"lakeward_postgres"}

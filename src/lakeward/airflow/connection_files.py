@@ -1,0 +1,200 @@
+"""Airflow's connections as private files of the home: drivers and the command line cannot ask Airflow.
+
+Each task writes those that the catalog and streams name, by one adapter for each type of connection. What stands in a
+file is judged by whoever uses it: a connection that is wrong stops the streams that name it and nothing else. One that
+Airflow does not give stays as it was last known, for a secrets backend that is away looks like one that was removed;
+its file goes when nothing names it any more.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from lakeward.connectors.aws import account
+from lakeward.connectors.kafka import cluster, spark_options
+from lakeward.connectors.kafka.settings import BOOTSTRAP, PASSWORD, USERNAME
+from lakeward.connectors.python import connections as python_connections
+from lakeward.platform import private
+from lakeward.platform.errors import DependencyDown
+from lakeward.platform.runtime import Home, Runtime
+from lakeward.registry import generations
+from lakeward.supervision.reconcile import registry_of
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection as SqlConnection
+
+KAFKA = "lakeward_kafka"
+UNNAMED_S = 3600.0
+"""How long the file of a connection stays that no stream names."""
+
+
+class Found(Protocol):
+    """The part of an Airflow connection that is read here."""
+
+    host: str | None
+    port: int | None
+    login: str | None
+    password: str | None
+    schema: str | None
+
+    @property
+    def extra_dejson(self) -> Mapping[str, object]: ...
+
+
+Get = Callable[[str], Found | None]
+"""Gives the Airflow connection of an id; None where there is none."""
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """How connections of one type stand in the home.
+
+    Attributes:
+        folder: their folder; None where this deployment has no place for them.
+        asked: the ids that streams name, by the registry.
+        known: the ids that are known already, for when the registry is away.
+        write: (runtime, file, connection) -> files in the order they are written, with their text; None: not there.
+        suffix: of the file that is named after the connection.
+        beside: the files that belong to that one and go with it.
+        always: ids that the deployment itself names.
+    """
+
+    folder: Callable[[Runtime, Home], Path | None]
+    asked: Callable[[SqlConnection], set[str]]
+    known: Callable[[Runtime], Iterable[str]]
+    write: Callable[[Runtime, Path, Found], Sequence[tuple[Path, str | None]]]
+    suffix: str = ".json"
+    beside: Callable[[Path], Sequence[Path]] = lambda file: ()
+    always: Callable[[Runtime], Collection[str]] = lambda runtime: ()
+
+    def named(self, runtime: Runtime) -> set[str]:
+        """The ids that the deployment and its streams name; those known already where the registry is away."""
+        own = set(self.always(runtime))
+        try:
+            with registry_of(runtime)() as connection:
+                return own | self.asked(connection)
+        except DependencyDown:
+            return own | set(self.known(runtime))
+
+    def keep(self, runtime: Runtime, home: Home, ids: Collection[str], get: Get) -> None:
+        """Bring the files up to date with Airflow."""
+        folder = self.folder(runtime, home)
+        if folder is None:
+            return
+        for name in sorted(ids):
+            if (found := get(name)) is not None:
+                for file, text in self.write(runtime, folder / f"{name}{self.suffix}", found):
+                    if text is None:
+                        file.unlink(missing_ok=True)
+                    else:
+                        private.update(file, text)
+        for file in folder.glob(f"[!.]*{self.suffix}"):
+            # One that is new may belong to a stream that was deployed after the streams were asked for.
+            if file.stem not in ids and time.time() - file.stat().st_mtime > UNNAMED_S:
+                for each in (file, *self.beside(file)):
+                    each.unlink(missing_ok=True)
+
+
+def escape(text: str) -> str:
+    """A field of a line of a password file."""
+    return text.replace("\\", "\\\\").replace(":", "\\:")
+
+
+def _given(**fields: object) -> dict[str, object]:
+    """The fields of a connection that say something."""
+    return {name: value for name, value in fields.items() if value}
+
+
+def _json(content: Mapping[str, object]) -> str:
+    return json.dumps(content, sort_keys=True)
+
+
+def _kafka(runtime: Runtime, file: Path, found: Found) -> list[tuple[Path, str | None]]:
+    """In librdkafka's names: the extra, and the connection's own fields where that lacks them."""
+    content = {
+        **({BOOTSTRAP: f"{found.host}:{found.port or 9092}"} if found.host else {}),
+        **_given(**{USERNAME: found.login, PASSWORD: found.password, "schema": found.schema}),
+        **found.extra_dejson,
+    }
+    if content == {BOOTSTRAP: runtime.kafka.get(file.stem)}:  # the stack's own broker needs no file
+        return [(each, None) for each in (file, *_kafka_login(file))]
+    return [(file, _json(content))]
+
+
+def _kafka_login(file: Path) -> tuple[Path, ...]:
+    """The login that Spark reads."""
+    return (spark_options.file_of(file),)
+
+
+def _aws(runtime: Runtime, file: Path, found: Found) -> list[tuple[Path, str | None]]:
+    """A profile file: the extra, in Amazon's names, and the connection's own fields where that lacks them."""
+    extra = {"region_name": account.REGION}
+    said = _given(**{account.KEY: found.login, account.SECRET: found.password}) | {
+        extra.get(name, name): value for name, value in found.extra_dejson.items()
+    }
+    return [(file, account.render({name: " ".join(str(value).split()) for name, value in said.items()}))]
+
+
+def _postgres(runtime: Runtime, file: Path, found: Found) -> list[tuple[Path, str | None]]:
+    """The address in the names of `Database`, the password in a password file of libpq beside it. What `Database` does
+    not know stays, and is refused there."""
+    [passwords] = _postgres_password(file)
+    own = _given(host=found.host, port=found.port, database=found.schema, user=found.login)
+    if not found.password:
+        return [(file, _json(own | dict(found.extra_dejson))), (passwords, None)]
+    address = own | {"passfile": str(passwords)} | dict(found.extra_dejson)
+    return [(passwords, f"*:*:*:*:{escape(found.password)}\n"), (file, _json(address))]
+
+
+def _postgres_password(file: Path) -> tuple[Path, ...]:
+    return (file.with_suffix(".pgpass"),)
+
+
+def _python(runtime: Runtime, file: Path, found: Found) -> list[tuple[Path, str | None]]:
+    """All of it, in Airflow's names."""
+    fields = ("host", "port", "login", "password", "schema")
+    content = _given(**{name: getattr(found, name) for name in fields}) | {"extra": dict(found.extra_dejson)}
+    return [(file, _json(content))]
+
+
+def _of_catalog(runtime: Runtime) -> Collection[str]:
+    store = runtime.lake.store
+    return [store.connection] if store is not None and store.connection is not None else []
+
+
+ADAPTERS: Mapping[str, Adapter] = {
+    "aws": Adapter(
+        folder=lambda runtime, home: next(iter(account.places(runtime.connections)), None),
+        asked=generations.aws_connections,
+        known=lambda runtime: account.names(runtime.connections),
+        write=_aws,
+        suffix=".ini",
+        always=_of_catalog,
+    ),
+    "kafka": Adapter(
+        folder=lambda runtime, home: cluster.from_airflow(runtime),
+        asked=lambda registry: {KAFKA, *generations.kafka_connections(registry)},
+        known=cluster.names,
+        write=_kafka,
+        beside=_kafka_login,
+    ),
+    "python": Adapter(
+        folder=lambda runtime, home: python_connections.from_airflow(runtime),
+        asked=generations.sink_connections,
+        known=python_connections.names,
+        write=_python,
+    ),
+    "postgres": Adapter(
+        folder=lambda runtime, home: home.secrets / "postgres" / "airflow",
+        asked=generations.postgres_connections,
+        known=lambda runtime: runtime.postgres,
+        write=_postgres,
+        beside=_postgres_password,
+    ),
+}
+"""What streams name -> how it comes into the home."""

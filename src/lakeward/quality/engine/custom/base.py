@@ -1,0 +1,54 @@
+"""What every check of our own looks at, and how it gives its result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from lakeward.quality.engine.custom.landed import Landings
+from lakeward.quality.engine.custom.outlier import Past
+from lakeward.quality.ranges.range import Range, Read
+from lakeward.quality.ranges.snapshot_chain import History
+from lakeward.quality.suite.configured import Asked
+from lakeward.quality.verdicts.verdict import Check, State
+
+if TYPE_CHECKING:
+    from pyspark.sql.connect.dataframe import DataFrame
+
+SAMPLE = 10
+
+
+@dataclass(frozen=True)
+class CheckContext:
+    """What a check may look at.
+
+    Attributes:
+        found: the range of the run.
+        history: the metadata it was decided on.
+        frame: the rows this check reads.
+        table: reads another table of the lake, as it is now.
+        past: check id -> its values in earlier runs, newest first.
+        rows: reads the rows of a part of the range.
+        landings: stream and seq -> what the registry knows of its batches from there on.
+    """
+
+    found: Range
+    history: History
+    frame: Callable[[], DataFrame]
+    table: Callable[[str], DataFrame]
+    past: Callable[[str], Sequence[Past]]
+    rows: Callable[[Read], DataFrame]
+    landings: Callable[[str, int], Landings]
+
+    def together(self) -> DataFrame:
+        """The rows, for a check that looks at them together: all of them where some were rewritten. The rewritten ones
+        alone may be old, or parts of a group."""
+        if self.found.rewritten and self.found.head is not None:
+            return self.rows(Read(None, self.found.head.id))
+        return self.frame()
+
+
+def result(asked: Asked, passed: bool, **found: Any) -> Check:
+    """A result with its findings."""
+    return replace(asked.blank(State.PASS if passed else State.FAIL), **found)
