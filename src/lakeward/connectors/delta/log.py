@@ -7,7 +7,9 @@ by name instead of being read wrongly; Spark reads it as ever.
 from __future__ import annotations
 
 import json
+import os
 import re
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -148,7 +150,7 @@ def head(folder: Path) -> Head | None:
     stats = [(each.name, each.stat().st_mtime) for each in (folder / LOG).iterdir()]
     versions = {int(found[1]): int(at * 1000) for name, at in stats if (found := COMMIT.fullmatch(name)) is not None}
     if not versions:
-        raise _refused(folder, "its log has no commit left")
+        raise unreadable(folder, "its log has no commit left")
     newest = max(versions)
     base, parts = checkpoint([name for name, _ in stats], newest)
     said: dict[str, Mapping[str, Any]] = {}
@@ -163,7 +165,7 @@ def head(folder: Path) -> Head | None:
             who = {key: value for key, value in action.items() if value.get("id") or value.get("minReaderVersion")}
             said = {**who, **said}
     if len(said) < len(_WHO):
-        raise _refused(folder, "its log begins with a checkpoint of a newer form, or has a hole")
+        raise unreadable(folder, "its log begins with a checkpoint of a newer form, or has a hole")
     return Head(folder, newest, said["metaData"], said["protocol"], dict(sorted(versions.items())))
 
 
@@ -190,7 +192,7 @@ def _lines(folder: Path, version: int) -> list[str]:
     try:
         return (folder / LOG / f"{version:020d}.json").read_text().splitlines()
     except FileNotFoundError:
-        raise _refused(folder, "its log begins with a checkpoint of a newer form, or has a hole") from None
+        raise unreadable(folder, "its log begins with a checkpoint of a newer form, or has a hole") from None
 
 
 def walk(folder: Path, head: int, at: int | None) -> Ancestry:
@@ -269,14 +271,14 @@ def read(folder: Path) -> TableLog | None:
     actions: Iterator[dict[str, Any]]
     following = [version for version in commits if version > base]
     if following != list(range(base + 1, base + 1 + len(following))) or (base < 0 and not following):
-        raise _refused(folder, "its log begins with a checkpoint of a newer form, or has a hole")
+        raise unreadable(folder, "its log begins with a checkpoint of a newer form, or has a hole")
     for actions in [_of_parquet(folder / LOG / name) for name in parts] + [
         _of_json(folder / LOG / f"{version:020d}.json") for version in following
     ]:
         for action in actions:
             if (add := action.get("add")) is not None:
                 if add.get("deletionVector"):
-                    raise _refused(folder, "it has deletion vectors")
+                    raise unreadable(folder, "it has deletion vectors")
                 files[add["path"]] = dict(add.get("partitionValues") or {})
             if (gone := action.get("remove")) is not None:
                 files.pop(gone["path"], None)
@@ -288,7 +290,7 @@ def read(folder: Path) -> TableLog | None:
             metadata = action.get("metaData") or metadata
     configuration = dict(metadata.get("configuration") or {})
     if configuration.get("delta.columnMapping.mode", "none") != "none":
-        raise _refused(folder, "it maps column names")
+        raise unreadable(folder, "it maps column names")
     return TableLog(folder, following[-1] if following else base, files, domains, metadata)
 
 
@@ -367,7 +369,31 @@ def _of_json(file: Path) -> Iterator[dict[str, Any]]:
                 yield json.loads(line)
 
 
-def _refused(folder: Path, why: str) -> Refused:
+def put(folder: Path, version: int, actions: Sequence[Mapping[str, Any]]) -> bool:
+    """Commit a version, whole and on disk; False: it is taken. As `LinkLogStore` does it in a JVM (ADR 45)."""
+    place = folder / LOG / f"{version:020d}.json"
+    fresh = place.with_name(f".{place.name}.{uuid.uuid4()}.tmp")
+    try:
+        with fresh.open("x") as out:
+            for action in actions:
+                out.write(json.dumps(action, separators=(",", ":")) + "\n")
+            out.flush()
+            os.fsync(out.fileno())
+        os.link(fresh, place)
+    except FileExistsError:
+        return False
+    finally:
+        fresh.unlink(missing_ok=True)
+    parent = os.open(place.parent, os.O_RDONLY)
+    try:
+        os.fsync(parent)
+    finally:
+        os.close(parent)
+    return True
+
+
+def unreadable(folder: Path, why: str) -> Refused:
+    """The error of a table in a form that only Spark reads."""
     return Refused(
         f"The Delta table in {folder} cannot be read without Spark",
         why=why,
