@@ -25,6 +25,7 @@ from lakeward.connectors.commit_protocol.position_store import (
 )
 from lakeward.connectors.delta import log
 from lakeward.connectors.delta.check import DOMAINS, TableState, check_table
+from lakeward.connectors.delta.delta_log import DeltaLog
 from lakeward.connectors.delta.log import Head
 from lakeward.platform.errors import LakewardError, Refused, Transient
 
@@ -75,7 +76,7 @@ class DeltaPositionStore(PositionStore):
                 )
             version = head.version + 1
             stored = moved.model_copy(update={"snapshot": version, "snapshot_seq": version})
-            if log.put(self.folder, version, self._commit(head, stored)):
+            if DeltaLog(self.folder).put(version, self._commit(head, stored)):
                 self._read_back(version, stored)
                 return stored
         raise Transient(f"The position of stream {self.stream} could not be set in {self.name}: contention")
@@ -93,7 +94,7 @@ class DeltaPositionStore(PositionStore):
     def _state(self, head: Head) -> TableState:
         kept = log.domains(self.folder, head.version)
         if kept is None:
-            raise log.unreadable(self.folder, "its log begins with a checkpoint of a newer form, or has a hole")
+            raise DeltaLog(self.folder).unreadable("its log begins with a checkpoint of a newer form, or has a hole")
         keeps = DOMAINS in (head.protocol.get("writerFeatures") or ())
         return state_at(self.folder, head.version, kept.get(position.key(self.stream)), keeps, self.stream, self.name)
 

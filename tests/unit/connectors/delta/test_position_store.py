@@ -14,6 +14,7 @@ import pytest
 from lakeward.connectors.commit_protocol.position import Position, key
 from lakeward.connectors.delta import log
 from lakeward.connectors.delta.check import DOMAINS
+from lakeward.connectors.delta.delta_log import DeltaLog
 from lakeward.connectors.delta.position_store import OPERATION, DeltaPositionStore
 from lakeward.platform.errors import Fenced, Refused
 
@@ -66,7 +67,7 @@ def test_a_move_is_the_next_version_and_names_it(store: DeltaPositionStore, fold
     commit = log.commit(folder, 2)
     assert commit is not None
     assert (commit.operation, commit.attempt) == (OPERATION, "reset/2/ann")
-    assert [set(action) for action in log.actions(folder, 2)] == [{"commitInfo"}, {"domainMetadata"}]
+    assert [set(action) for action in DeltaLog(folder).actions(2)] == [{"commitInfo"}, {"domainMetadata"}]
     assert {each.name for each in (folder / log.LOG).iterdir()} == {f"{version:020d}.json" for version in range(3)}
 
 
@@ -90,7 +91,7 @@ def test_of_two_that_move_it_at_once_one_wins(store: DeltaPositionStore, folder:
 
 def test_a_version_that_is_taken_is_not_written_over(folder: Path) -> None:
     text = (folder / log.LOG / f"{1:020d}.json").read_text()
-    assert not log.put(folder, 1, [{"commitInfo": {}}])
+    assert not DeltaLog(folder).put(1, [{"commitInfo": {}}])
     assert (folder / log.LOG / f"{1:020d}.json").read_text() == text
     assert not [each for each in (folder / log.LOG).iterdir() if each.name.startswith(".")]
 
@@ -106,30 +107,30 @@ def test_a_batch_that_lands_meanwhile_wins(store: DeltaPositionStore, folder: Pa
 def test_another_writers_version_only_moves_it_further_down_the_log(
     store: DeltaPositionStore, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before, real = store.read(), log.put
+    before, real = store.read(), DeltaLog.put
 
-    def beaten(place: Path, version: int, actions: Any) -> bool:
+    def beaten(files: DeltaLog, version: int, actions: Any) -> bool:
         """OPTIMIZE takes the version between the look and the commit."""
-        monkeypatch.setattr(log, "put", real)
-        delta_log.commit(place, version, {"commitInfo": {"operation": "OPTIMIZE"}},
+        monkeypatch.setattr(DeltaLog, "put", real)
+        delta_log.commit(files.folder, version, {"commitInfo": {"operation": "OPTIMIZE"}},
                          delta_log.remove("f1", rewrite=True), delta_log.add("g", 1, rewrite=True))  # fmt: skip
-        return real(place, version, actions)
+        return real(files, version, actions)
 
-    monkeypatch.setattr(log, "put", beaten)
+    monkeypatch.setattr(DeltaLog, "put", beaten)
     assert store.compare_and_set(before, _moved(before.position)).snapshot == 3
 
 
 def test_a_version_that_another_process_wrote_over_is_no_success(
     store: DeltaPositionStore, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before, real = store.read(), log.put
+    before, real = store.read(), DeltaLog.put
 
-    def overwritten(place: Path, version: int, actions: Any) -> bool:
-        done = real(place, version, actions)
-        delta_log.commit(place, version, {"commitInfo": {"operation": "WRITE"}})
+    def overwritten(files: DeltaLog, version: int, actions: Any) -> bool:
+        done = real(files, version, actions)
+        delta_log.commit(files.folder, version, {"commitInfo": {"operation": "WRITE"}})
         return done
 
-    monkeypatch.setattr(log, "put", overwritten)
+    monkeypatch.setattr(DeltaLog, "put", overwritten)
     with pytest.raises(Fenced, match="moved meanwhile") as fenced:
         store.compare_and_set(before, _moved(before.position))
     assert "version 2 of n.t was overwritten" in fenced.value.why
