@@ -29,7 +29,7 @@ from campaign import ROOT, known, seeds
 from world import World, make_world, simple_stream
 
 from lakeward.connectors.commit_protocol.position import Position, Totals, key, parse
-from lakeward.connectors.iceberg import pyiceberg_table
+from lakeward.connectors.iceberg import position_store
 from lakeward.driver.registry_link import Link
 from lakeward.platform.errors import Fenced, Refused, Transient
 from lakeward.platform.runtime import Home, Launch, Project
@@ -84,7 +84,7 @@ class Trials:
         lake.create_namespace_if_not_exists("dup")
         made = lake.create_table(table, pa.schema([("n", pa.int64())]))
         first = Position(seq=1, query_id="q", batch=0, end={}, begin={}, totals=Totals())
-        pyiceberg_table.write_position(lake, table, stream, first, None)
+        position_store.write_position(lake, table, stream, first, None)
         expected = made.refresh().properties[key(stream)]
         if twice:
             assert self._intend(world, f"{seed}/one launch")
@@ -100,7 +100,7 @@ class Trials:
                 if not (twice or self._intend(world, token)) or not link.claim(0.0):
                     return False, False
                 after = first.model_copy(update={"seq": 2, "batch": 1, "attempt": f"{number}"})
-                pyiceberg_table.write_position(mine, table, stream, after, expected)
+                position_store.write_position(mine, table, stream, after, expected)
             except (Fenced, Refused, Transient):
                 return True, False
             finally:

@@ -8,15 +8,14 @@ every record up to there must be in the table once. The old query's checkpoint i
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 from lakeward.connectors.commit_protocol import checkpoint_batch
-from lakeward.connectors.commit_protocol.position import Position, Totals
-from lakeward.connectors.iceberg import audit, pyiceberg_table
+from lakeward.connectors.commit_protocol.position import Position, Totals, now
+from lakeward.connectors.iceberg import audit, position_store
 from lakeward.operations import sink_position
 from lakeward.operations.operation import Act, spec_of
 from lakeward.operations.request import Operation, Plan
-from lakeward.operations.sink_position import InLake
+from lakeward.operations.sink_position import IcebergSinkPosition
 from lakeward.operations.skip_batch import by_source
 from lakeward.operations.waiting import Waiting
 from lakeward.platform.errors import Refused, SpecError
@@ -60,7 +59,7 @@ class Import(Act[ImportPlan]):
             self._undoing(found)  # still: a batch that landed since stands on what was imported
             made = next((item for item in newest if item["change"] == "import"), {})
             wap = (made.get("detail") or {}).get("before", {}).get(WAP)
-            pyiceberg_table.remove_position(found.lake, found.name, self.stream, str(found.raw), {WAP: wap})
+            position_store.remove_position(found.lake, found.name, self.stream, str(found.raw), {WAP: wap})
             with self.site.connect() as connection:
                 self.changed(connection, {"end": found.position.end if found.position else None}, {"end": None})
             return f"the import is undone; {found.name} has no position of it and is as it was"
@@ -75,7 +74,7 @@ class Import(Act[ImportPlan]):
             self.changed(connection, {"end": None, WAP: wap}, {"end": moved.end, "seq": moved.seq})
         return f"the position is seq {moved.seq} of {found.name}; the next start goes on there with a new checkpoint"
 
-    def _undoing(self, found: InLake) -> ImportPlan:
+    def _undoing(self, found: IcebergSinkPosition) -> ImportPlan:
         if found.position is None or not found.position.attempt.startswith(_ATTEMPT):
             raise Refused(
                 f"There is no import of stream {self.stream} to undo",
@@ -84,7 +83,7 @@ class Import(Act[ImportPlan]):
             )
         return ImportPlan(f"take the import back: {found.name} loses its position, its rows stay")
 
-    def _seeding(self, found: InLake) -> ImportPlan:
+    def _seeding(self, found: IcebergSinkPosition) -> ImportPlan:
         folder = self.request.folder
         if not folder:
             raise SpecError(
@@ -111,7 +110,7 @@ class Import(Act[ImportPlan]):
             end=by_source(found.spec, files.ends),
             begin={} if first is None else by_source(found.spec, first),
             attempt=f"{_ATTEMPT}{query}/{batch}",
-            at=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            at=now(),
         )
         moved, proof = self._proved(found, moved)
         lines = (
@@ -127,7 +126,7 @@ class Import(Act[ImportPlan]):
             moved,
         )
 
-    def _proved(self, found: InLake, moved: Position) -> tuple[Position, str]:
+    def _proved(self, found: IcebergSinkPosition, moved: Position) -> tuple[Position, str]:
         """The position with its totals, and whether every record is in the table once."""
         columns = {each.name for each in found.table.schema().fields}
         if not moved.begin:
@@ -144,7 +143,7 @@ class Import(Act[ImportPlan]):
         proof = f"proved: all {counted.consumed:,} records since the query began are in the table, each once"
         return moved.model_copy(update={"totals": totals}), proof
 
-    def _newest_batch(self, found: InLake, query: str) -> int:
+    def _newest_batch(self, found: IcebergSinkPosition, query: str) -> int:
         epochs = [
             int(snapshot.summary[_EPOCH] or -1)
             for snapshot in found.table.snapshots()

@@ -74,17 +74,7 @@ class Recover(Act[RecoverPlan]):
                 next=f"lakeward streams recover {self.stream} --dry-run   shows where it goes on now",
             )
         waiting.keep()
-        found.write(
-            found.position.model_copy(
-                update={
-                    "seq": plan.seq,
-                    "query_id": "",
-                    "batch": -1,
-                    "end": plan.end,
-                    "attempt": f"recover/{plan.seq}/{self.site.author}",
-                }
-            )
-        )
+        found.write(found.position.moved("recover", self.site.author, end=plan.end))
         with self.site.connect() as connection:
             number = again(connection, kept, plan.checkpoint, self.site.author)
             self.want(connection, row, "running")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 from pyiceberg.exceptions import NoSuchTableError
 
@@ -17,7 +16,7 @@ from lakeward.operations.generation import again, next_checkpoint
 from lakeward.operations.move_position import Moving
 from lakeward.operations.operation import spec_of
 from lakeward.operations.request import Operation, Plan
-from lakeward.operations.sink_position import Ground
+from lakeward.operations.sink_position import SinkPosition
 from lakeward.operations.waiting import Waiting
 from lakeward.platform.errors import Refused, SpecError
 from lakeward.platform.text import count
@@ -91,7 +90,7 @@ class Reset(Moving[ResetPlan]):
             )
         return f"the position is seq {moved.seq} ({'; '.join(plan.lines)}), with checkpoint {checkpoint}"
 
-    def _plan(self, found: Ground) -> ResetPlan:
+    def _plan(self, found: SinkPosition) -> ResetPlan:
         spec, at = found.spec, found.position
         now = sink_position.with_new_partitions(self.site, spec, at.end) if at is not None else {}
         approval = self.request.approval
@@ -127,7 +126,9 @@ class Reset(Moving[ResetPlan]):
             unfiltered,
         )
 
-    def _doubled(self, found: Ground, there: dict[Place, int], here: dict[Place, int], rereads: int) -> tuple[int, int]:
+    def _doubled(
+        self, found: SinkPosition, there: dict[Place, int], here: dict[Place, int], rereads: int
+    ) -> tuple[int, int]:
         """Rows that would land twice, and records among those read again that are in no table: they were filtered."""
         if not rereads or found.position is None:
             return 0, 0
@@ -157,16 +158,11 @@ class Reset(Moving[ResetPlan]):
             next=f"delete these rows first, or accept them: --accept-duplicates {plan.again}",
         )
 
-    def _moved(self, found: Ground, plan: ResetPlan, kept: Generation) -> Position:
+    def _moved(self, found: SinkPosition, plan: ResetPlan, kept: Generation) -> Position:
         ids = sink_position.topic_ids(self.site, found.spec)
-        at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         before = found.position
         if before is None:
-            attempt = f"reset/1/{self.site.author}"
-            return Position(
-                seq=1, query_id="", batch=-1, generation=kept.generation, end=plan.end, begin=plan.end, topic_ids=ids,
-                attempt=attempt, at=at,
-            )  # fmt: skip
+            return Position.before_first(kept.generation, plan.end).moved("reset", self.site.author, topic_ids=ids)
         from_ = before.model_copy(update={"end": sink_position.with_new_partitions(self.site, found.spec, before.end)})
         skips, number = sink_position.skipped(from_, plan.end)
         totals = before.totals.model_copy(
@@ -176,19 +172,14 @@ class Reset(Moving[ResetPlan]):
                 "consumed": before.totals.consumed - plan.unfiltered,
             }
         )
-        return before.model_copy(
-            update={
-                "seq": before.seq + 1,
-                "query_id": "",
-                "batch": -1,
-                "end": plan.end,
-                "begin": _begin(before, from_, plan.end),
-                "skips": skips,
-                "topic_ids": ids,
-                "totals": totals,
-                "attempt": f"reset/{before.seq + 1}/{self.site.author}",
-                "at": at,
-            }
+        return before.moved(
+            "reset",
+            self.site.author,
+            end=plan.end,
+            begin=_begin(before, from_, plan.end),
+            skips=skips,
+            topic_ids=ids,
+            totals=totals,
         )
 
 

@@ -1,35 +1,35 @@
-"""What recover, reset and skip-batch stand on: a table that says how far the stream is, and sources that can be told.
+"""May an operation move a stream's position, and to where? The position itself is in the sink's `PositionStore`.
 
-The position moves by the same compare-and-set as every batch, so a driver that is cut off from the registry and still
-lands the stream is fenced by it.
+recover, reset and skip-batch move it by the same compare-and-set as every batch, so a driver that is cut off from the
+registry and still lands the stream is fenced by it.
 """
 
 from __future__ import annotations
 
 import json
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakeward.connectors.commit_protocol import position
 from lakeward.connectors.commit_protocol.audit import Scan
 from lakeward.connectors.commit_protocol.offsets import canonical_json
 from lakeward.connectors.commit_protocol.position import NO_DATA, Position, Skip
+from lakeward.connectors.commit_protocol.position_store import PositionStore, StoredPosition
 from lakeward.connectors.delta import location as place
 from lakeward.connectors.delta import log
+from lakeward.connectors.delta.position_store import DeltaPositionStore
 from lakeward.connectors.file_access import FileAccess
 from lakeward.connectors.files import mirror
-from lakeward.connectors.iceberg import catalog, pyiceberg_table
-from lakeward.connectors.iceberg.audit import scan
+from lakeward.connectors.folder.position_store import FolderPositionStore
+from lakeward.connectors.iceberg import catalog
+from lakeward.connectors.iceberg.position_store import IcebergPositionStore, answering
 from lakeward.connectors.iceberg.pyiceberg_schema import spark_schema
 from lakeward.connectors.kafka import broker, cluster
 from lakeward.connectors.kafka import position as kafka_position
 from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.connectors.kafka.position import Offsets
-from lakeward.connectors.postgres import position_store as keepers
-from lakeward.connectors.postgres.check import TableState, check_table
-from lakeward.connectors.postgres.position_store import Keeper
+from lakeward.connectors.postgres import position_store as postgres_positions
 from lakeward.operations.context import Site
 from lakeward.platform.errors import DependencyDown, Refused, SpecError
 from lakeward.platform.runtime import CATALOG, Lake, Runtime
@@ -44,116 +44,133 @@ if TYPE_CHECKING:
 
 
 RECOVERED = "recovered"
+_MOVABLE = frozenset({"iceberg", "delta", "postgres"})
+"""Sinks whose position is moved without a batch."""
 
 
 @dataclass(frozen=True)
-class Ground(ABC):
-    """The table of a stream at one moment. `raw` is what the compare-and-set expects; None: nothing landed yet."""
+class SinkPosition:
+    """A position that may be moved, as it was read at one moment."""
 
     spec: StreamSpec
-    name: str
-    raw: str | None
-    position: Position | None
-
-    @abstractmethod
-    def write(self, moved: Position) -> Position:
-        """Set the position, if it is still the one that was read.
-
-        Raises:
-            Fenced: a driver landed a batch meanwhile; nothing was changed.
-        """
+    store: PositionStore
+    stored: StoredPosition
 
     @property
-    @abstractmethod
+    def name(self) -> str:
+        """The table."""
+        return self.store.name
+
+    @property
+    def raw(self) -> str | None:
+        """The stored text; None: nothing landed yet."""
+        return self.stored.raw
+
+    @property
+    def position(self) -> Position | None:
+        """`raw`, parsed."""
+        return self.stored.position
+
+    @property
     def rows(self) -> Scan:
         """Reads the rows' positions in the source."""
+        return self.store.scan()
 
     @property
     def location(self) -> str | None:
         """The table's folder; None where it has none."""
-        return None
+        return self.store.location
+
+    def write(self, moved: Position) -> Position:
+        """Store `moved`, if the position is still the one that was read.
+
+        Raises:
+            Fenced: a driver landed a batch meanwhile; nothing was changed.
+        """
+        return self.store.compare_and_set(self.stored, moved)
 
 
 @dataclass(frozen=True)
-class InLake(Ground):
-    """An Iceberg table."""
+class IcebergSinkPosition(SinkPosition):
+    """The same in an Iceberg table, which an import looks at more closely.
+
+    Attributes:
+        lake: the catalog.
+        table: as it was loaded next to the position.
+    """
 
     lake: Catalog
     table: Table
 
-    def write(self, moved: Position) -> Position:
-        """One commit of the table's properties."""
-        return pyiceberg_table.write_position(self.lake, self.name, str(self.spec.id), moved, self.raw)
 
-    @property
-    def rows(self) -> Scan:
-        return scan(self.table)
-
-    @property
-    def location(self) -> str | None:
-        return str(self.table.location())
+# The names before `PositionStore`: callers on other branches still use them.
+Ground, InLake = SinkPosition, IcebergSinkPosition
 
 
-@dataclass(frozen=True)
-class InPostgres(Ground):
-    """A table of PostgreSQL."""
-
-    keeper: Keeper
-    state: TableState
-
-    def write(self, moved: Position) -> Position:
-        """One statement on the table of positions."""
-        return self.keeper.write(moved, self.state)
-
-    @property
-    def rows(self) -> Scan:
-        return self.keeper.scan
-
-
-def of(site: Site, spec: StreamSpec, what: str) -> Ground:
-    """The ground of an operation, whatever keeps the table; see `in_lake`."""
-    return in_lake(site, spec, what) if spec.sink.postgres is None else _in_postgres(site, spec, what)
-
-
-def _in_postgres(site: Site, spec: StreamSpec, what: str) -> Ground:
-    _movable(site, spec, what)
-    keeper = keepers.of(site.runtime, spec)
-    state = keeper.state()
-    halt = check_table(state)
-    if halt is not None:
-        raise Refused(f"Stream {spec.id} cannot be {what}", why=f"{halt.what}: {halt.why}", next=halt.next)
-    return InPostgres(spec, keeper.table.text, state.raw, state.position, keeper, state)
-
-
-def in_lake(site: Site, spec: StreamSpec, what: str) -> InLake:
-    """The ground of an operation.
+def of(site: Site, spec: StreamSpec, what: str) -> SinkPosition:
+    """The position that an operation moves.
 
     Args:
         what: what cannot be done without it, e.g. `recovered`.
 
     Raises:
-        Refused: the sink keeps no position, the stream keeps state, a source has no offsets, or there is no table.
+        Refused: the sink keeps no position, the stream keeps state, a source has no offsets, there is no table, or rows
+            that the position calls landed are gone.
+        DependencyDown: the system of the sink cannot be reached.
+    """
+    _movable(site, spec, what)
+    store = store_of(site.runtime, spec)
+    stored = store.read()
+    if stored.halt is not None:
+        halt = stored.halt
+        raise Refused(f"Stream {spec.id} cannot be {what}", why=f"{halt.what}: {halt.why}", next=halt.next)
+    return SinkPosition(spec, store, stored)
+
+
+def in_lake(site: Site, spec: StreamSpec, what: str) -> IcebergSinkPosition:
+    """As `of`, for what is done to Iceberg tables alone.
+
+    Raises:
+        Refused: as `of`, and for every other sink.
         DependencyDown: the catalog cannot be reached.
     """
-    from pyiceberg.exceptions import NoSuchTableError
-    from sqlalchemy.exc import OperationalError
-
-    name = _table(site, spec, what)
-    try:
-        lake = lake_of(site.runtime)
-        table = lake.load_table(name)
-    except OperationalError as error:
-        raise DependencyDown(
-            "The catalog does not answer", why=str(error.orig).strip().splitlines()[0], next="lakeward stack status"
-        ) from None
-    except NoSuchTableError:
+    if spec.sink.postgres is not None or spec.sink.delta is not None:
+        table = "table of PostgreSQL" if spec.sink.postgres is not None else "Delta table"
         raise Refused(
             f"Stream {spec.id} cannot be {what}",
-            why=f"table {name} does not exist",
-            next=f"lakeward streams status {spec.id}   says whether anything was landed in it",
-        ) from None
-    raw = table.properties.get(position.key(str(spec.id)))
-    return InLake(spec, name, raw, None if raw is None else position.parse(raw, str(spec.id), name), lake, table)
+            why=f"its sink is a {table}, which no other query of Spark keeps a position in",
+            next="land into a new table",
+        )
+    found = of(site, spec, what)
+    if not isinstance(found.store, IcebergPositionStore):
+        raise TypeError(f"the sink of stream {spec.id} is {found.store!r}, not an Iceberg table")
+    return IcebergSinkPosition(spec, found.store, found.stored, found.store.catalog, found.store.table)
+
+
+def store_of(runtime: Runtime, spec: StreamSpec) -> PositionStore:
+    """Where the sink of a stream keeps the position.
+
+    Raises:
+        Refused: it keeps none.
+        SpecError: this deployment does not know the sink's connection, or the sink cannot be where it is declared.
+        DependencyDown: the catalog cannot be reached.
+    """
+    sink, stream = spec.sink, str(spec.id)
+    if sink.iceberg is not None and sink.iceberg.commit == "exact":
+        with answering():
+            return IcebergPositionStore(lake_of(runtime), str(sink.iceberg.table), stream)
+    if sink.delta is not None:
+        table = str(sink.delta.table)
+        return DeltaPositionStore(place.folder_of(runtime.lake, table), table, stream)
+    if sink.postgres is not None:
+        return postgres_positions.of(runtime, spec)
+    if sink.files is not None:
+        return FolderPositionStore(Path(str(sink.files.path)), stream)
+    raise Refused(
+        f"Stream {stream} has no position in its sink",
+        why=f"its sink ({sink.connector}) keeps no position: only the checkpoint knows how far it is",
+        next="put a lost checkpoint back from a copy",
+    )
 
 
 def lake_of(runtime: Runtime) -> Catalog:
@@ -180,21 +197,15 @@ def columns(runtime: Runtime, spec: StreamSpec) -> dict[str, Any] | None:
     return None
 
 
-def _table(site: Site, spec: StreamSpec, what: str) -> str:
-    sink = spec.sink.iceberg
-    if spec.sink.delta is not None:
-        raise Refused(
-            f"Stream {spec.id} cannot be {what}",
-            why="moving the position of a Delta table is not built yet; it is built for Iceberg",
-            next="put the checkpoint back from a copy, or land into a new table under a new id",
-        )
-    if spec.sink.postgres is not None:
-        raise Refused(
-            f"Stream {spec.id} cannot be {what}",
-            why="its sink is a table of PostgreSQL, which no other query of Spark keeps a position in",
-            next="land into a new table",
-        )
-    if sink is None or sink.commit != "exact":
+def _movable(site: Site, spec: StreamSpec, what: str) -> None:
+    """The sink's position can be moved, it says where to go on, and nothing but the position has to be moved.
+
+    Raises:
+        Refused: the sink keeps no position or moves it by batches alone, a source has no offsets, or the stream keeps
+            state.
+    """
+    native = spec.sink.iceberg is not None and spec.sink.iceberg.commit != "exact"
+    if spec.sink.connector not in _MOVABLE or native:
         raise Refused(
             f"Stream {spec.id} cannot be {what}",
             why="the position in its folder is moved by its batches alone"
@@ -203,16 +214,6 @@ def _table(site: Site, spec: StreamSpec, what: str) -> str:
             next="put a lost checkpoint back from a copy; a record that cannot be worked on is for the transform: "
             f"change it, lakeward deploy, lakeward streams upgrade {spec.id}",
         )
-    _movable(site, spec, what)
-    return str(sink.table)
-
-
-def _movable(site: Site, spec: StreamSpec, what: str) -> None:
-    """The position says where to go on, and nothing but the position has to be moved.
-
-    Raises:
-        Refused: a source has no offsets, or the stream keeps state.
-    """
     recovered = {"kafka", "files", "iceberg", "delta", "kinesis"} if what == RECOVERED else {"kafka"}
     other = [str(name) for name, source in spec.sources.items() if source.connector not in recovered]
     if other:
@@ -293,7 +294,7 @@ def with_new_partitions(site: Site, spec: StreamSpec, ends: Mapping[str, str]) -
     return whole
 
 
-def check_logs(found: Ground, lake: Lake) -> None:
+def check_logs(found: SinkPosition, lake: Lake) -> None:
     """The names of the files that have landed must be known, of every file source.
 
     Raises:

@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import func
@@ -22,7 +21,7 @@ from lakeward.operations.generation import again, next_checkpoint
 from lakeward.operations.move_position import Moving
 from lakeward.operations.operation import spec_of
 from lakeward.operations.request import Operation, Plan
-from lakeward.operations.sink_position import Ground
+from lakeward.operations.sink_position import SinkPosition
 from lakeward.operations.waiting import Waiting
 from lakeward.platform.errors import Refused, SpecError
 from lakeward.platform.text import count
@@ -87,7 +86,7 @@ class SkipBatch(Moving[SkipPlan]):
                 next=f"lakeward streams skip-batch {row.id} --batch {number} --dry-run",
             )
 
-    def _plan(self, row: Stream, kept: Generation, found: Ground) -> SkipPlan:
+    def _plan(self, row: Stream, kept: Generation, found: SinkPosition) -> SkipPlan:
         folder = self.site.runtime.checkpoint_of(kept.checkpoint)
         files = checkpoint_batch.read(self.site.runtime, folder, self.batch)
         end = self._agreeing(found, files, folder)
@@ -114,7 +113,7 @@ class SkipBatch(Moving[SkipPlan]):
             total,
         )
 
-    def _agreeing(self, found: Ground, files: BatchFiles, folder: str) -> dict[str, str]:
+    def _agreeing(self, found: SinkPosition, files: BatchFiles, folder: str) -> dict[str, str]:
         """Where the batch ends, by source, if checkpoint and table agree that it is the next one and not landed.
 
         Raises:
@@ -137,7 +136,7 @@ class SkipBatch(Moving[SkipPlan]):
             next=f"lakeward streams status {self.stream}",
         )
 
-    def _start(self, found: Ground, files: BatchFiles, folder: str) -> dict[str, str]:
+    def _start(self, found: SinkPosition, files: BatchFiles, folder: str) -> dict[str, str]:
         """Where the batch begins: where the table's position ends, and the checkpoint must say the same."""
         planned = None if files.begins is None else by_source(found.spec, files.begins)
         if found.position is None:
@@ -206,22 +205,15 @@ class SkipBatch(Moving[SkipPlan]):
             )  # fmt: skip
         return f"{count(plan.records, 'record')} of batch {self.batch} given up, the position is seq {moved.seq}"
 
-    def _moved(self, found: Ground, plan: SkipPlan, end: dict[str, str], kept: Generation) -> Position:
-        before = found.position or Position(
-            seq=0, query_id="", batch=-1, generation=kept.generation, end=plan.start, begin=plan.start
-        )
-        return before.model_copy(
-            update={
-                "seq": before.seq + 1,
-                "query_id": "",
-                "batch": -1,
-                "end": end,
-                "skips": (*before.skips, Skip(start=plan.start, end=plan.end)),
-                "topic_ids": before.topic_ids or sink_position.topic_ids(self.site, found.spec),
-                "totals": before.totals.plus(Totals(skipped=plan.records)),
-                "attempt": f"skip/{before.seq + 1}/{self.site.author}",
-                "at": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-            }
+    def _moved(self, found: SinkPosition, plan: SkipPlan, end: dict[str, str], kept: Generation) -> Position:
+        before = found.position or Position.before_first(kept.generation, plan.start)
+        return before.moved(
+            "skip",
+            self.site.author,
+            end=end,
+            skips=(*before.skips, Skip(start=plan.start, end=plan.end)),
+            topic_ids=before.topic_ids or sink_position.topic_ids(self.site, found.spec),
+            totals=before.totals.plus(Totals(skipped=plan.records)),
         )
 
 

@@ -32,3 +32,17 @@ def test_the_keys_a_stream_remembers_cannot_be_made_anew(connected, runtime, bac
     with pytest.raises(Refused, match="cannot be recovered") as refused:
         sink_position.of(site, spec, "recovered")
     assert "it remembers the keys of source: without them a duplicate would land" in refused.value.why
+
+
+def test_a_delta_table_is_refused_by_what_is_wrong_with_it_not_by_its_kind(connected, runtime, backend) -> None:
+    site = Operator(connected, runtime, author="ada", holder="test", backend=backend)
+    spec = StreamSpec.model_validate({
+        "id": "flights", "owner": "ops", "lineage": "rows",
+        "source": {"kafka": {"topics": ["t"], "max_offsets_per_trigger": 5}}, "sink": {"delta": {"table": "n.t"}},
+    })  # fmt: skip
+    with pytest.raises(Refused, match="cannot be recovered") as missing:
+        sink_position.of(site, spec, "recovered")
+    assert missing.value.why.startswith("Table n.t does not exist")
+    with pytest.raises(Refused, match="cannot be imported") as imported:
+        sink_position.in_lake(site, spec, "imported")
+    assert "its sink is a Delta table" in imported.value.why

@@ -161,7 +161,7 @@ def _postgres(runtime: Runtime, spec: StreamSpec) -> tuple[Position, Scan]:
         raise _nothing(spec, f"the table {kept.table.text} does not exist")
     if state.position is None:
         raise _nothing(spec, f"{kept.table.positions.text} holds no position of it")
-    return state.position, kept.scan
+    return state.position, kept.scan()
 
 
 def _position(kept: Mapping[str, str], spec: StreamSpec) -> Position:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -102,9 +104,30 @@ class Position(BaseModel):
     mode: str = "append"
     at: str = ""
 
+    @classmethod
+    def before_first(cls, generation: int, start: Mapping[str, str]) -> Position:
+        """What an operation moves where nothing has landed yet; `start`: where the stream's records begin."""
+        return cls(seq=0, query_id="", batch=-1, generation=generation, end=dict(start), begin=dict(start))
+
+    def moved(self, reason: str, author: str, **changed: Any) -> Position:
+        """This position as an operation moves it: one seq further, and no query's any more.
+
+        Args:
+            reason: the operation's word in `attempt`.
+            changed: further fields, e.g. `end`.
+        """
+        seq = self.seq + 1
+        own = {"seq": seq, "query_id": "", "batch": -1, "attempt": f"{reason}/{seq}/{author}", "at": now()}
+        return self.model_copy(update={**own, **changed})
+
     def to_json(self) -> str:
         """The canonical form: sorted keys, no spaces."""
         return json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def now() -> str:
+    """This moment by this machine's clock, as `Position.at` has it."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def key(stream: str) -> str:

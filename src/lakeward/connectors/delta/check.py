@@ -9,6 +9,9 @@ from lakeward.connectors.commit_protocol.ancestry import Ancestry, Finding, seq_
 from lakeward.connectors.commit_protocol.follow import Halt
 from lakeward.connectors.commit_protocol.position import Position
 
+DOMAINS = "domainMetadata"
+"""The table feature that keeps positions."""
+
 
 @dataclass(frozen=True)
 class TableState:

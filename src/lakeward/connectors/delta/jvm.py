@@ -11,17 +11,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakeward.connectors.commit_protocol import ancestry, position
+from lakeward.connectors.commit_protocol import position
 from lakeward.connectors.commit_protocol.batch import RunningBatch
 from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.delta import location, log
-from lakeward.connectors.delta.check import TableState
+from lakeward.connectors.delta.check import DOMAINS, TableState
+from lakeward.connectors.delta.position_store import state_at
 from lakeward.platform.errors import Blocked
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_FEATURE = "domainMetadata"
 _ATTEMPTS = "spark.databricks.delta.maxCommitAttempts"
 _CHANGED = ("ConcurrentModificationException", "MetadataChangedException", "ProtocolChangedException")
 
@@ -50,26 +50,9 @@ def state_of(snapshot: Any, folder: Path, stream: str, table: str) -> TableState
     The version is the snapshot's. What it holds of the stream is read from the disk: another process may have written
     over what Delta remembers, and asking Delta costs a job.
     """
-    name = position.key(stream)
-    head = int(snapshot.version())
-    raw = _domains(snapshot, folder).get(name)
-    parsed = position.parse(raw, stream, table) if raw is not None else None
-    at = parsed.snapshot if parsed is not None else None
-    walked = log.walk(folder, head, at)
-    published = log.commit(folder, at) if at is not None else None
-    return TableState(
-        stream=stream,
-        table=table,
-        version=head,
-        keeps=bool(snapshot.protocol().writerFeatureNames().contains(_FEATURE)),
-        raw=raw,
-        position=parsed,
-        ancestry=walked,
-        intact=published is None or published.domains.get(name) == raw,
-        newest_seq=None
-        if walked.right
-        else ancestry.newest_of(stream, head, lambda version: log.link(folder, version)),
-    )
+    keeps = bool(snapshot.protocol().writerFeatureNames().contains(DOMAINS))
+    raw = _domains(snapshot, folder).get(position.key(stream))
+    return state_at(folder, int(snapshot.version()), raw, keeps, stream, table)
 
 
 def others_of(snapshot: Any, folder: Path, stream: str, table: str) -> dict[str, Position]:

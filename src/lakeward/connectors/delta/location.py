@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lakeward.connectors.delta.delta_log import DeltaLog
 from lakeward.platform.errors import SpecError
 from lakeward.platform.runtime import Lake
 from lakeward.spec.sql.statements import quote, quote_table, quote_text
@@ -47,7 +48,7 @@ def folder_of(lake: Lake, table: str) -> Path:
 
 def exists(folder: Path) -> bool:
     """Whether a Delta table stands in `folder`."""
-    return (folder / "_delta_log").is_dir()
+    return DeltaLog(folder).exists
 
 
 def known(lake: Lake) -> list[str]:

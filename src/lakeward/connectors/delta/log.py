@@ -7,9 +7,10 @@ by name instead of being read wrongly; Spark reads it as ever.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
@@ -21,15 +22,14 @@ import pyarrow.parquet as pq
 from lakeward.connectors.commit_protocol import ancestry
 from lakeward.connectors.commit_protocol.ancestry import Ancestry, Link
 from lakeward.connectors.commit_protocol.audit import Scan
-from lakeward.platform.errors import Internal, Refused
+from lakeward.connectors.delta.delta_log import LOG as LOG
+from lakeward.connectors.delta.delta_log import Action, DeltaLog
+from lakeward.platform.errors import Internal
 from lakeward.spec.model.position_columns import IDENTITY_COLUMNS
 
-LOG = "_delta_log"
-COMMIT = re.compile(r"(\d{20})\.json")
-_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet")
 _NEEDED = ("add.path", "add.partitionValues", "add.deletionVector", "metaData", "domainMetadata")
-_ABOUT = ('{"commitInfo"', '{"domainMetadata"')
-_WHO = ('{"metaData"', '{"protocol"')
+_WHO = ("metaData", "protocol")
+_HOLE = "its log begins with a checkpoint of a newer form, or has a hole"
 
 
 @dataclass(frozen=True)
@@ -69,19 +69,15 @@ class Commit:
 
 def commit(folder: Path, version: int) -> Commit | None:
     """One commit; None where its file is gone (Delta cleans its log up after the table's retention)."""
-    try:
-        text = (folder / LOG / f"{version:020d}.json").read_text()
-    except FileNotFoundError:
-        return None
     about: dict[str, Any] = {}
     domains: dict[str, str | None] = {}
-    for line in text.splitlines():
-        if not line.startswith(_ABOUT):  # the files of a large commit are not parsed
-            continue
-        action = json.loads(line)
-        about |= action.get("commitInfo") or {}
-        if (domain := action.get("domainMetadata")) is not None:
-            domains[domain["domain"]] = None if domain.get("removed") else domain["configuration"]
+    try:
+        for action in DeltaLog(folder).actions(version, "commitInfo", "domainMetadata"):  # its files are not parsed
+            about |= action.get("commitInfo") or {}
+            if (domain := action.get("domainMetadata")) is not None:
+                domains[domain["domain"]] = None if domain.get("removed") else domain["configuration"]
+    except FileNotFoundError:
+        return None
     return Commit(
         version=version,
         operation=str(about.get("operation", "unknown")),
@@ -90,16 +86,6 @@ def commit(folder: Path, version: int) -> Commit | None:
         at_ms=int(about.get("timestamp") or 0),
         domains=domains,
     )
-
-
-def actions(folder: Path, version: int) -> list[dict[str, Any]]:
-    """Everything one commit says, its files too.
-
-    Raises:
-        FileNotFoundError: its file is gone.
-        ValueError: it cannot be read.
-    """
-    return list(_of_json(folder / LOG / f"{version:020d}.json"))
 
 
 @dataclass(frozen=True)
@@ -143,54 +129,46 @@ def head(folder: Path) -> Head | None:
     Raises:
         Refused: only Spark can tell.
     """
-    if not (folder / LOG).is_dir():
+    files = DeltaLog(folder)
+    if not files.exists:
         return None
-    stats = [(each.name, each.stat().st_mtime) for each in (folder / LOG).iterdir()]
-    versions = {int(found[1]): int(at * 1000) for name, at in stats if (found := COMMIT.fullmatch(name)) is not None}
-    if not versions:
-        raise _refused(folder, "its log has no commit left")
-    newest = max(versions)
-    base, parts = checkpoint([name for name, _ in stats], newest)
+    listing = files.listing()
+    if not listing.versions:
+        raise files.unreadable("its log has no commit left")
+    newest = max(listing.versions)
+    base = listing.checkpoint(newest)
     said: dict[str, Mapping[str, Any]] = {}
-    for version in range(newest, base, -1):
-        for line in _lines(folder, version):
-            if line.startswith(_WHO):
-                said = {**json.loads(line), **said}
-        if len(said) == len(_WHO):
-            break
-    for name in parts if len(said) < len(_WHO) else ():
-        for action in _of_parquet(folder / LOG / name, ("metaData", "protocol")):
+    try:
+        for version in range(newest, base, -1):
+            for action in files.actions(version, *_WHO):
+                said = {**action, **said}
+            if len(said) == len(_WHO):
+                break
+    except FileNotFoundError:
+        raise files.unreadable(_HOLE) from None
+    if len(said) < len(_WHO):
+        for action in files.checkpoint_actions(listing.checkpoints.get(base, ()), _WHO):
             who = {key: value for key, value in action.items() if value.get("id") or value.get("minReaderVersion")}
             said = {**who, **said}
     if len(said) < len(_WHO):
-        raise _refused(folder, "its log begins with a checkpoint of a newer form, or has a hole")
-    return Head(folder, newest, said["metaData"], said["protocol"], dict(sorted(versions.items())))
+        raise files.unreadable(_HOLE)
+    return Head(folder, newest, said["metaData"], said["protocol"], files.times(listing))
 
 
 def live(head: Head) -> list[Mapping[str, Any]] | None:
     """The `add` actions of the files the newest version has; None where only Spark can tell."""
-    base, parts = checkpoint([each.name for each in (head.folder / LOG).iterdir()], head.version)
+    files = DeltaLog(head.folder)
+    wanted = ("add.path", "add.partitionValues", "add.stats", "add.deletionVector")
     found: dict[str, Mapping[str, Any]] = {}
-    for name in parts:
-        wanted = ("add.path", "add.partitionValues", "add.stats", "add.deletionVector")
-        held = (each["add"] for each in _of_parquet(head.folder / LOG / name, wanted) if "add" in each)
-        found |= {each["path"]: each for each in held}
-    for version in range(base + 1, head.version + 1):
-        try:
-            said = actions(head.folder, version)
-        except (FileNotFoundError, ValueError):
-            return None
-        for path in [each["remove"]["path"] for each in said if "remove" in each]:
-            found.pop(path, None)
-        found |= {each["add"]["path"]: each["add"] for each in said if "add" in each}
-    return list(found.values())
-
-
-def _lines(folder: Path, version: int) -> list[str]:
     try:
-        return (folder / LOG / f"{version:020d}.json").read_text().splitlines()
-    except FileNotFoundError:
-        raise _refused(folder, "its log begins with a checkpoint of a newer form, or has a hole") from None
+        for _, said in groupby(files.replay(files.listing(), head.version, wanted, "add", "remove"), itemgetter(0)):
+            actions = [action for _, action in said]
+            for path in [each["remove"]["path"] for each in actions if "remove" in each]:
+                found.pop(path, None)
+            found |= {each["add"]["path"]: each["add"] for each in actions if "add" in each}
+    except (FileNotFoundError, ValueError):
+        return None
+    return list(found.values())
 
 
 def walk(folder: Path, head: int, at: int | None) -> Ancestry:
@@ -215,23 +193,23 @@ def domains(folder: Path, version: int) -> dict[str, str] | None:
 
     The newest checkpoint up to there and the commits behind it, from the disk: no job, and no cache of anybody's.
     """
-    base, parts = checkpoint([each.name for each in (folder / LOG).iterdir()], version)
+    files = DeltaLog(folder)
     found: dict[str, str] = {}
-    for name in parts:
-        file = pq.ParquetFile(folder / LOG / name)
-        if "domainMetadata" in file.schema_arrow.names:
-            for batch in file.iter_batches(columns=["domainMetadata"]):
-                found |= {row["domain"]: row["configuration"] for row in batch.column(0).to_pylist() if row is not None}
-    for number in range(base + 1, version + 1):
-        said = commit(folder, number)
-        if said is None:
-            return None
-        for name, configuration in said.domains.items():
-            if configuration is None:
-                found.pop(name, None)
-            else:
-                found[name] = configuration
+    try:
+        for _, action in files.replay(files.listing(), version, ("domainMetadata",), "domainMetadata"):
+            _set_domain(found, action)
+    except FileNotFoundError:
+        return None
     return found
+
+
+def _set_domain(found: dict[str, str], action: Action) -> None:
+    if (domain := action.get("domainMetadata")) is None:
+        return
+    if domain.get("removed"):
+        found.pop(domain["domain"], None)
+    else:
+        found[domain["domain"]] = domain["configuration"]
 
 
 @dataclass(frozen=True)
@@ -258,38 +236,31 @@ def read(folder: Path) -> TableLog | None:
     Raises:
         Refused: the table uses something only Spark reads here.
     """
-    if not (folder / LOG).is_dir():
+    log = DeltaLog(folder)
+    if not log.exists:
         return None
-    names = [each.name for each in (folder / LOG).iterdir()]
-    commits = sorted(int(found[1]) for name in names if (found := COMMIT.fullmatch(name)))
-    base, parts = checkpoint(names)
+    listing = log.listing()
+    base = listing.checkpoint()
+    following = [version for version in listing.versions if version > base]
+    if following != list(range(base + 1, base + 1 + len(following))) or (base < 0 and not following):
+        raise log.unreadable(_HOLE)
+    version = following[-1] if following else base
     files: dict[str, Mapping[str, str | None]] = {}
     domains: dict[str, str] = {}
     metadata: Mapping[str, Any] = {}
-    actions: Iterator[dict[str, Any]]
-    following = [version for version in commits if version > base]
-    if following != list(range(base + 1, base + 1 + len(following))) or (base < 0 and not following):
-        raise _refused(folder, "its log begins with a checkpoint of a newer form, or has a hole")
-    for actions in [_of_parquet(folder / LOG / name) for name in parts] + [
-        _of_json(folder / LOG / f"{version:020d}.json") for version in following
-    ]:
-        for action in actions:
-            if (add := action.get("add")) is not None:
-                if add.get("deletionVector"):
-                    raise _refused(folder, "it has deletion vectors")
-                files[add["path"]] = dict(add.get("partitionValues") or {})
-            if (gone := action.get("remove")) is not None:
-                files.pop(gone["path"], None)
-            if (domain := action.get("domainMetadata")) is not None:
-                if domain.get("removed"):
-                    domains.pop(domain["domain"], None)
-                else:
-                    domains[domain["domain"]] = domain["configuration"]
-            metadata = action.get("metaData") or metadata
+    for _, action in log.replay(listing, version, _NEEDED):
+        if (add := action.get("add")) is not None:
+            if add.get("deletionVector"):
+                raise log.unreadable("it has deletion vectors")
+            files[add["path"]] = dict(add.get("partitionValues") or {})
+        if (gone := action.get("remove")) is not None:
+            files.pop(gone["path"], None)
+        _set_domain(domains, action)
+        metadata = action.get("metaData") or metadata
     configuration = dict(metadata.get("configuration") or {})
     if configuration.get("delta.columnMapping.mode", "none") != "none":
-        raise _refused(folder, "it maps column names")
-    return TableLog(folder, following[-1] if following else base, files, domains, metadata)
+        raise log.unreadable("it maps column names")
+    return TableLog(folder, version, files, domains, metadata)
 
 
 def scan(table: TableLog) -> Scan:
@@ -326,53 +297,3 @@ def absolute(folder: Path, path: str) -> Path:
     """The log has paths as URIs, relative to the table unless the file came from elsewhere."""
     parsed = urlparse(path)
     return folder / unquote(parsed.path if parsed.scheme else path)
-
-
-def checkpoint(names: Sequence[str], most: int | None = None) -> tuple[int, list[str]]:
-    """The newest whole checkpoint (up to version `most`): its version and files; -1 and none without one."""
-    found: dict[int, list[str]] = {}
-    wanted: dict[int, int] = {}
-    for name in names:
-        if (match := _CHECKPOINT.fullmatch(name)) is not None:
-            version = int(match[1])
-            found.setdefault(version, []).append(name)
-            wanted[version] = int(match[3] or 1)
-    near = (version for version in found if most is None or version <= most)
-    whole = [version for version in near if len(found[version]) >= wanted[version]]
-    return (max(whole), sorted(found[max(whole)])) if whole else (-1, [])
-
-
-def _of_parquet(file: Path, needed: Sequence[str] = _NEEDED) -> Iterator[dict[str, Any]]:
-    source = pq.ParquetFile(file)
-    has = set(source.schema_arrow.names)
-    columns = [name for name in needed if name.split(".")[0] in has]
-    for batch in source.iter_batches(columns=columns):
-        for row in batch.to_pylist():
-            add = row.get("add")
-            if add is not None:
-                row["add"] = None if add["path"] is None else add
-            yield {name: _plain(value) for name, value in row.items() if value is not None}
-
-
-def _plain(value: Any) -> Any:
-    """Maps come out of Parquet as lists of pairs."""
-    if isinstance(value, dict):
-        return {name: _plain(inner) for name, inner in value.items()}
-    if isinstance(value, list) and all(isinstance(each, tuple) for each in value):
-        return dict(value)
-    return value
-
-
-def _of_json(file: Path) -> Iterator[dict[str, Any]]:
-    with file.open() as lines:
-        for line in lines:
-            if line.strip():
-                yield json.loads(line)
-
-
-def _refused(folder: Path, why: str) -> Refused:
-    return Refused(
-        f"The Delta table in {folder} cannot be read without Spark",
-        why=why,
-        next='lakeward sql "SELECT ... FROM spark_catalog.<namespace>.<table>"   reads it',
-    )

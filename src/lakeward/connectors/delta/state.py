@@ -6,19 +6,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from lakeward.connectors.delta import log
+from lakeward.connectors.delta.delta_log import DeltaLog
 from lakeward.platform.errors import Refused
 
 WINDOW = 1000  # newest commits whose own words are read; older files are known by the checkpoint alone
-_OF_ADD = ("path", "size", "partitionValues", "stats", "modificationTime", "deletionVector")
-_OF_REMOVE = ("path", "deletionTimestamp", "size")
+_WANTED = (
+    "add.path", "add.size", "add.partitionValues", "add.stats", "add.modificationTime", "add.deletionVector",
+    "remove.path", "remove.deletionTimestamp", "remove.size",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -118,20 +120,20 @@ def read(folder: Path, since: int = -1) -> State | None:
     table = log.read(folder)
     if table is None:
         return None
-    stats = [(each.name, each.stat()) for each in (folder / log.LOG).iterdir()]
-    versions = {
-        int(found[1]): int(stat.st_mtime * 1000)
-        for name, stat in sorted(stats, key=lambda pair: pair[0])
-        if (found := log.COMMIT.fullmatch(name)) is not None and int(found[1]) <= table.version
-    }
-    base, parts = log.checkpoint([name for name, _ in stats], table.version)
+    read_ = DeltaLog(folder)
+    listing = read_.listing()
+    versions = {version: at for version, at in read_.times(listing).items() if version <= table.version}
+    base = listing.checkpoint(table.version)
     files: dict[str, Live] = {}
     gone: dict[str, int] = {}
-    for name in parts:
-        _of_checkpoint(folder / log.LOG / name, files, gone)
+    for action in read_.checkpoint_actions(listing.checkpoints.get(base, ()), _WANTED):
+        if (add := action.get("add")) is not None:
+            files[add["path"]] = _live(add)
+        elif (remove := action.get("remove")) is not None:
+            gone[remove["path"]] = int(remove.get("deletionTimestamp") or 0)
     changes: list[Change] = []
     for version in [each for each in versions if each > min(base, max(since, table.version - WINDOW))]:
-        change, taken = _change(folder, version, versions[version])
+        change, taken = _change(read_, version, versions[version])
         if version > base:
             for path in change.removed:
                 files.pop(path, None)
@@ -151,7 +153,7 @@ def read(folder: Path, since: int = -1) -> State | None:
         version=table.version,
         versions=versions,
         checkpoint=base,
-        log_bytes=sum(stat.st_size for _, stat in stats),
+        log_bytes=read_.size(),
         files=files,
         gone=gone,
         changes=tuple(changes),
@@ -160,43 +162,19 @@ def read(folder: Path, since: int = -1) -> State | None:
     )
 
 
-def _change(folder: Path, version: int, at_ms: int) -> tuple[Change, dict[str, int]]:
+def _change(files: DeltaLog, version: int, at_ms: int) -> tuple[Change, dict[str, int]]:
     added: dict[str, Live] = {}
     taken: dict[str, int] = {}
     said: list[bool] = []
-    for action in _actions(folder / log.LOG / f"{version:020d}.json"):
-        if (add := action.get("add")) is not None:
-            added[add["path"]] = _live(add)
-            said.append(bool(add.get("dataChange", True)))
-        elif (remove := action.get("remove")) is not None:
-            taken[remove["path"]] = int(remove.get("deletionTimestamp") or at_ms)
-            said.append(bool(remove.get("dataChange", True)))
+    with suppress(FileNotFoundError):  # cleaned up meanwhile
+        for action in files.actions(version, "add", "remove"):
+            if (add := action.get("add")) is not None:
+                added[add["path"]] = _live(add)
+                said.append(bool(add.get("dataChange", True)))
+            elif (remove := action.get("remove")) is not None:
+                taken[remove["path"]] = int(remove.get("deletionTimestamp") or at_ms)
+                said.append(bool(remove.get("dataChange", True)))
     return Change(version, at_ms, added, tuple(taken), rewrite=bool(said) and not any(said)), taken
-
-
-def _actions(file: Path) -> Iterator[dict[str, Any]]:
-    try:
-        with file.open() as lines:
-            for line in lines:
-                if line.startswith(('{"add"', '{"remove"')):
-                    yield json.loads(line)
-    except FileNotFoundError:  # cleaned up meanwhile
-        return
-
-
-def _of_checkpoint(file: Path, files: dict[str, Live], gone: dict[str, int]) -> None:
-    source = pq.ParquetFile(file)
-    has = set(source.schema_arrow.names)
-    wanted = [f"add.{name}" for name in _OF_ADD] + (
-        [f"remove.{name}" for name in _OF_REMOVE] if "remove" in has else []
-    )
-    for batch in source.iter_batches(columns=wanted):
-        for row in batch.to_pylist():
-            add, remove = row.get("add"), row.get("remove")
-            if add is not None and add["path"] is not None:
-                files[add["path"]] = _live(add)
-            elif remove is not None and remove["path"] is not None:
-                gone[remove["path"]] = int(remove.get("deletionTimestamp") or 0)
 
 
 def _live(add: Mapping[str, Any]) -> Live:

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 
 import psycopg2
 
+from lakeward.connectors.commit_protocol.audit import Scan
 from lakeward.connectors.commit_protocol.position import Position
+from lakeward.connectors.commit_protocol.position_store import PositionStore, StoredPosition, moved_meanwhile
 from lakeward.connectors.postgres import audit, publish, table
 from lakeward.connectors.postgres import connection as link
-from lakeward.connectors.postgres.check import TableState
+from lakeward.connectors.postgres.check import TableState, check_table
 from lakeward.connectors.postgres.name import Name
-from lakeward.platform.errors import Fenced, expect
+from lakeward.platform.errors import expect
 from lakeward.platform.runtime import Database, Runtime
 from lakeward.spec.model.stream import StreamSpec
 
@@ -25,13 +27,17 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Keeper:
-    """The table that keeps a stream's rows and, beside it, the position. Each question has a connection of its own."""
+class PostgresPositionStore(PositionStore):
+    """The table that has a stream's rows and, beside it, the position. Each call has a connection of its own."""
 
     stream: str
     table: Name
     database: Database
     pgpass: Path | None
+
+    @property
+    def name(self) -> str:  # type: ignore[override]  # the ABC declares it as a plain attribute
+        return self.table.text
 
     def state(self) -> TableState:
         """As `table.read`.
@@ -43,23 +49,21 @@ class Keeper:
         with self._asking() as held:
             return table.read(held, self.stream, self.table)
 
-    def write(self, moved: Position, state: TableState) -> Position:
-        """Move the position without any row: the primitive of recover, reset and skip-batch.
+    def read(self) -> StoredPosition:
+        state = self.state()
+        return StoredPosition(state.raw, state.position, check_table(state), state)
 
-        Raises:
-            Fenced: it is not what `state` says any more; nothing was changed.
-        """
+    def _swap(self, expected: StoredPosition, moved: Position) -> Position:
+        """One statement on the table of positions, which compares the id of the table too."""
         with self._asking() as held:
-            if not publish.publish(held, state, moved, None):
-                raise Fenced(
-                    f"The position of stream {self.stream} moved meanwhile",
-                    why=f"in {self.table.text} it is not what was read; nothing was changed",
-                    next=f"lakeward streams status {self.stream}",
-                )
+            if not publish.publish(held, expected.state, moved, None):
+                raise moved_meanwhile(self.stream, f"in {self.name} it is not what was read; nothing was changed")
         return moved
 
-    def scan(self, topics: Sequence[str], stream: str | None) -> Iterator[pa.RecordBatch]:
-        """As `audit.scan`."""
+    def scan(self) -> Scan:
+        return self._rows
+
+    def _rows(self, topics: Sequence[str], stream: str | None) -> Iterator[pa.RecordBatch]:
         with self._asking() as held:
             yield from audit.scan(held, self.table)(topics, stream)
 
@@ -74,12 +78,12 @@ class Keeper:
                 raise link.refused(error, self.stream, self.table, self.database.user) from None
 
 
-def of(runtime: Runtime, spec: StreamSpec) -> Keeper:
-    """The keeper of a stream whose sink is PostgreSQL.
+def of(runtime: Runtime, spec: StreamSpec) -> PostgresPositionStore:
+    """The store of a stream whose sink is PostgreSQL.
 
     Raises:
         SpecError: this deployment does not know its connection.
     """
     sink = expect(spec.sink.postgres, "a sink `postgres`")
     database = link.find(str(sink.connection), runtime.postgres)
-    return Keeper(str(spec.id), Name.of(str(sink.table)), database, runtime.pgpass)
+    return PostgresPositionStore(str(spec.id), Name.of(str(sink.table)), database, runtime.pgpass)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from lakeward.connectors.commit_protocol.attempt import new_attempt
@@ -59,8 +58,3 @@ class GrowingLanding(ExactLanding[W]):
 def empty_note(column: str, at: Position) -> str:
     """What is said of a column that a newer generation added and this one does not know."""
     return f"column {column} was added by generation {at.added[column]}; this one lands no value in it"
-
-
-def now() -> str:
-    """This moment, by this machine's clock (RFC 3339)."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

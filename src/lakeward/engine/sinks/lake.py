@@ -13,12 +13,12 @@ from lakeward.connectors import schema_evolution
 from lakeward.connectors.columns import relaxed, up_casts
 from lakeward.connectors.commit_protocol.attempt import ATTEMPTS, Redo, pause
 from lakeward.connectors.commit_protocol.batch import Counted
-from lakeward.connectors.commit_protocol.position import Position
+from lakeward.connectors.commit_protocol.position import Position, now
 from lakeward.connectors.commit_protocol.writer import TableWriter
 from lakeward.connectors.schema_evolution import Column, Comparison, Kind
 from lakeward.engine import schema
 from lakeward.engine.sinks.base import Outcome
-from lakeward.engine.sinks.evolving import GrowingLanding, empty_note, now
+from lakeward.engine.sinks.evolving import GrowingLanding, empty_note
 from lakeward.platform.errors import Refused
 from lakeward.platform.runtime import CATALOG
 

@@ -9,11 +9,12 @@ from typing import Any
 import structlog
 
 from lakeward.connectors.commit_protocol.attempt import ATTEMPTS, Redo, pause
+from lakeward.connectors.commit_protocol.position import now
 from lakeward.connectors.postgres import columns, evolve, table
 from lakeward.connectors.postgres.check import TableState, check_table
 from lakeward.connectors.postgres.writer import PostgresWriter
 from lakeward.engine import schema
-from lakeward.engine.sinks.evolving import GrowingLanding, empty_note, now
+from lakeward.engine.sinks.evolving import GrowingLanding, empty_note
 from lakeward.engine.sinks.exact import Seen
 from lakeward.platform.errors import SpecError
 from lakeward.spec.model.sinks import PostgresSink

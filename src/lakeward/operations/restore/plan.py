@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.exceptions import NoSuchTableError
@@ -13,7 +12,7 @@ from sqlalchemy import Connection, func, select
 
 from lakeward.connectors.commit_protocol import ancestry, position, replay
 from lakeward.connectors.commit_protocol.ancestry import Link
-from lakeward.connectors.commit_protocol.position import NO_DATA, Position
+from lakeward.connectors.commit_protocol.position import NO_DATA, Position, now
 from lakeward.connectors.iceberg import rollback
 from lakeward.connectors.iceberg.pyiceberg_table import link_of
 from lakeward.connectors.iceberg.source.position import snapshot_of
@@ -263,26 +262,15 @@ def _back(
             why="to this registry it does not write that table",
             next="restore where it is deployed",
         )
-    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    stands = {"snapshot": target.snapshot, "snapshot_seq": target.seq, "seq": at.seq + 1, "at": now}
+    stands = {"snapshot": target.snapshot, "snapshot_seq": target.seq}
     if not stood.gone:  # it was moved while a later snapshot was the head, and landed nothing since
-        return Back(stream, at, at.model_copy(update=stands), kept)
+        return Back(stream, at, at.model_copy(update={**stands, "seq": at.seq + 1, "at": now()}), kept)
     end = {source: at.begin.get(source, NO_DATA) if text == NO_DATA else text for source, text in stood.end.items()}
     if kept is not None:
         end = continuation.offsets(site, name, stream, spec_of(kept), at, end)
     skips, skipped = sink_position.skipped(at, end)
-    moved = at.model_copy(
-        update={
-            **stands,
-            "query_id": "",
-            "batch": -1,
-            "end": end,
-            "skips": skips,
-            "totals": stood.totals.model_copy(update={"skipped": skipped}),
-            "complete_through": None,
-            "attempt": f"{WORD}/{at.seq + 1}/{site.author}",
-        }
-    )
+    totals = stood.totals.model_copy(update={"skipped": skipped})
+    moved = at.moved(WORD, site.author, end=end, skips=skips, totals=totals, complete_through=None, **stands)
     return Back(stream, at, moved, kept, again=True)
 
 

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from lakeward.connectors.delta import log
+from lakeward.connectors.delta.delta_log import DeltaLog
 from lakeward.connectors.delta.log import Head
 from lakeward.quality.delta.apart import why_not, why_not_table
 from lakeward.quality.ranges.snapshot_chain import Snapshot
@@ -76,7 +77,7 @@ class Commits(Mapping[int, Snapshot]):
 def _commit(head: Head, version: int) -> Commit:
     at = datetime.fromtimestamp(head.versions[version] / 1000, UTC)
     try:
-        actions = log.actions(head.folder, version)
+        actions = list(DeltaLog(head.folder).actions(version))
     except FileNotFoundError:
         raise KeyError(version) from None  # cleaned up meanwhile
     except ValueError as error:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lakeward.connectors.commit_protocol.position import Position, key
-from lakeward.connectors.iceberg import jvm, pyiceberg_table
+from lakeward.connectors.iceberg import jvm, position_store, pyiceberg_table
 from lakeward.connectors.iceberg.check import check_table
 from lakeward.platform.errors import Blocked, Fenced, Refused
 from lakeward.telemetry import failpoints
@@ -68,7 +68,7 @@ def test_import_sets_a_first_position_that_the_stream_continues(rig: Any, catalo
     rig.starting = rig.offsets(1, 1)
     new = Position(seq=1, query_id="", batch=-1, end={"source": rig.starting}, attempt="import/1")
 
-    moved = pyiceberg_table.write_position(catalog, rig.table, "flights", new, None)
+    moved = position_store.write_position(catalog, rig.table, "flights", new, None)
 
     assert moved == rig.position()
     assert moved.snapshot == rig.head()
@@ -84,7 +84,7 @@ def test_reset_while_a_batch_is_staged_fences_the_driver(rig: Any, catalog: Any)
 
     def reset() -> None:
         new = rig.position().model_copy(update={"seq": 2, "query_id": "", "batch": -1, "attempt": "reset/1"})
-        pyiceberg_table.write_position(catalog, rig.table, "flights", new, raw)
+        position_store.write_position(catalog, rig.table, "flights", new, raw)
 
     with failpoints.on("after-stage", reset), pytest.raises(Fenced):
         rig.run()
@@ -101,9 +101,9 @@ def test_a_position_that_moved_meanwhile_is_not_overwritten(rig: Any, catalog: A
     later = rig.position().model_copy(update={"seq": 9})
 
     with pytest.raises(Fenced, match="moved meanwhile"):
-        pyiceberg_table.write_position(catalog, rig.table, "flights", later, raw)
+        position_store.write_position(catalog, rig.table, "flights", later, raw)
     with pytest.raises(Fenced, match="moved meanwhile"):
-        pyiceberg_table.write_position(catalog, rig.table, "flights", later, None)
+        position_store.write_position(catalog, rig.table, "flights", later, None)
 
     assert rig.position().seq == 2
 
@@ -114,7 +114,7 @@ def test_seq_never_falls(rig: Any, catalog: Any) -> None:
     raw = rig.metadata().properties().get(key("flights"))
 
     with pytest.raises(Refused, match="seq 1 to 1"):
-        pyiceberg_table.write_position(catalog, rig.table, "flights", rig.position(), raw)
+        position_store.write_position(catalog, rig.table, "flights", rig.position(), raw)
 
 
 def test_of_two_operations_one_wins(rig: Any, catalog: Any) -> None:
@@ -123,7 +123,7 @@ def test_of_two_operations_one_wins(rig: Any, catalog: Any) -> None:
     def write() -> None:
         new = Position(seq=1, query_id="", batch=-1, end={"source": "-"})
         try:
-            pyiceberg_table.write_position(catalog, rig.table, "flights", new, None)
+            position_store.write_position(catalog, rig.table, "flights", new, None)
             outcomes.append("won")
         except Fenced:
             outcomes.append("lost")

@@ -64,3 +64,16 @@ def test_consumed_are_the_records_whatever_became_of_them(
 ) -> None:
     assert position.totals_of(counted, landed) == totals
     assert counted.filtered(landed) == filtered
+
+
+def test_a_move_is_one_seq_further_and_no_querys() -> None:
+    moved = _position().moved("reset", "ann", end={"a": "-"})
+
+    assert (moved.seq, moved.query_id, moved.batch, moved.attempt) == (4, "", -1, "reset/4/ann")
+    assert (moved.end, moved.snapshot, moved.at != "") == ({"a": "-"}, 7, True)
+
+
+def test_before_anything_landed_a_move_makes_the_first_position() -> None:
+    first = Position.before_first(2, {"a": "x"}).moved("skip", "ann", end={"a": "y"})
+
+    assert (first.seq, first.generation, first.begin, first.end) == (1, 2, {"a": "x"}, {"a": "y"})

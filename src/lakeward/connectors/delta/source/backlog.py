@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from lakeward.connectors.delta import log
+from lakeward.connectors.delta.delta_log import DeltaLog
 from lakeward.connectors.delta.source import history
 from lakeward.connectors.delta.source.history import Offset
 
@@ -57,11 +56,9 @@ def behind(folder: Path, at: Offset | None) -> Waiting:
 
 def added(folder: Path, version: int) -> Iterator[Added]:
     """The files that a commit added with rows that are new, in the log's order; nothing where it is cleaned up."""
-    for line in history.lines(folder, version):
-        if line.startswith('{"add"'):
-            action = json.loads(line)["add"]
-            if action.get("dataChange", True):
-                yield _added(action)
+    for action in history.actions(folder, version, "add"):
+        if action["add"].get("dataChange", True):
+            yield _added(action["add"])
 
 
 def newest(folder: Path, most: int) -> list[str]:
@@ -92,22 +89,21 @@ def since(folder: Path, at_ms: int) -> list[Added]:
 
 def standing(folder: Path, version: int) -> list[Added]:
     """The files of the table at a version, in the order in which Delta's source takes them."""
-    names = [each.name for each in (folder / log.LOG).iterdir()]
-    base, parts = log.checkpoint(names, version)
-    files: dict[str, Added] = {}
-    for name in parts:
-        file = pq.ParquetFile(folder / log.LOG / name)
-        for batch in file.iter_batches(columns=["add.path", "add.stats", "add.modificationTime"]):
-            for action in batch.column(0).to_pylist():
-                if action is not None and action["path"] is not None:
-                    files[action["path"]] = _added(action)
+    whole = DeltaLog(folder)
+    listing = whole.listing()
+    base = listing.checkpoint(version)
+    wanted = ("add.path", "add.stats", "add.modificationTime")
+    files = {
+        action["add"]["path"]: _added(action["add"])
+        for action in whole.checkpoint_actions(listing.checkpoints.get(base, ()), wanted)
+        if "add" in action
+    }
     for number in range(base + 1, version + 1):
-        for line in history.lines(folder, number):
-            if line.startswith('{"remove"'):
-                files.pop(json.loads(line)["remove"]["path"], None)
-            elif line.startswith('{"add"'):
-                action = json.loads(line)["add"]
-                files[action["path"]] = _added(action)
+        for action in history.actions(folder, number, "add", "remove"):
+            if "remove" in action:
+                files.pop(action["remove"]["path"], None)
+            else:
+                files[action["add"]["path"]] = _added(action["add"])
     return sorted(files.values(), key=lambda each: (each.at_ms, each.path))
 
 

@@ -7,16 +7,15 @@ trace, and again at every restart.
 from __future__ import annotations
 
 import json
-import re
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from lakeward.connectors.delta import log
+from lakeward.connectors.delta.delta_log import Action, DeltaLog
 from lakeward.platform.errors import Blocked, Refused
-
-_COMMIT = re.compile(r"(\d{20})\.json")
 
 
 @dataclass(frozen=True)
@@ -49,9 +48,8 @@ def parse(text: str) -> Offset | None:
 def table_id(folder: Path) -> str | None:
     """The table's own id: another one after it was removed and made again; None where only Spark can tell."""
     for version in reversed(versions(folder)):
-        for line in lines(folder, version):
-            if line.startswith('{"metaData"'):
-                return str(json.loads(line)["metaData"]["id"])
+        for action in actions(folder, version, "metaData"):
+            return str(action["metaData"]["id"])
     try:
         found = log.read(folder)
     except Refused:
@@ -113,27 +111,18 @@ def _rewritten(stream: str, source: str, table: str, folder: Path, version: int)
 
 
 def _changes(folder: Path, version: int) -> bool:
-    for line in lines(folder, version):
-        if line.startswith('{"remove"'):
-            action: dict[str, Any] = json.loads(line)["remove"]
-            if action.get("dataChange", True):
-                return True
-    return False
+    return any(action["remove"].get("dataChange", True) for action in actions(folder, version, "remove"))
 
 
-def lines(folder: Path, version: int) -> list[str]:
-    """The actions of a commit, one a line; none where it is cleaned up."""
-    try:
-        return (folder / log.LOG / f"{version:020d}.json").read_text().splitlines()
-    except FileNotFoundError:  # cleaned up meanwhile
-        return []
+def actions(folder: Path, version: int, *kinds: str) -> Iterator[Action]:
+    """The actions of a commit; none where it is cleaned up."""
+    with suppress(FileNotFoundError):  # cleaned up meanwhile
+        yield from DeltaLog(folder).actions(version, *kinds)
 
 
 def versions(folder: Path) -> list[int]:
     """The commits that are left in the log, oldest first."""
-    place = folder / log.LOG
-    names = [each.name for each in place.iterdir()] if place.is_dir() else []
-    return sorted(int(found[1]) for name in names if (found := _COMMIT.fullmatch(name)))
+    return list(DeltaLog(folder).listing().versions)
 
 
 def _when(at_ms: int) -> str:

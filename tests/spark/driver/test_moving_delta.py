@@ -1,0 +1,139 @@
+"""Positions that a person moved in a Delta table without Spark: a real query goes on exactly there."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moved_rig import Registry, accepted, approved, deployed
+
+from lakeward.cli.streams.audit import audit
+from lakeward.connectors.delta.position_store import OPERATION
+from lakeward.operations import sink_position
+from lakeward.operations.request import Operation, Request
+from lakeward.operations.runner import Operator
+from lakeward.platform.errors import Blocked, Fenced, Refused
+from lakeward.registry import streams
+from lakeward.spec.model.stream import StreamSpec
+
+pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
+PATIENCE_S = 300.0
+
+
+def _document(lab: Any, topic: str, **more: Any) -> dict[str, Any]:
+    return {**lab.spec(topic, sink={"delta": {"table": f"{lab.namespace}.t"}}), "lineage": "rows", **more}
+
+
+def _rows(lab: Any) -> list[dict[str, Any]]:
+    return [row.asDict() for row in lab.spark.sql(f"SELECT * FROM spark_catalog.{lab.namespace}.t").collect()]
+
+
+def _offsets(lab: Any) -> list[int]:
+    return sorted(row["_kafka_offset"] for row in _rows(lab))
+
+
+def _operations(lab: Any) -> list[str]:
+    return [row["operation"] for row in lab.spark.sql(f"DESCRIBE HISTORY spark_catalog.{lab.namespace}.t").collect()]
+
+
+def _go_on(lab: Any, wanted: Any, rows: int) -> None:
+    running = lab.starter().start(wanted)
+    lab.started.append(running)
+    lab.until(f"{rows} rows", lambda: len(_rows(lab)) >= rows)
+    assert running.stop(60)
+
+
+def _counted(lab: Any, document: dict[str, Any]) -> tuple[int, int, int, int]:
+    found = audit(lab.runtime, StreamSpec.model_validate(document), 0)
+    return found["landed"], found["skipped"], found["missing"], found["duplicates"]
+
+
+def test_a_recovery_fences_a_driver_that_is_cut_off_and_the_next_one_goes_on(
+    lab: Any, registry: Registry, operator: Operator
+) -> None:
+    topic = lab.topic()
+    document = _document(lab, topic)
+    lab.produce(topic, [{"n": n, "s": "a"} for n in range(5)])
+    lab.run(document, 5)
+    wanted = lab.wanted(document)
+    deployed(registry, document, wanted.checkpoint)
+    spec = StreamSpec.model_validate(document)
+    with pytest.raises(Refused, match="its sink is a Delta table"):
+        sink_position.in_lake(operator, spec, "imported")
+    cut_off = lab.starter().start(wanted)  # has seen the position; lands nothing before it was moved
+    lab.started.append(cut_off)
+    stale = sink_position.of(operator, spec, "looked at")
+
+    operator.run(Request(Operation.RECOVER, document["id"], wait=False))
+
+    assert stale.position is not None
+    with pytest.raises(Fenced, match="moved meanwhile"):
+        stale.write(stale.position.model_copy(update={"seq": 99}))
+    lab.produce(topic, [{"n": n, "s": "b"} for n in range(5, 8)])
+    end = time.monotonic() + PATIENCE_S
+    while cut_off.active:
+        assert time.monotonic() < end, "the driver that is cut off went on"
+        time.sleep(0.05)
+    failure = cut_off.failure()
+    assert failure is not None and isinstance(failure[0], Fenced)
+    lab.started.clear()
+    assert len(_rows(lab)) == 5
+    assert OPERATION in _operations(lab)
+
+    shutil.rmtree(wanted.checkpoint)
+    _go_on(lab, accepted(registry, document["id"], wanted), 8)
+    assert _offsets(lab) == list(range(8))
+    assert _counted(lab, document) == (8, 0, 0, 0)
+
+
+def test_a_reset_back_reads_again_just_what_it_said(lab: Any, registry: Registry, operator: Operator) -> None:
+    topic = lab.topic()
+    document = _document(lab, topic)
+    lab.produce(topic, [{"n": n, "s": "a"} for n in range(3)])
+    lab.run(document, 3)
+    wanted = lab.wanted(document)
+    shutil.rmtree(wanted.checkpoint)
+    with pytest.raises(Blocked, match="lakeward streams recover"):
+        lab.starter().start(wanted)
+    deployed(registry, document, wanted.checkpoint)
+    request = Request(Operation.RESET, document["id"], comment="again", to="earliest", duplicates=3, wait=False)
+    planned, request = approved(operator, request)
+    assert (planned.data["read_again"], planned.data["duplicates"]) == (3, 3)
+
+    operator.run(request)
+
+    found = sink_position.of(operator, StreamSpec.model_validate(document), "looked at")
+    assert found.position is not None
+    assert found.position.seq == 2
+    _go_on(lab, accepted(registry, document["id"], wanted), 6)
+    assert _offsets(lab) == [0, 0, 1, 1, 2, 2]
+
+
+def test_a_poisoned_batch_that_was_skipped_is_passed_and_the_audit_accounts_for_it(
+    lab: Any, registry: Registry, operator: Operator
+) -> None:
+    topic = lab.topic()
+    document = _document(lab, topic, transform={"sql": "SELECT *, 12 / n AS share FROM source"})
+    lab.produce(topic, [{"n": n} for n in (1, 2, 3)])
+    lab.run(document, 3)
+    lab.produce(topic, [{"n": 0}])
+    assert "DIVIDE_BY_ZERO" in str(lab.fail(document))
+    wanted = lab.wanted(document)
+    failed = max(int(file.name) for file in Path(wanted.checkpoint, "offsets").iterdir() if file.name.isdigit())
+    deployed(registry, document, wanted.checkpoint)
+    with registry() as connection:
+        streams.block(connection, document["id"], {"reason": "poison", "what": "", "next": "", "batch": failed})
+    plan, request = approved(
+        operator, Request(Operation.SKIP_BATCH, document["id"], comment="junk", batch=failed, wait=False)
+    )
+    assert plan.data["skipped"] == 1
+    operator.run(request)
+
+    lab.produce(topic, [{"n": 4}])
+    lab.started.clear()  # what failed is over
+    _go_on(lab, accepted(registry, document["id"], wanted), 4)
+    assert sorted(row["n"] for row in _rows(lab)) == [1, 2, 3, 4]
+    assert _counted(lab, document) == (4, 1, 0, 0)

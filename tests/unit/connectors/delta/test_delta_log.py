@@ -1,0 +1,59 @@
+"""The files of a Delta log: what is a commit, what is a whole checkpoint, and both in order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import delta_log
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lakeward.connectors.delta.delta_log import DeltaLog
+
+
+def _checkpoint(folder: Path, name: str, *paths: str) -> None:
+    adds = [{"path": path, "partitionValues": [("day", "1")]} for path in paths]
+    kind = pa.struct([("path", pa.string()), ("partitionValues", pa.map_(pa.string(), pa.string()))])
+    removes = pa.array([{"path": None}] * len(adds), pa.struct([("path", pa.string())]))
+    pq.write_table(pa.table({"add": pa.array(adds, kind), "remove": removes}), DeltaLog(folder).place / name)
+
+
+def test_only_commits_and_whole_checkpoints_are_listed(tmp_path: Path) -> None:
+    for version in (3, 4):
+        delta_log.commit(tmp_path, version, delta_log.add(f"f{version}", 1))
+    place = DeltaLog(tmp_path).place
+    for name in (f".{5:020d}.json.x.tmp", f"{4:020d}.crc", "_last_checkpoint"):
+        (place / name).touch()
+    _checkpoint(tmp_path, f"{2:020d}.checkpoint.parquet", "a")
+    _checkpoint(tmp_path, f"{4:020d}.checkpoint.{1:010d}.{2:010d}.parquet", "half")
+
+    listing = DeltaLog(tmp_path).listing()
+
+    assert listing.versions == (3, 4)
+    assert (listing.checkpoint(), listing.checkpoint(1)) == (2, -1)
+    assert list(DeltaLog(tmp_path).times(listing)) == [3, 4]
+    assert DeltaLog(tmp_path / "none").listing().versions == ()
+
+
+def test_a_version_is_its_checkpoint_and_the_commits_behind_it(tmp_path: Path) -> None:
+    delta_log.commit(tmp_path, 3, {"commitInfo": {"operation": "WRITE"}}, delta_log.add("b", 1))
+    delta_log.commit(tmp_path, 4, delta_log.remove("a"))
+    _checkpoint(tmp_path, f"{2:020d}.checkpoint.parquet", "a")
+    log = DeltaLog(tmp_path)
+    listing = log.listing()
+
+    found = list(log.replay(listing, 4, ("add.path", "add.partitionValues", "remove.path"), "add", "remove"))
+
+    assert [(version, next(iter(action))) for version, action in found] == [(2, "add"), (3, "add"), (4, "remove")]
+    assert found[0][1]["add"] == {"path": "a", "partitionValues": {"day": "1"}}
+    with pytest.raises(FileNotFoundError):
+        list(log.replay(listing, 5, ("add.path",)))
+
+
+def test_a_line_is_ended_by_a_line_feed_alone(tmp_path: Path) -> None:
+    place = DeltaLog(tmp_path).place
+    place.mkdir()
+    (place / f"{0:020d}.json").write_text('{"add":{"path":"a\u2028b"}}\n\n{"remove":{"path":"c"}}\n', encoding="utf-8")
+    assert [next(iter(each)) for each in DeltaLog(tmp_path).actions(0)] == ["add", "remove"]
+    assert [each["add"]["path"] for each in DeltaLog(tmp_path).actions(0, "add")] == ["a\u2028b"]
