@@ -30,7 +30,7 @@ from lakeward.connectors.kafka.position import Offsets
 from lakeward.connectors.postgres import position_store as keepers
 from lakeward.connectors.postgres.check import TableState, check_table
 from lakeward.connectors.postgres.position_store import Keeper
-from lakeward.operations.context import Site
+from lakeward.operations.context import Context as Site
 from lakeward.platform.errors import DependencyDown, Refused, SpecError
 from lakeward.platform.runtime import CATALOG, Lake, Runtime
 from lakeward.platform.text import count

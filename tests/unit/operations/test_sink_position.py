@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from lakeward.operations import sink_position
-from lakeward.operations.runner import Operator
+from lakeward.operations.runner import Runner
 from lakeward.platform.errors import Refused
 from lakeward.spec.model.stream import StreamSpec
 
 
 def test_the_position_of_a_folder_stays_where_its_batches_left_it(connected, runtime, backend) -> None:
-    site = Operator(connected, runtime, author="ada", holder="test", backend=backend)
+    site = Runner(connected, runtime, author="ada", holder="test", backend=backend)
     spec = StreamSpec.model_validate({
         "id": "flights", "owner": "ops", "source": {"kafka": {"topics": ["t"], "max_offsets_per_trigger": 5}},
         "sink": {"files": {"path": "/out", "format": "json"}},
@@ -22,7 +22,7 @@ def test_the_position_of_a_folder_stays_where_its_batches_left_it(connected, run
 
 
 def test_the_keys_a_stream_remembers_cannot_be_made_anew(connected, runtime, backend) -> None:
-    site = Operator(connected, runtime, author="ada", holder="test", backend=backend)
+    site = Runner(connected, runtime, author="ada", holder="test", backend=backend)
     spec = StreamSpec.model_validate({
         "id": "flights", "owner": "ops", "lineage": "rows",
         "source": {"kafka": {"topics": ["t"], "max_offsets_per_trigger": 5}},

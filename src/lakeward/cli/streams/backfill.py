@@ -137,12 +137,12 @@ def _offsets(spec: StreamSpec, from_: str, to: str) -> tuple[str, str]:
     Raises:
         SpecError: there is nothing in it.
     """
-    from lakeward.cli.streams.operations import operator_of
+    from lakeward.cli.operate import runner_of
     from lakeward.connectors.kafka.position import parse
     from lakeward.operations import reset_target
     from lakeward.operations.backfill.eligibility import next_end
 
-    site, source = operator_of(None), str(next(iter(spec.sources)))
+    site, source = runner_of(), str(next(iter(spec.sources)))
     start, end = (reset_target.of(site, spec, each, {})[source] for each in (from_, to))
     if next_end(parse(start), parse(end), 0) is None:
         raise SpecError(
