@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,6 +15,9 @@ from lakeward.cli.context import state
 from lakeward.platform.errors import SpecError
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakeward.engine.assignment import Wanted
     from lakeward.operations.operation import Operation
     from lakeward.operations.request import Outcome, Request
     from lakeward.operations.runner import Runner
@@ -50,7 +56,7 @@ def runner_of(timeout: str | None = None) -> Runner:
         runtime=state().runtime,
         author=who,
         holder=f"the command line of {who} on {socket.gethostname()}",
-        settings=_settings(),
+        settings=_settings,
         timeout_s=seconds,
     )
 
@@ -60,6 +66,14 @@ def _settings() -> Any:
     from lakeward.spec.read.loader import load_project
 
     return load_project(state().project).settings
+
+
+def spark_of(runner: Runner) -> Callable[[Sequence[Wanted]], AbstractContextManager[SparkSession]]:
+    """Opens a Spark of its own on this machine, with the lake's catalog, for some streams."""
+    from lakeward.engine import analysis
+
+    os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
+    return lambda streams: analysis.session([each.spec for each in streams], runner.runtime, lake=True)
 
 
 def operate(

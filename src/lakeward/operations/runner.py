@@ -96,21 +96,20 @@ class Runner(Context):
             log.info("operation begun", operation=operation.name, subject=operation.subject, author=self.author,
                      comment=operation.request.comment)  # fmt: skip
             left = operation.unfinished()
-            if left is not None:
-                ended.outcome = self._carry_out(operation, left, held, ended, finishing=True)
-            if left is None or not operation.completes(left):
-                plan = operation.plan()
-                if plan.nothing:
-                    ended.outcome = operation.done(plan.nothing, plan.data)
-                else:
-                    check_approval(operation, plan)
-                    ended.outcome = self._carry_out(operation, plan, held, ended)
-        outcome = ended.outcome
-        if outcome is None:
-            raise AssertionError("an operation ends with an outcome or an error")
+            outcome = None if left is None else self._carry_out(operation, left, held, ended, finishing=True)
+            if left is None or outcome is None or not operation.completes(left):
+                outcome = self._planned(operation, held, ended)
         log.info("operation ended", operation=outcome.operation, subject=outcome.subject, result=outcome.result,
                  detail=outcome.detail)  # fmt: skip
         return outcome
+
+    def _planned(self, operation: Operation[Any], held: Held, ended: Ended) -> Outcome:
+        """Make the plan, and carry it out if it is what was approved."""
+        plan = operation.plan()
+        if plan.nothing:
+            return operation.done(plan.nothing, plan.data)
+        check_approval(operation, plan)
+        return self._carry_out(operation, plan, held, ended)
 
     def _lock(self, operation: Operation[Any], held: Held, ended: Ended, stack: ExitStack) -> None:
         """Take what is held from before the plan on."""
