@@ -45,8 +45,10 @@ class Asking(ApprovalOperator):
         """What the run's form asks for."""
 
     def run_operation(self, runner: Runner, operation: Operation[Any]) -> Outcome:
-        """Run it, now that it has the approval it needs."""
-        return runner.run(operation)
+        """Run it, now that it has the approval it needs, and say how it ended."""
+        outcome = runner.run(operation)
+        log.info(f"The {operation.title}: {outcome.detail}")
+        return outcome
 
     def do_or_ask(self, context: Context) -> None:
         """Run the operation, or show its plan and ask first. What a killed run left half done is finished unasked."""

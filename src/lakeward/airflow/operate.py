@@ -54,7 +54,7 @@ class Operate(Asking):
     def run_operation(self, runner: Runner, operation: Operation[Any]) -> Outcome:
         """Carry it out; whatever comes of it, how the stream is then stands at the end of the log."""
         try:
-            return runner.run(operation)
+            return super().run_operation(runner, operation)
         finally:
             try:
                 for line in block(self.stream):

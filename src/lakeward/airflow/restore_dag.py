@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-import structlog
 from airflow.sdk import DAG, Param
 from airflow.sdk.definitions.param import ParamsDict
 
@@ -18,10 +17,8 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from lakeward.operations.operation import Operation
-    from lakeward.operations.request import Outcome
     from lakeward.operations.runner import Runner
 
-log = structlog.get_logger(__name__)
 
 DOC = """
 ### What it does
@@ -87,12 +84,6 @@ class RestoreTable(Asking):
         )
         comment, kill = str(params.get("comment") or ""), bool(params.get("kill"))
         return runner, Restore(runner, Request(Restore.name, table, comment, kill=kill), int(to))
-
-    def run_operation(self, runner: Runner, operation: Operation[Any]) -> Outcome:
-        """Run it, and say how it ended."""
-        outcome = runner.run(operation)
-        log.info(outcome.detail)
-        return outcome
 
 
 def build_restore() -> DAG:
