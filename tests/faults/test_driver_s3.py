@@ -20,8 +20,8 @@ from lakeward import jars
 from lakeward.connectors.aws import store
 from lakeward.connectors.file_access import FileAccess
 from lakeward.connectors.files import headers
-from lakeward.operations.request import Operation, Request
-from lakeward.operations.runner import Operator
+from lakeward.operations.request import Request, StreamOperation
+from lakeward.operations.runner import Runner
 from lakeward.platform.errors import DependencyDown, SpecError
 from lakeward.platform.runtime import Project
 from lakeward.spec.model.sources import FilesSource
@@ -131,8 +131,8 @@ def test_files_on_s3_land_once_are_archived_and_a_lost_checkpoint_is_made_anew(
     world.desire(stream, "stopped")
     weed.system().delete_dir(f"lake/checkpoints/{stream}")
     nothing = LocalBackend(world.runtime.drivers, wrapper=("/bin/true",))
-    operator = Operator(world.connect, world.runtime, author="ann", holder="a test", backend=nothing)
-    operator.run(Request(Operation.RECOVER, stream, wait=False))
+    operator = Runner(world.connect, world.runtime, author="ann", holder="a test", backend=nothing)
+    operator.run(Request(StreamOperation.RECOVER, stream, wait=False))
     put("more.json", 8)
     again = world.launch()
     world.wait_landed(table, stream, 9)

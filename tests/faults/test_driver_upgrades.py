@@ -10,8 +10,8 @@ from uuid import uuid4
 
 import pytest
 
-from lakeward.operations.request import Operation, Request
-from lakeward.operations.runner import Operator
+from lakeward.operations.request import Request, StreamOperation
+from lakeward.operations.runner import Runner
 from lakeward.platform.errors import Unhealthy
 from lakeward.registry import drivers, generations, streams
 from lakeward.spec.model.stream import StreamSpec
@@ -43,7 +43,7 @@ def test_a_generation_proves_itself_or_gives_way_and_any_can_come_back(
         world.numbers(topic, [next(sent) for _ in range(10)])
         time.sleep(seconds)
 
-    operator = Operator(
+    operator = Runner(
         world.connect, world.runtime, author="ann", holder="a test", backend=backend, timeout_s=900.0,
         sleep=meanwhile, analyse=lambda spec, has, runtime: [],
     )  # fmt: skip
@@ -64,25 +64,25 @@ def test_a_generation_proves_itself_or_gives_way_and_any_can_come_back(
         return str(row.token)
 
     meanwhile(0.0)
-    operator.run(Request(Operation.START, stream))
+    operator.run(Request(StreamOperation.START, stream))
     first = launched()
 
     pend(2, trigger={"every": "300ms"})
-    assert "generation 2 is stable" in operator.run(Request(Operation.UPGRADE, stream)).detail
+    assert "generation 2 is stable" in operator.run(Request(StreamOperation.UPGRADE, stream)).detail
 
     assert launched() == first, "an upgrade does not restart the driver"
 
     pend(3, transform={"sql": "SELECT *, 1 AS extra FROM source"})  # the table has no such column
     with pytest.raises(Unhealthy, match="generation 2 runs again") as failed:
-        operator.run(Request(Operation.UPGRADE, stream))
+        operator.run(Request(StreamOperation.UPGRADE, stream))
     assert "other columns than table" in failed.value.why
     assert world.stream(stream).generation == 2
 
-    operator.run(Request(Operation.ROLLBACK, stream, generation=1))
+    operator.run(Request(StreamOperation.ROLLBACK, stream, generation=1))
     assert world.stream(stream).generation == 1
 
-    operator.run(Request(Operation.RESTART, stream))
-    operator.run(Request(Operation.STOP, stream))
+    operator.run(Request(StreamOperation.RESTART, stream))
+    operator.run(Request(StreamOperation.STOP, stream))
     end = next(sent)
     rows = sorted(row["n"] for row in world.rows(table))
     assert rows == list(range(len(rows)))

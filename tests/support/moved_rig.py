@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from lakeward.operations.request import Approval, Plan, Request
-from lakeward.operations.runner import Operator
+from lakeward.operations.runner import Runner
 from lakeward.registry import generations, streams
 from lakeward.spec.model.stream import StreamSpec
 
@@ -26,7 +26,7 @@ def deployed(registry: Registry, document: dict[str, Any], checkpoint: str) -> N
         )  # fmt: skip
 
 
-def approved(operator: Operator, request: Request) -> tuple[Plan, Request]:
+def approved(operator: Runner, request: Request) -> tuple[Plan, Request]:
     plan = operator.plan(request)
     return plan, replace(request, approval=Approval("bob", plan.key))
 

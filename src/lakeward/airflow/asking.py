@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import structlog
 from airflow.providers.standard.operators.hitl import ApprovalOperator
@@ -16,6 +16,10 @@ from lakeward.platform.errors import LakewardError
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from lakeward.operations.operation import Operation
+    from lakeward.operations.request import Outcome, Plan
+    from lakeward.operations.runner import Runner
+
 log = structlog.get_logger(__name__)
 
 ANSWER_WITHIN = timedelta(minutes=30)
@@ -23,21 +27,11 @@ WORK_WITHIN = timedelta(minutes=40)
 _PLAN = "plan"
 
 
-class Shown(Protocol):
-    """A plan as a person sees it; `key` is what the yes is for."""
-
-    @property
-    def text(self) -> str: ...
-    @property
-    def lines(self) -> Sequence[str]: ...
-    @property
-    def key(self) -> str: ...
-
-
 class Asking(ApprovalOperator):
-    """Waits, without a worker and the triggerer, until somebody approves (Required Actions) or its time is over.
+    """Runs one operation; one that needs an approval waits for it, without a worker and the triggerer, until somebody
+    approves just its plan (Required Actions) or its time is over.
 
-    It is one task with the work, so that runs that need no yes pay nothing for it.
+    It is one task with the work, so that runs that need no approval pay nothing for it.
     """
 
     template_fields = ()
@@ -47,10 +41,45 @@ class Asking(ApprovalOperator):
         self.execution_timeout = WORK_WITHIN  # of the work; given above it would be taken for the answer's
 
     @abstractmethod
+    def operation(self, context: Context) -> tuple[Runner, Operation[Any]]:
+        """What the run's form asks for."""
+
+    def run_operation(self, runner: Runner, operation: Operation[Any]) -> Outcome:
+        """Run it, now that it has the approval it needs, and say how it ended."""
+        outcome = runner.run(operation)
+        log.info(f"The {operation.title}: {outcome.detail}")
+        return outcome
+
+    def do_or_ask(self, context: Context) -> None:
+        """Run the operation, or show its plan and ask first. What a killed run left half done is finished unasked."""
+        runner, operation = self.operation(context)
+        if context["params"].get("dry_run"):
+            outcome = runner.dry_run(operation)
+            for line in outcome.lines:
+                log.info(line)
+            log.info(f"The {operation.title}: {outcome.detail}")
+            return
+        if not operation.needs_approval or operation.unfinished() is not None:
+            self.run_operation(runner, operation)
+            return
+        from lakeward.operations.runner import check_comment
+
+        check_comment(operation)  # better said before anybody is asked
+        plan = runner.plan(operation)
+        if plan.nothing:
+            log.info(plan.nothing)
+            return
+        log.info(f"The {operation.title} waits for approval")
+        self.ask(context, f"Approve the {operation.title}?", plan, operation.request.comment)
+
     def approved(self, context: Context, who: str, key: str) -> None:
         """Do what somebody approved, if it is still the plan with this key."""
+        from lakeward.operations.request import Approval
 
-    def ask(self, context: Context, question: str, plan: Shown, comment: str) -> None:
+        runner, operation = self.operation(context)
+        self.run_operation(runner, operation.answered("", Approval(who, key)))
+
+    def ask(self, context: Context, question: str, plan: Plan, comment: str) -> None:
         """Show a plan and wait for the answer; the task goes on in `execute_complete`."""
         for line in plan.lines:
             log.info(line)

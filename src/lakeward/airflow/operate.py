@@ -14,8 +14,9 @@ from lakeward.platform.errors import LakewardError
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from lakeward.operations.request import Request
-    from lakeward.operations.runner import Operator
+    from lakeward.operations.operation import Operation
+    from lakeward.operations.request import Outcome, Request
+    from lakeward.operations.runner import Runner
 
 log = structlog.get_logger(__name__)
 
@@ -43,41 +44,31 @@ class Operate(Asking):
             return told(lambda: report(self.stream, params.get("found")))
         if params["op"] == backfilling.OPERATION:
             return told(lambda: backfill(self.stream, context, params))
-        return told(lambda: self._do_or_ask(context, params))
+        return told(lambda: self.do_or_ask(context))
 
-    def _do_or_ask(self, context: Context, params: dict[str, Any]) -> None:
-        operator, request = operator_of(self.stream, context), request_of(self.stream, params)
-        if params.get("dry_run"):
-            outcome = operator.dry_run(request)
-            for line in outcome.plan.lines if outcome.plan is not None else ():
-                log.info(line)
-            log.info(f"Stream {self.stream}: {outcome.detail}")
-            return
-        if not operator.asks(request.operation):
-            run(operator, request)
-            return
-        if not request.comment.strip():
-            operator.run(request)  # refused: a comment is missing; better said before anybody is asked
-        plan = operator.plan(request)
-        log.info(f"Stream {self.stream}: waiting for approval")
-        self.ask(context, f"{request.operation} stream {self.stream}?", plan, request.comment)
+    def operation(self, context: Context) -> tuple[Runner, Operation[Any]]:
+        """What the trigger form asks for."""
+        runner = runner_of(self.stream, context)
+        return runner, runner.of(request_of(self.stream, dict(context["params"])))
 
-    def approved(self, context: Context, who: str, key: str) -> None:
-        """Do just what was approved."""
-        from dataclasses import replace
-
-        from lakeward.operations.request import Approval
-
-        request = request_of(self.stream, dict(context["params"]))
-        run(operator_of(self.stream, context), replace(request, approval=Approval(who, key)))
+    def run_operation(self, runner: Runner, operation: Operation[Any]) -> Outcome:
+        """Carry it out; whatever comes of it, how the stream is then stands at the end of the log."""
+        try:
+            return super().run_operation(runner, operation)
+        finally:
+            try:
+                for line in block(self.stream):
+                    log.info(line)
+            except LakewardError as error:
+                log.warning(f"How stream {self.stream} is cannot be told: {error.what}", why=error.why)
 
 
 def request_of(stream: str, params: dict[str, Any]) -> Request:
     """What the trigger form asks for."""
-    from lakeward.operations.request import Operation, Request
+    from lakeward.operations.request import Request, StreamOperation
 
     return Request(
-        Operation.of(params["op"]),
+        StreamOperation.of(params["op"]),
         stream,
         comment=str(params.get("comment") or ""),
         kill=bool(params.get("kill")),
@@ -88,16 +79,16 @@ def request_of(stream: str, params: dict[str, Any]) -> Request:
     )
 
 
-def operator_of(stream: str, context: Context) -> Operator:
+def runner_of(stream: str, context: Context) -> Runner:
     """Whoever triggered the run operates."""
     from lakeward.airflow.connections import runtime
     from lakeward.airflow.project import settings
-    from lakeward.operations.runner import Operator
+    from lakeward.operations.runner import Runner
     from lakeward.supervision.reconcile import registry_of
 
     run, minutes = context["dag_run"], context["params"].get("timeout_min")
     addresses = runtime()
-    return Operator(
+    return Runner(
         registry_of(addresses),
         addresses,
         author=author(context),
@@ -113,18 +104,6 @@ def backfill(stream: str, context: Context, params: dict[str, Any]) -> None:
     from lakeward.platform.runtime import Project
 
     backfilling.run(stream, params, runtime(), home(), Project.locate(), author(context))
-
-
-def run(operator: Operator, request: Request) -> None:
-    """Carry it out; whatever comes of it, how the stream is then stands at the end of the log."""
-    try:
-        operator.run(request)
-    finally:
-        try:
-            for line in block(request.stream):
-                log.info(line)
-        except LakewardError as error:
-            log.warning(f"How stream {request.stream} is cannot be told: {error.what}", why=error.why)
 
 
 def block(stream: str) -> tuple[str, ...]:

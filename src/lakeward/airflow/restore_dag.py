@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-import structlog
 from airflow.sdk import DAG, Param
 from airflow.sdk.definitions.param import ParamsDict
 
@@ -17,9 +16,9 @@ from lakeward.platform.errors import SpecError
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from lakeward.operations.restore.restore import Restore
+    from lakeward.operations.operation import Operation
+    from lakeward.operations.runner import Runner
 
-log = structlog.get_logger(__name__)
 
 DOC = """
 ### What it does
@@ -51,39 +50,40 @@ class RestoreTable(Asking):
 
     def execute(self, context: Context) -> None:
         """Show it and ask; what an earlier run began is finished without asking again."""
-        return told(lambda: self._show(context))
+        return told(lambda: self.do_or_ask(context))
 
-    def _show(self, context: Context) -> None:
-        from lakeward.operations.restore import plan as planning
+    def operation(self, context: Context) -> tuple[Runner, Operation[Any]]:
+        """What the trigger form asks for.
 
-        quiet_libraries()
-        restore = _of(context)
-        ask, comment = restore.ask, restore.ask.comment
-        dry = bool(context["params"].get("dry_run"))
-        if restore.begun:
-            if dry:
-                log.info(f"An earlier restore of {ask.table} was killed half way: would finish it")
-                return
-            log.info(f"An earlier restore of {ask.table} was killed half way: finishing it")
-            log.info(restore.run().detail)
-            return
-        plan = planning.plan(restore.site, ask.table, ask.to)
-        if dry or plan.there:
-            for line in plan.lines:
-                log.info(line)
-            log.info(f"Dry run: would {plan.text}" if dry else f"{ask.table} stands at snapshot {ask.to} already")
-            return
-        if not comment.strip():
-            restore.run()  # refused: a comment is missing; better said before anybody is asked
-        log.info(f"Table {ask.table}: waiting for approval")
-        self.ask(context, f"Restore table {ask.table}?", plan, comment)
-
-    def approved(self, context: Context, who: str, key: str) -> None:
-        """Do just what was approved."""
-        from lakeward.operations.request import Approval
+        Raises:
+            SpecError: it names no table or no snapshot.
+        """
+        from lakeward.airflow.connections import runtime
+        from lakeward.airflow.project import settings
+        from lakeward.operations.request import Request
+        from lakeward.operations.restore.restore import Restore
+        from lakeward.operations.runner import Runner
+        from lakeward.supervision.reconcile import registry_of
 
         quiet_libraries()
-        log.info(_of(context, Approval(who, key)).run().detail)
+        params = context["params"]
+        table, to = str(params.get("table") or "").strip(), str(params.get("to") or "").strip()
+        if not table or not to.isdigit():
+            raise SpecError(
+                "Name a table and a snapshot",
+                why=f"table is {table or 'empty'}, snapshot is {to or 'empty'}: a snapshot is a number",
+                next='lakeward sql "FROM lake.<namespace>.<table>.history"',
+            )
+        addresses = runtime()
+        runner = Runner(
+            registry_of(addresses),
+            addresses,
+            author=author(context),
+            holder=f"run {context['dag_run'].run_id} of {RESTORE}",
+            settings=settings,
+        )
+        comment, kill = str(params.get("comment") or ""), bool(params.get("kill"))
+        return runner, Restore(runner, Request(Restore.name, table, comment, kill=kill), int(to))
 
 
 def build_restore() -> DAG:
@@ -112,35 +112,3 @@ def build_restore() -> DAG:
         }
     )  # fmt: skip
     return dag
-
-
-def _of(context: Context, approval: Any = None) -> Restore:
-    """What the trigger form asks for.
-
-    Raises:
-        SpecError: it names no table or no snapshot.
-    """
-    from lakeward.airflow.connections import runtime
-    from lakeward.airflow.project import settings
-    from lakeward.operations.context import Site
-    from lakeward.operations.restore.restore import Ask, Restore
-    from lakeward.supervision.reconcile import registry_of
-
-    params = context["params"]
-    table, to = str(params.get("table") or "").strip(), str(params.get("to") or "").strip()
-    if not table or not to.isdigit():
-        raise SpecError(
-            "Name a table and a snapshot",
-            why=f"table is {table or 'empty'}, snapshot is {to or 'empty'}: a snapshot is a number",
-            next='lakeward sql "FROM lake.<namespace>.<table>.history"',
-        )
-    addresses = runtime()
-    site = Site(
-        registry_of(addresses),
-        addresses,
-        author=author(context),
-        holder=f"run {context['dag_run'].run_id} of {RESTORE}",
-        settings=settings,
-    )
-    ask = Ask(table, int(to), str(params.get("comment") or ""), approval, kill=bool(params.get("kill")))
-    return Restore(site, ask)

@@ -60,12 +60,12 @@ class RunToEnd(BaseOperator):
         from lakeward.airflow.connections import runtime
         from lakeward.airflow.project import settings
         from lakeward.operations import scheduled
-        from lakeward.operations.runner import Operator
+        from lakeward.operations.runner import Runner
         from lakeward.supervision.reconcile import registry_of
 
         addresses = runtime()
         run = context["dag_run"].run_id
-        operator = Operator(
+        operator = Runner(
             registry_of(addresses), addresses, author="schedule",
             holder=f"run {run} of {schedule_dag_id(self.stream)}", settings=settings,
         )  # fmt: skip

@@ -52,7 +52,7 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Site:
+class Context:
     """What every operation needs.
 
     Attributes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection
 
-from lakeward.operations.operation import spec_of
+from lakeward.operations.stream import spec_of
 from lakeward.registry import generations, streams
 from lakeward.registry.generations import Generation
 

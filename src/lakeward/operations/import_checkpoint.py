@@ -13,11 +13,11 @@ from lakeward.connectors.commit_protocol import checkpoint_batch
 from lakeward.connectors.commit_protocol.position import Position, Totals, now
 from lakeward.connectors.iceberg import audit, position_store
 from lakeward.operations import sink_position
-from lakeward.operations.operation import Act, spec_of
-from lakeward.operations.request import Operation, Plan
+from lakeward.operations.operation import Held
+from lakeward.operations.request import Outcome, Plan, StreamOperation
 from lakeward.operations.sink_position import IcebergSinkPosition
 from lakeward.operations.skip_batch import by_source
-from lakeward.operations.waiting import Waiting
+from lakeward.operations.stream import OnStream, spec_of
 from lakeward.platform.errors import Refused, SpecError
 from lakeward.registry import changes
 from lakeward.spec.model.position_columns import IDENTITY_COLUMNS
@@ -34,10 +34,10 @@ class ImportPlan(Plan):
     moved: Position | None = field(default=None)
 
 
-class Import(Act[ImportPlan]):
+class Import(OnStream[ImportPlan]):
     """Refuses everything doubtful. What could be proved and what could not are said."""
 
-    operation = Operation.IMPORT
+    name = StreamOperation.IMPORT.value
 
     def plan(self) -> ImportPlan:
         row = self.row()
@@ -47,32 +47,34 @@ class Import(Act[ImportPlan]):
                 why=f"it is {row.state}: {row.why}",
                 next=f"lakeward streams stop {row.id} --wait",
             )
-        found = sink_position.in_lake(self.site, spec_of(self.generation(row.generation)), "imported")
+        found = sink_position.in_lake(self.context, spec_of(self.generation(row.generation)), "import")
         return self._undoing(found) if self.request.undo else self._seeding(found)
 
-    def do(self, plan: ImportPlan, waiting: Waiting) -> str:
-        with self.site.connect() as connection:
+    def apply(self, plan: ImportPlan, held: Held) -> Outcome:
+        with self.context.connect() as connection:
             kept = self.row().generation
             newest = changes.newest(connection, "stream", self.stream)
-        found = sink_position.in_lake(self.site, spec_of(self.generation(kept)), "imported")
+        found = sink_position.in_lake(self.context, spec_of(self.generation(kept)), "import")
         if plan.moved is None:
             self._undoing(found)  # still: a batch that landed since stands on what was imported
             made = next((item for item in newest if item["change"] == "import"), {})
             wap = (made.get("detail") or {}).get("before", {}).get(WAP)
             position_store.remove_position(found.lake, found.name, self.stream, str(found.raw), {WAP: wap})
-            with self.site.connect() as connection:
+            with self.context.connect() as connection:
                 self.changed(connection, {"end": found.position.end if found.position else None}, {"end": None})
-            return f"the import is undone; {found.name} has no position of it and is as it was"
+            return self.done(f"the import is undone; {found.name} has no position of it and is as it was")
         if found.raw is not None:
             raise self._no(f"{found.name} got a position of it meanwhile")
         wap = found.table.properties.get(WAP)
         with found.table.transaction() as change:
             change.set_properties({WAP: "true"})
-        ids = sink_position.topic_ids(self.site, found.spec)
+        ids = sink_position.topic_ids(self.context, found.spec)
         moved = found.write(plan.moved.model_copy(update={"topic_ids": ids}))
-        with self.site.connect() as connection:
+        with self.context.connect() as connection:
             self.changed(connection, {"end": None, WAP: wap}, {"end": moved.end, "seq": moved.seq})
-        return f"the position is seq {moved.seq} of {found.name}; the next start goes on there with a new checkpoint"
+        return self.done(
+            f"the position is seq {moved.seq} of {found.name}; the next start goes on there with a new checkpoint"
+        )
 
     def _undoing(self, found: IcebergSinkPosition) -> ImportPlan:
         if found.position is None or not found.position.attempt.startswith(_ATTEMPT):
@@ -93,16 +95,16 @@ class Import(Act[ImportPlan]):
             )
         if found.position is not None:
             raise self._no(f"{found.name} has a position of it already (seq {found.position.seq})")
-        query = checkpoint_batch.read(self.site.runtime, folder, 0).query_id
+        query = checkpoint_batch.read(self.context.runtime, folder, 0).query_id
         if not query:
             raise self._no(f"{folder}/metadata is absent or holds no query id")
         batch = self._newest_batch(found, query)
-        files = checkpoint_batch.read(self.site.runtime, folder, batch)
+        files = checkpoint_batch.read(self.context.runtime, folder, batch)
         if files.ends is None or not files.finished:
             raise self._no(f"batch {batch} is in {found.name}, but {folder} does not call it finished")
         if files.followed:
             raise self._no(f"{folder}/offsets/{batch + 1} exists: a later batch was begun and may have landed")
-        first = checkpoint_batch.first(self.site.runtime, folder, len(files.ends))
+        first = checkpoint_batch.first(self.context.runtime, folder, len(files.ends))
         moved = Position(
             seq=1,
             query_id="",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import structlog
 from sqlalchemy import Connection
 
-from lakeward.operations.operation import Act
-from lakeward.operations.request import Operation, Plan
-from lakeward.operations.waiting import Waiting
+from lakeward.operations.operation import Held
+from lakeward.operations.request import Outcome, Plan, StreamOperation
+from lakeward.operations.stream import OnStream, want
 from lakeward.registry import generations, observations, operations, streams
 from lakeward.registry.streams import Stream
 from lakeward.supervision.abandoned_operations import RESUME
@@ -15,43 +15,45 @@ from lakeward.supervision.abandoned_operations import RESUME
 log = structlog.get_logger(__name__)
 
 
-class Start(Act[Plan]):
+class Start(OnStream[Plan]):
     """Want it running. Clears what blocked it, cuts a pause short and lifts a hold."""
 
-    operation = Operation.START
+    name = StreamOperation.START.value
 
     def plan(self) -> Plan:
         row = self.row()
         return Plan(f"run on driver {row.driver}, generation {row.generation}")
 
-    def do(self, plan: Plan, waiting: Waiting) -> str:
-        with self.site.connect() as connection:
+    def apply(self, plan: Plan, held: Held) -> Outcome:
+        waiting = held.streams[self.stream]
+        with self.context.connect() as connection:
             row = streams.get(connection, self.stream)
-            self.want(connection, row, "running")
+            want(connection, row, "running")
             self.changed(connection, {"desired": row.desired, "state": row.state}, {"desired": "running"})
         if not self.request.wait:
-            self.site.reconcile()
-            return "asked to run; its driver is launched by reconcile if it does not run yet"
-        return waiting.started()
+            self.context.reconcile()
+            return self.done("asked to run; its driver is launched by reconcile if it does not run yet")
+        return self.done(waiting.started())
 
 
-class Stop(Act[Plan]):
+class Stop(OnStream[Plan]):
     """Want it stopped at the end of its running batch."""
 
-    operation = Operation.STOP
+    name = StreamOperation.STOP.value
 
     def plan(self) -> Plan:
         return Plan(f"stop at the end of the running batch; now {self.row().desired} is wanted")
 
-    def do(self, plan: Plan, waiting: Waiting) -> str:
-        with self.site.connect() as connection:
+    def apply(self, plan: Plan, held: Held) -> Outcome:
+        waiting = held.streams[self.stream]
+        with self.context.connect() as connection:
             row = streams.get(connection, self.stream)
-            self.want(connection, row, "stopped")
+            want(connection, row, "stopped")
             self._not_by_schedule(connection, row)
             self.changed(connection, {"desired": row.desired, "state": row.state}, {"desired": "stopped"})
         if not self.request.wait:
-            return "asked to stop at the end of its running batch"
-        return waiting.stopped(kill=self.request.kill)
+            return self.done("asked to stop at the end of its running batch")
+        return self.done(waiting.stopped(kill=self.request.kill))
 
     def _not_by_schedule(self, connection: Connection, row: Stream) -> None:
         """One that rests until its schedule starts it rests by a person's word from now on."""
@@ -61,29 +63,30 @@ class Stop(Act[Plan]):
             observations.record(connection, row.id, query_state="stopped")
 
 
-class Restart(Act[Plan]):
+class Restart(OnStream[Plan]):
     """Stop it at the end of its running batch, then start it."""
 
-    operation = Operation.RESTART
+    name = StreamOperation.RESTART.value
 
     def plan(self) -> Plan:
         return Plan(f"stop at the end of the running batch and run again on driver {self.row().driver}")
 
-    def do(self, plan: Plan, waiting: Waiting) -> str:
-        with self.site.connect() as connection:
+    def apply(self, plan: Plan, held: Held) -> Outcome:
+        waiting = held.streams[self.stream]
+        with self.context.connect() as connection:
             row = streams.get(connection, self.stream)
             operations.note(connection, waiting.ticket.id, **{RESUME: True})
-            self.want(connection, row, "stopped")
+            want(connection, row, "stopped")
             self.changed(connection, {"desired": row.desired, "state": row.state}, {"desired": "running"})
         try:
             detail = waiting.stopped(kill=self.request.kill)
         finally:
             # Stopped or not in time: it was to run again afterwards, and its driver takes one after the other.
-            with self.site.connect() as connection:
+            with self.context.connect() as connection:
                 row = streams.get(connection, self.stream)
-                self.want(connection, row, "running")
+                want(connection, row, "running")
         log.info(f"Stream {self.stream}: {detail}; starting it again")
         if not self.request.wait:
-            self.site.reconcile()
-            return f"{detail}; asked to run again"
-        return waiting.started("started again")
+            self.context.reconcile()
+            return self.done(f"{detail}; asked to run again")
+        return self.done(waiting.started("started again"))

@@ -1,105 +1,127 @@
-"""Whose turn it is: one rebuild of a stream at a time, and while it is stopped no other operation either."""
+"""Who operates on a stream: one operation at a time, renewed while its holder lives, ended by saying how it ended."""
 
 from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any
 
-from lakeward.operations.context import Site
+from lakeward.operations.context import Context
+from lakeward.operations.operation import Operation
 from lakeward.operations.waiting import Waiting
-from lakeward.platform.errors import DependencyDown, LakewardError, Refused
-from lakeward.registry import events, leases, operations
+from lakeward.platform.errors import DependencyDown, Refused, SpecError, TimedOut
+from lakeward.registry import events, leases, operations, streams
 from lakeward.registry.operations import Ticket
 from lakeward.supervision import abandoned_operations
 
-WORD = "rebuild"
 _SCOPE = "rebuild"
 _TTL = timedelta(seconds=120)
 _RENEW_S = 20.0
 
 
 @contextmanager
-def alone(site: Site, stream: str) -> Iterator[None]:
+def rebuild_lock(context: Context, stream: str) -> Iterator[None]:
     """Be the only one who fills a table for this stream: a second one would fill a table that is swapped meanwhile.
 
     Raises:
         Refused: somebody else does.
     """
     token = secrets.token_hex(16)
-    with site.connect() as connection:
-        if leases.take(connection, _SCOPE, stream, token, site.holder, _TTL) is None:
+    with context.connect() as connection:
+        if leases.take(connection, _SCOPE, stream, token, context.holder, _TTL) is None:
             raise Refused(
                 f"Stream {stream} is being rebuilt by somebody else",
                 why=f"whoever does it showed life less than {_TTL.total_seconds():.0f} s ago",
                 next="wait for it; after a kill, the same command again when that time is over",
             )
-    with _kept(site, lambda connection: leases.renew(connection, _SCOPE, [stream], token, _TTL)):
+    with _renewed(context, lambda connection: leases.renew(connection, _SCOPE, [stream], token, _TTL)):
         try:
             yield
         except (Exception, KeyboardInterrupt):
-            _release(site, stream, token)
+            _release(context, stream, token)
             raise
-        _release(site, stream, token)
+        _release(context, stream, token)
 
 
 @contextmanager
-def operating(
-    site: Site, stream: str, comment: str, word: str = WORD, done: str = "swapped", approved_by: str | None = None
+def operation_lock(
+    context: Context, operation: Operation[Any], stream: str, asked: Mapping[str, Any], detail: Callable[[], str]
 ) -> Iterator[Waiting]:
-    """Hold the stream, show life while work takes long, and say how it ended.
+    """Hold a stream for an operation, and record how that ended.
+
+    A holder that is killed ends nothing: the next one to come starts again what it had stopped.
 
     Args:
-        word: the operation, as people read it.
-        done: what is recorded when it was done.
-
-    Whoever is killed inside ends nothing: the stream that was stopped is then started by the next to come.
+        asked: what the operation was asked with.
+        detail: what is recorded when it was done.
 
     Raises:
         Refused: somebody else operates on the stream.
     """
-    with site.connect() as connection:
+    name, request = operation.name, operation.request
+    with context.connect() as connection:
         ticket = operations.begin(
-            connection, stream, word, author=site.author, holder=site.holder, token=secrets.token_hex(16),
-            comment=comment, approved_by=approved_by,
-        )  # fmt: skip
+            connection,
+            stream,
+            name,
+            author=context.author,
+            holder=context.holder,
+            token=secrets.token_hex(16),
+            comment=request.comment,
+            approved_by=None if request.approval is None else request.approval.by,
+            **asked,
+        )
         abandoned_operations.resume(connection, ticket.abandoned)
-        events.record(connection, "stream", stream, word, f"{site.author} asked to {word}", comment=comment)
-    with _kept(site, lambda connection: operations.renew(connection, ticket)):
+        events.record(
+            connection, "stream", stream, name, f"{context.author} asked to {name}", comment=request.comment
+        )  # fmt: skip
+    with _renewed(context, lambda connection: operations.renew(connection, ticket)):
         try:
-            yield Waiting(site, ticket)
-        except (Exception, KeyboardInterrupt) as error:
-            told = f"{error.what}: {error.why}" if isinstance(error, LakewardError) else str(error) or "interrupted"
-            _end(site, ticket, "refused" if isinstance(error, Refused) else "failed", told)
+            yield Waiting(context, ticket)
+        except KeyboardInterrupt:
+            _end(context, ticket, "failed", "interrupted; what it had asked for goes on")
             raise
-        _end(site, ticket, "done", done)
+        except Exception as error:
+            _end(context, ticket, result_of(error), operation.failure(error))
+            raise
+        _end(context, ticket, "done", detail())
+
+
+def result_of(error: Exception) -> str:
+    """The word for how it ended."""
+    if isinstance(error, TimedOut):
+        return "timed_out"
+    return "refused" if isinstance(error, Refused | SpecError) else "failed"
 
 
 @contextmanager
-def _kept(site: Site, renew: Callable[[Any], object]) -> Iterator[None]:
+def _renewed(context: Context, renew: Callable[[Any], object]) -> Iterator[None]:
     """Renew now and then: one batch or one proof may take longer than a silent holder is taken for alive."""
     over = threading.Event()
 
     def work() -> None:
         while not over.wait(_RENEW_S):
-            with suppress(DependencyDown), site.connect() as connection:
+            with suppress(DependencyDown), context.connect() as connection:
                 renew(connection)
 
-    threading.Thread(target=work, daemon=True, name="rebuild-renews").start()
+    threading.Thread(target=work, daemon=True, name="operation-renews").start()
     try:
         yield
     finally:
         over.set()
 
 
-def _release(site: Site, stream: str, token: str) -> None:
-    with suppress(DependencyDown), site.connect() as connection:  # else it lapses
+def _release(context: Context, stream: str, token: str) -> None:
+    with suppress(DependencyDown), context.connect() as connection:  # else it lapses
         leases.release(connection, _SCOPE, [stream], token)
 
 
-def _end(site: Site, ticket: Ticket, result: str, detail: str) -> None:
-    with suppress(DependencyDown), site.connect() as connection:  # else it counts as abandoned, which is true
+def _end(context: Context, ticket: Ticket, result: str, detail: str) -> None:
+    with suppress(DependencyDown), context.connect() as connection:  # else it counts as abandoned, which is true
         operations.end(connection, ticket, result, detail)
+        row = streams.find(connection, ticket.stream)
+        if row is not None and result != "done":
+            events.record(connection, "stream", ticket.stream, "operation", f"{result}: {detail}")

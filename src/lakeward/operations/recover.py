@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from lakeward.operations import sink_position
 from lakeward.operations.generation import again, next_checkpoint
-from lakeward.operations.operation import Act, spec_of
-from lakeward.operations.request import Operation, Plan
-from lakeward.operations.waiting import Waiting
+from lakeward.operations.operation import Held
+from lakeward.operations.request import Outcome, Plan, StreamOperation
+from lakeward.operations.stream import OnStream, spec_of, want
 from lakeward.platform.errors import Refused
 from lakeward.registry import streams
 
@@ -27,10 +27,10 @@ class RecoverPlan(Plan):
     checkpoint: str = ""
 
 
-class Recover(Act[RecoverPlan]):
+class Recover(OnStream[RecoverPlan]):
     """Of a stream that does not run."""
 
-    operation = Operation.RECOVER
+    name = StreamOperation.RECOVER.value
 
     def plan(self) -> RecoverPlan:
         row = self.row()
@@ -41,15 +41,15 @@ class Recover(Act[RecoverPlan]):
                 next=f"lakeward streams stop {row.id} --wait",
             )
         kept = self.generation(row.generation)
-        found = sink_position.of(self.site, spec_of(kept), sink_position.RECOVERED)
+        found = sink_position.of(self.context, spec_of(kept), sink_position.RECOVER)
         if found.position is None:
             raise Refused(
                 f"Stream {row.id} has nothing to recover",
                 why=f"{found.name} has no position of it: nothing was landed",
                 next=f"lakeward streams start {row.id}",
             )
-        sink_position.check_logs(found, self.site.runtime.lake)
-        end = sink_position.with_new_partitions(self.site, found.spec, found.position.end)
+        sink_position.check_logs(found, self.context.runtime.lake)
+        end = sink_position.with_new_partitions(self.context, found.spec, found.position.end)
         checkpoint = next_checkpoint(kept.checkpoint, row.id)
         where = ", ".join(f"{source} {at}" for source, at in sorted(end.items()))
         return RecoverPlan(
@@ -62,22 +62,22 @@ class Recover(Act[RecoverPlan]):
             checkpoint,
         )
 
-    def do(self, plan: RecoverPlan, waiting: Waiting) -> str:
-        with self.site.connect() as connection:
+    def apply(self, plan: RecoverPlan, held: Held) -> Outcome:
+        with self.context.connect() as connection:
             row = streams.get(connection, self.stream)
         kept = self.generation(row.generation)
-        found = sink_position.of(self.site, spec_of(kept), sink_position.RECOVERED)
+        found = sink_position.of(self.context, spec_of(kept), sink_position.RECOVER)
         if found.position is None or f"{found.raw}" != plan.key:
             raise Refused(
                 f"Stream {self.stream} is not recovered: its position moved meanwhile",
                 why="a driver nobody knew of landed a batch, or somebody moved it; nothing was changed",
                 next=f"lakeward streams recover {self.stream} --dry-run   shows where it goes on now",
             )
-        waiting.keep()
-        found.write(found.position.moved("recover", self.site.author, end=plan.end))
-        with self.site.connect() as connection:
-            number = again(connection, kept, plan.checkpoint, self.site.author)
-            self.want(connection, row, "running")
+        held.check()
+        found.write(found.position.moved("recover", self.context.author, end=plan.end))
+        with self.context.connect() as connection:
+            number = again(connection, kept, plan.checkpoint, self.context.author)
+            want(connection, row, "running")
             self.changed(
                 connection,
                 {"generation": kept.generation, "checkpoint": kept.checkpoint, "end": found.position.end},
@@ -85,6 +85,6 @@ class Recover(Act[RecoverPlan]):
             )
         done = f"it goes on after seq {plan.seq - 1} of {found.name} with checkpoint {plan.checkpoint}"
         if not self.request.wait:
-            self.site.reconcile()
-            return f"{done}; asked to run"
-        return f"{done}; {waiting.started()}"
+            self.context.reconcile()
+            return self.done(f"{done}; asked to run")
+        return self.done(f"{done}; {held.streams[self.stream].started()}")

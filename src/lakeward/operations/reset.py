@@ -13,14 +13,12 @@ from lakeward.connectors.iceberg import audit
 from lakeward.connectors.kafka import position as kafka_position
 from lakeward.operations import reset_target, sink_position
 from lakeward.operations.generation import again, next_checkpoint
-from lakeward.operations.move_position import Moving
-from lakeward.operations.operation import spec_of
-from lakeward.operations.request import Operation, Plan
+from lakeward.operations.operation import Held
+from lakeward.operations.request import Outcome, Plan, StreamOperation
 from lakeward.operations.sink_position import SinkPosition
-from lakeward.operations.waiting import Waiting
+from lakeward.operations.stream import OnStream, spec_of
 from lakeward.platform.errors import Refused, SpecError
 from lakeward.platform.text import count
-from lakeward.registry import streams
 from lakeward.registry.generations import Generation
 
 Place = tuple[str, int]
@@ -34,17 +32,21 @@ class ResetPlan(Plan):
     Attributes:
         again: rows of the table that would land a second time.
         unfiltered: records the transform had dropped that will be read again.
+        ground: the position that moves, as it was when the plan was made.
     """
 
     end: dict[str, str] = field(default_factory=dict)
     again: int = 0
     unfiltered: int = 0
+    ground: SinkPosition = field(kw_only=True, repr=False)
 
 
-class Reset(Moving[ResetPlan]):
+class Reset(OnStream[ResetPlan]):
     """Stops the stream first. The position moves by compare-and-set, and a new checkpoint begins there."""
 
-    operation = Operation.RESET
+    name = StreamOperation.RESET.value
+    needs_comment = True
+    needs_approval = True
 
     def plan(self) -> ResetPlan:
         row = self.row()
@@ -54,7 +56,7 @@ class Reset(Moving[ResetPlan]):
                 why="--to is missing",
                 next=f"lakeward streams reset {row.id} --to earliest|latest|available|TIME|FILE --dry-run",
             )
-        plan = self._plan(sink_position.of(self.site, spec_of(self.generation(row.generation)), "reset"))
+        plan = self._plan(sink_position.of(self.context, spec_of(self.generation(row.generation)), "reset"))
         if plan.again and not self.request.dry_run:
             if row.desired == "running" and row.blocked is None:
                 raise Refused(
@@ -65,18 +67,20 @@ class Reset(Moving[ResetPlan]):
             self._accepted(plan)
         return plan
 
-    def move(self, plan: ResetPlan, waiting: Waiting) -> str:
-        with self.site.connect() as connection:
-            row = streams.get(connection, self.stream)
-        kept = self.generation(row.generation)
-        found = sink_position.of(self.site, spec_of(kept), "reset")
-        plan = self._plan(found)  # nothing lands any more: now it is exact
-        self._accepted(plan)
-        waiting.keep()
+    def drained_plan(self, plan: ResetPlan) -> ResetPlan:
+        """Nothing lands any more: now it is exact."""
+        kept = self.generation(self.row().generation)
+        now = self._plan(sink_position.of(self.context, spec_of(kept), "reset"))
+        self._accepted(now)
+        return now
+
+    def apply(self, plan: ResetPlan, held: Held) -> Outcome:
+        kept, found = self.generation(self.row().generation), plan.ground
+        held.check()
         moved = found.write(self._moved(found, plan, kept))
         checkpoint = next_checkpoint(kept.checkpoint, self.stream)
-        with self.site.connect() as connection:
-            number = again(connection, kept, checkpoint, self.site.author)
+        with self.context.connect() as connection:
+            number = again(connection, kept, checkpoint, self.context.author)
             before = found.position
             self.changed(
                 connection,
@@ -88,14 +92,15 @@ class Reset(Moving[ResetPlan]):
                 },
                 {"end": moved.end, "seq": moved.seq, "checkpoint": checkpoint, "generation": number},
             )
-        return f"the position is seq {moved.seq} ({'; '.join(plan.lines)}), with checkpoint {checkpoint}"
+        detail = f"the position is seq {moved.seq} ({'; '.join(plan.lines)}), with checkpoint {checkpoint}"
+        return self.done(detail, plan.data)
 
     def _plan(self, found: SinkPosition) -> ResetPlan:
         spec, at = found.spec, found.position
-        now = sink_position.with_new_partitions(self.site, spec, at.end) if at is not None else {}
+        now = sink_position.with_new_partitions(self.context, spec, at.end) if at is not None else {}
         approval = self.request.approval
         # What was approved is where it goes, also when `latest` is somewhere else by now.
-        end = json.loads(approval.key) if approval else reset_target.of(self.site, spec, str(self.request.to), now)
+        end = json.loads(approval.key) if approval else reset_target.of(self.context, spec, str(self.request.to), now)
         here, there = _places(now), _places(end)
         lines = []
         skips = rereads = 0
@@ -124,6 +129,8 @@ class Reset(Moving[ResetPlan]):
             end,
             doubled,
             unfiltered,
+            ground=found,
+            drains=(self.stream,),
         )
 
     def _doubled(
@@ -138,7 +145,7 @@ class Reset(Moving[ResetPlan]):
         if not filtered or found.spec.quarantine is None:
             return rows, min(filtered, rereads - records)
         try:
-            aside = sink_position.lake_of(self.site.runtime).load_table(str(found.spec.quarantine.table))
+            aside = sink_position.lake_of(self.context.runtime).load_table(str(found.spec.quarantine.table))
         except NoSuchTableError:
             return rows, min(filtered, rereads - records)
         put_aside = sum(each[1] for each in audit.put_aside_between(aside, there, here).values())
@@ -159,11 +166,13 @@ class Reset(Moving[ResetPlan]):
         )
 
     def _moved(self, found: SinkPosition, plan: ResetPlan, kept: Generation) -> Position:
-        ids = sink_position.topic_ids(self.site, found.spec)
+        ids = sink_position.topic_ids(self.context, found.spec)
         before = found.position
         if before is None:
-            return Position.before_first(kept.generation, plan.end).moved("reset", self.site.author, topic_ids=ids)
-        from_ = before.model_copy(update={"end": sink_position.with_new_partitions(self.site, found.spec, before.end)})
+            return Position.before_first(kept.generation, plan.end).moved("reset", self.context.author, topic_ids=ids)
+        from_ = before.model_copy(
+            update={"end": sink_position.with_new_partitions(self.context, found.spec, before.end)}
+        )
         skips, number = sink_position.skipped(from_, plan.end)
         totals = before.totals.model_copy(
             update={
@@ -174,7 +183,7 @@ class Reset(Moving[ResetPlan]):
         )
         return before.moved(
             "reset",
-            self.site.author,
+            self.context.author,
             end=plan.end,
             begin=_begin(before, from_, plan.end),
             skips=skips,

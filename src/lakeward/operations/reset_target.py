@@ -12,7 +12,7 @@ from lakeward.connectors.kafka import broker
 from lakeward.connectors.kafka import position as kafka_position
 from lakeward.connectors.kafka.position import Offsets
 from lakeward.operations import sink_position
-from lakeward.operations.context import Site
+from lakeward.operations.context import Context
 from lakeward.platform.errors import SpecError
 from lakeward.spec.model.stream import StreamSpec
 
@@ -21,7 +21,7 @@ WORDS = ("earliest", "latest", "available")
 _FORM = '{"topic": {"0": 1200}} for one source, {"source": {"topic": {"0": 1200}}} for several'
 
 
-def of(site: Site, spec: StreamSpec, to: str, now: dict[str, str]) -> dict[str, str]:
+def of(context: Context, spec: StreamSpec, to: str, now: dict[str, str]) -> dict[str, str]:
     """Source name -> the offsets to go to.
 
     Args:
@@ -34,7 +34,7 @@ def of(site: Site, spec: StreamSpec, to: str, now: dict[str, str]) -> dict[str, 
     """
     chosen = to if to in WORDS else _moment(to) or _file(to, spec)
     found: dict[str, str] = {}
-    for name, (_, cluster, topics) in sink_position.kafka_of(site, spec).items():
+    for name, (_, cluster, topics) in sink_position.kafka_of(context, spec).items():
         first, last = broker.begin_offsets(cluster, topics), broker.end_offsets(cluster, topics)
         if isinstance(chosen, datetime):
             found[name] = sink_position.canonical(broker.offsets_at(cluster, topics, chosen))

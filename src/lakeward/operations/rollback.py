@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from lakeward.operations.context import Seen
 from lakeward.operations.generation import again
-from lakeward.operations.operation import Act, spec_of
-from lakeward.operations.request import Operation, Plan
+from lakeward.operations.operation import Held
+from lakeward.operations.request import Outcome, Plan, StreamOperation
+from lakeward.operations.stream import OnStream, spec_of
 from lakeward.operations.upgrade import continues
-from lakeward.operations.waiting import Waiting
 from lakeward.platform.errors import Refused
 from lakeward.registry import events, generations, streams
 from lakeward.registry.deploy import versions
@@ -26,10 +26,10 @@ class RollbackPlan(Plan):
     target: int = 0
 
 
-class Rollback(Act[RollbackPlan]):
+class Rollback(OnStream[RollbackPlan]):
     """To the last stable generation, or to a named one. Its spec and its SQL come from the registry."""
 
-    operation = Operation.ROLLBACK
+    name = StreamOperation.ROLLBACK.value
 
     def plan(self) -> RollbackPlan:
         row = self.row()
@@ -61,9 +61,9 @@ class Rollback(Act[RollbackPlan]):
             target.generation,
         )
 
-    def do(self, plan: RollbackPlan, waiting: Waiting) -> str:
+    def apply(self, plan: RollbackPlan, held: Held) -> Outcome:
         before, target = self.generation(plan.before), self.generation(plan.target)
-        with self.site.connect() as connection:
+        with self.context.connect() as connection:
             row = streams.get(connection, self.stream)
             number = target.generation
             same = target.checkpoint == before.checkpoint
@@ -78,19 +78,20 @@ class Rollback(Act[RollbackPlan]):
                     next=f"lakeward streams rollback {self.stream} --dry-run   shows what it would do now",
                 )
             if not same:  # the checkpoint was made anew since: what it ran with is gone, what it runs with now goes on
-                number = again(connection, target, before.checkpoint, self.site.author)
+                number = again(connection, target, before.checkpoint, self.context.author)
                 streams.set_desired(connection, [self.stream], row.desired)
                 streams.set_proving(connection, self.stream, None)
             if row.proving is not None and row.proving.get("generation") == plan.before:
-                generations.mark_failed(connection, self.stream, plan.before, f"{self.site.author} took it back")
+                generations.mark_failed(connection, self.stream, plan.before, f"{self.context.author} took it back")
             self.changed(connection, {"generation": plan.before}, {"generation": number, "as": plan.target})
         if row.desired != "running":
-            return f"generation {number} is accepted; the stream is stopped and the next start runs it"
+            return self.done(f"generation {number} is accepted; the stream is stopped and the next start runs it")
         if not self.request.wait:
-            self.site.reconcile()
-            return f"generation {number} takes over at the next batch boundary"
-        return waiting.until(
-            lambda seen: self._runs(seen, number, waiting.ticket.id), f"generation {number} runs again"
+            self.context.reconcile()
+            return self.done(f"generation {number} takes over at the next batch boundary")
+        waiting = held.streams[self.stream]
+        return self.done(
+            waiting.until(lambda seen: self._runs(seen, number, waiting.ticket.id), f"generation {number} runs again")
         )
 
     def _target(self, before: Generation) -> Generation:
@@ -103,7 +104,7 @@ class Rollback(Act[RollbackPlan]):
                     next=f"lakeward streams upgrade {self.stream}   takes one that waits",
                 )
             return self.generation(asked)
-        with self.site.connect() as connection:
+        with self.context.connect() as connection:
             stable = generations.newest_stable(connection, self.stream, before=before.generation)
         if stable is None:
             raise Refused(
@@ -117,9 +118,9 @@ class Rollback(Act[RollbackPlan]):
         """It is well, and its driver has said since that it started just this generation."""
         if seen.verdict.state not in (State.HEALTHY, State.LAGGING, State.COMPLETED):
             return False
-        with self.site.connect() as connection:
+        with self.context.connect() as connection:
             timeline = events.newest(connection, "stream", self.stream)
-        since = max((each["id"] for each in timeline if each["kind"] == self.operation.value), default=0)
+        since = max((each["id"] for each in timeline if each["kind"] == self.name), default=0)
         return any(
             each["kind"] == "started" and each["id"] > since and each["fields"].get("generation") == number
             for each in timeline

@@ -13,8 +13,8 @@ from typing import Any
 
 from sqlalchemy import func, select
 
-from lakeward.operations.request import Operation, Request
-from lakeward.operations.runner import Operator
+from lakeward.operations.request import Request, StreamOperation
+from lakeward.operations.runner import Runner
 from lakeward.platform.errors import Refused
 from lakeward.registry import events, generations, observations, streams
 from lakeward.registry.observations import Observation
@@ -40,7 +40,7 @@ class Over:
     text: str
 
 
-def begin(operator: Operator, stream: str) -> Begun:
+def begin(operator: Runner, stream: str) -> Begun:
     """Start the stream, unless a person's word stands against it.
 
     Raises:
@@ -61,7 +61,7 @@ def begin(operator: Operator, stream: str) -> Begun:
             why=str(row.blocked.get("why") or ""),
             next=str(row.blocked.get("next") or f"lakeward streams status {stream}"),
         )
-    operator.run(Request(Operation.START, stream, comment=COMMENT, wait=False))
+    operator.run(Request(StreamOperation.START, stream, comment=COMMENT, wait=False))
     return Begun(now)
 
 

@@ -30,7 +30,7 @@ from lakeward.connectors.kafka import position as kafka_position
 from lakeward.connectors.kafka.cluster import Cluster
 from lakeward.connectors.kafka.position import Offsets
 from lakeward.connectors.postgres import position_store as postgres_positions
-from lakeward.operations.context import Site
+from lakeward.operations.context import Context
 from lakeward.platform.errors import DependencyDown, Refused, SpecError
 from lakeward.platform.runtime import CATALOG, Lake, Runtime
 from lakeward.platform.text import count
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 
-RECOVERED = "recovered"
+RECOVER = "recover"
 _MOVABLE = frozenset({"iceberg", "delta", "postgres"})
 """Sinks whose position is moved without a batch."""
 
@@ -103,31 +103,27 @@ class IcebergSinkPosition(SinkPosition):
     table: Table
 
 
-# The names before `PositionStore`: callers on other branches still use them.
-Ground, InLake = SinkPosition, IcebergSinkPosition
-
-
-def of(site: Site, spec: StreamSpec, what: str) -> SinkPosition:
+def of(context: Context, spec: StreamSpec, what: str) -> SinkPosition:
     """The position that an operation moves.
 
     Args:
-        what: what cannot be done without it, e.g. `recovered`.
+        what: the operation as a verb, e.g. `recover`, `skip a batch of`.
 
     Raises:
         Refused: the sink keeps no position, the stream keeps state, a source has no offsets, there is no table, or rows
             that the position calls landed are gone.
         DependencyDown: the system of the sink cannot be reached.
     """
-    _movable(site, spec, what)
-    store = store_of(site.runtime, spec)
+    _movable(context, spec, what)
+    store = store_of(context.runtime, spec)
     stored = store.read()
     if stored.halt is not None:
         halt = stored.halt
-        raise Refused(f"Stream {spec.id} cannot be {what}", why=f"{halt.what}: {halt.why}", next=halt.next)
+        raise Refused(f"Cannot {what} stream {spec.id}", why=f"{halt.what}: {halt.why}", next=halt.next)
     return SinkPosition(spec, store, stored)
 
 
-def in_lake(site: Site, spec: StreamSpec, what: str) -> IcebergSinkPosition:
+def in_lake(context: Context, spec: StreamSpec, what: str) -> IcebergSinkPosition:
     """As `of`, for what is done to Iceberg tables alone.
 
     Raises:
@@ -137,11 +133,11 @@ def in_lake(site: Site, spec: StreamSpec, what: str) -> IcebergSinkPosition:
     if spec.sink.postgres is not None or spec.sink.delta is not None:
         table = "table of PostgreSQL" if spec.sink.postgres is not None else "Delta table"
         raise Refused(
-            f"Stream {spec.id} cannot be {what}",
+            f"Cannot {what} stream {spec.id}",
             why=f"its sink is a {table}, which no other query of Spark keeps a position in",
             next="land into a new table",
         )
-    found = of(site, spec, what)
+    found = of(context, spec, what)
     if not isinstance(found.store, IcebergPositionStore):
         raise TypeError(f"the sink of stream {spec.id} is {found.store!r}, not an Iceberg table")
     return IcebergSinkPosition(spec, found.store, found.stored, found.store.catalog, found.store.table)
@@ -197,7 +193,7 @@ def columns(runtime: Runtime, spec: StreamSpec) -> dict[str, Any] | None:
     return None
 
 
-def _movable(site: Site, spec: StreamSpec, what: str) -> None:
+def _movable(context: Context, spec: StreamSpec, what: str) -> None:
     """The sink's position can be moved, it says where to go on, and nothing but the position has to be moved.
 
     Raises:
@@ -207,18 +203,18 @@ def _movable(site: Site, spec: StreamSpec, what: str) -> None:
     native = spec.sink.iceberg is not None and spec.sink.iceberg.commit != "exact"
     if spec.sink.connector not in _MOVABLE or native:
         raise Refused(
-            f"Stream {spec.id} cannot be {what}",
+            f"Cannot {what} stream {spec.id}",
             why="the position in its folder is moved by its batches alone"
             if spec.sink.files is not None
             else f"its sink ({spec.sink.connector}) keeps no position: only the checkpoint knows how far it is",
             next="put a lost checkpoint back from a copy; a record that cannot be worked on is for the transform: "
             f"change it, lakeward deploy, lakeward streams upgrade {spec.id}",
         )
-    recovered = {"kafka", "files", "iceberg", "delta", "kinesis"} if what == RECOVERED else {"kafka"}
-    other = [str(name) for name, source in spec.sources.items() if source.connector not in recovered]
+    readable = {"kafka", "files", "iceberg", "delta", "kinesis"} if what == RECOVER else {"kafka"}
+    other = [str(name) for name, source in spec.sources.items() if source.connector not in readable]
     if other:
         raise Refused(
-            f"Stream {spec.id} cannot be {what}",
+            f"Cannot {what} stream {spec.id}",
             why=f"the position does not say where to go on in {', '.join(other)}: only Kafka's offsets say that",
             next="put the checkpoint back from a copy",
         )
@@ -228,8 +224,8 @@ def _movable(site: Site, spec: StreamSpec, what: str) -> None:
         if remembers:
             state = f"it remembers the keys of {', '.join(remembers)}: without them a duplicate would land"
         raise Refused(
-            f"Stream {spec.id} cannot be {what}",
-            why=f"{state}, and state belongs to its checkpoint. {_cost(site, spec)}",
+            f"Cannot {what} stream {spec.id}",
+            why=f"{state}, and state belongs to its checkpoint. {_cost(context, spec)}",
             next="put the checkpoint back from a copy, or land into a new table under a new id",
         )
 
@@ -240,13 +236,13 @@ def _goes_through(spec: StreamSpec) -> bool:
     return spec.lineage == "rows" or (untraced and spec.transform.sql is not None and not keeps_state(spec))
 
 
-def _cost(site: Site, spec: StreamSpec) -> str:
+def _cost(context: Context, spec: StreamSpec) -> str:
     """What building the state anew would mean."""
     what = "To build it anew, everything the source still has is read again into a new table"
     try:
         left = sum(
             end - first.get(topic, {}).get(part, 0)
-            for _, at, topics in kafka_of(site, spec).values()
+            for _, at, topics in kafka_of(context, spec).values()
             for first in [broker.begin_offsets(at, topics)]
             for topic, parts in broker.end_offsets(at, topics).items()
             for part, end in parts.items()
@@ -256,7 +252,7 @@ def _cost(site: Site, spec: StreamSpec) -> str:
     return f"{what}: {count(left, 'record')}, and what it no longer has is lost to the state"
 
 
-def kafka_of(site: Site, spec: StreamSpec) -> dict[str, tuple[KafkaSource, Cluster, list[str]]]:
+def kafka_of(context: Context, spec: StreamSpec) -> dict[str, tuple[KafkaSource, Cluster, list[str]]]:
     """Source name -> its spec, its cluster and its topics now.
 
     Raises:
@@ -265,23 +261,23 @@ def kafka_of(site: Site, spec: StreamSpec) -> dict[str, tuple[KafkaSource, Clust
     found = {}
     for name, source in spec.sources.items():
         if source.kafka is not None:
-            at = cluster.find(source.kafka.connection, site.runtime)
+            at = cluster.find(source.kafka.connection, context.runtime)
             found[str(name)] = (source.kafka, at, sorted(broker.topic_ids(at, source.kafka)))
     return found
 
 
-def topic_ids(site: Site, spec: StreamSpec) -> dict[str, str]:
+def topic_ids(context: Context, spec: StreamSpec) -> dict[str, str]:
     """Topic -> its id in the broker, of all sources."""
     found: dict[str, str] = {}
-    for kafka, at, _ in kafka_of(site, spec).values():
+    for kafka, at, _ in kafka_of(context, spec).values():
         found |= broker.topic_ids(at, kafka)
     return found
 
 
-def with_new_partitions(site: Site, spec: StreamSpec, ends: Mapping[str, str]) -> dict[str, str]:
+def with_new_partitions(context: Context, spec: StreamSpec, ends: Mapping[str, str]) -> dict[str, str]:
     """The ends, and the beginning of partitions that appeared since: a new query must be told of each."""
     whole = {str(name): ends[name] for name, each in spec.sources.items() if each.kafka is None and name in ends}
-    for name, (_, at, topics) in kafka_of(site, spec).items():
+    for name, (_, at, topics) in kafka_of(context, spec).items():
         text = ends.get(name, NO_DATA)
         if text == NO_DATA:
             whole[name] = text
@@ -308,7 +304,7 @@ def check_logs(found: SinkPosition, lake: Lake) -> None:
         folder = found.location and mirror.place(found.location, str(found.spec.id), str(name))
         if not folder or mirror.find(FileAccess(lake), folder, end) is None:
             raise Refused(
-                f"Stream {found.spec.id} cannot be {RECOVERED}",
+                f"Cannot {RECOVER} stream {found.spec.id}",
                 why=f"which files of source {name} have landed is not in {folder or 'any copy of its log'}: {end}",
                 next="put the checkpoint back from a copy, or land into a new table under a new id",
             )

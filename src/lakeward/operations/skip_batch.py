@@ -18,14 +18,13 @@ from lakeward.connectors.kafka import position as kafka_position
 from lakeward.connectors.kafka.position import Offsets
 from lakeward.operations import sink_position
 from lakeward.operations.generation import again, next_checkpoint
-from lakeward.operations.move_position import Moving
-from lakeward.operations.operation import spec_of
-from lakeward.operations.request import Operation, Plan
+from lakeward.operations.operation import Held
+from lakeward.operations.request import Outcome, Plan, StreamOperation
 from lakeward.operations.sink_position import SinkPosition
-from lakeward.operations.waiting import Waiting
+from lakeward.operations.stream import OnStream, spec_of
 from lakeward.platform.errors import Refused, SpecError
 from lakeward.platform.text import count
-from lakeward.registry import batches, observations, streams
+from lakeward.registry import batches, observations
 from lakeward.registry.generations import Generation
 from lakeward.registry.streams import Stream
 from lakeward.spec.model.stream import StreamSpec
@@ -39,18 +38,21 @@ class SkipPlan(Plan):
     start: dict[str, str] = field(default_factory=dict)
     end: dict[str, str] = field(default_factory=dict)
     records: int = 0
+    ground: SinkPosition = field(kw_only=True, repr=False)
 
 
-class SkipBatch(Moving[SkipPlan]):
+class SkipBatch(OnStream[SkipPlan]):
     """Only of the batch that failed, as its checkpoint planned it. Nothing of it may be in the table."""
 
-    operation = Operation.SKIP_BATCH
+    name = StreamOperation.SKIP_BATCH.value
+    needs_comment = True
+    needs_approval = True
 
     def plan(self) -> SkipPlan:
         row = self.row()
         self._failed(row)
         kept = self.generation(row.generation)
-        return self._plan(row, kept, sink_position.of(self.site, spec_of(kept), "given a batch less"))
+        return self._plan(kept, sink_position.of(self.context, spec_of(kept), "skip a batch of"))
 
     @property
     def batch(self) -> int:
@@ -68,7 +70,7 @@ class SkipBatch(Moving[SkipPlan]):
         Raises:
             Refused: it is not.
         """
-        with self.site.connect() as connection:
+        with self.context.connect() as connection:
             seen = observations.latest(connection).get(row.id)
         number: Any = (row.blocked or {}).get("batch")
         if number is None and seen is not None and seen.query_state == "failed":
@@ -86,9 +88,9 @@ class SkipBatch(Moving[SkipPlan]):
                 next=f"lakeward streams skip-batch {row.id} --batch {number} --dry-run",
             )
 
-    def _plan(self, row: Stream, kept: Generation, found: SinkPosition) -> SkipPlan:
-        folder = self.site.runtime.checkpoint_of(kept.checkpoint)
-        files = checkpoint_batch.read(self.site.runtime, folder, self.batch)
+    def _plan(self, kept: Generation, found: SinkPosition) -> SkipPlan:
+        folder = self.context.runtime.checkpoint_of(kept.checkpoint)
+        files = checkpoint_batch.read(self.context.runtime, folder, self.batch)
         end = self._agreeing(found, files, folder)
         start = self._start(found, files, folder)
         low = {name: kafka_position.parse(text) for name, text in start.items()}
@@ -106,11 +108,13 @@ class SkipBatch(Moving[SkipPlan]):
             f"give up the {count(total, 'record')} of batch {self.batch} and go on behind it",
             tuple(lines),
             {"batch": self.batch, "skipped": total, "start": start, "end": end},
-            json.dumps([files.query_id, self.batch, end], sort_keys=True),
+            json.dumps([files.query_id, self.batch, start, end], sort_keys=True),
             str(files.query_id),
             start,
             end,
             total,
+            ground=found,
+            drains=(self.stream,),
         )
 
     def _agreeing(self, found: SinkPosition, files: BatchFiles, folder: str) -> dict[str, str]:
@@ -156,29 +160,24 @@ class SkipBatch(Moving[SkipPlan]):
 
     def _sample(self, spec: StreamSpec, start: dict[str, str], end: dict[str, str]) -> list[str]:
         lines = []
-        for name, (_, cluster, _) in sink_position.kafka_of(self.site, spec).items():
+        for name, (_, cluster, _) in sink_position.kafka_of(self.context, spec).items():
             first, last = kafka_position.parse(start.get(name, NO_DATA)), kafka_position.parse(end.get(name, NO_DATA))
             lines += [f"  {record.words}" for record in peek.records(cluster, first, last)]
         return lines
 
-    def move(self, plan: SkipPlan, waiting: Waiting) -> str:
-        with self.site.connect() as connection:
-            row = streams.get(connection, self.stream)
-        kept = self.generation(row.generation)
-        found = sink_position.of(self.site, spec_of(kept), "given a batch less")
-        now = self._plan(row, kept, found)  # nothing runs any more: it must still be so
-        if now.key != plan.key or now.start != plan.start:
-            raise Refused(
-                f"Batch {self.batch} of stream {self.stream} is not what was approved any more",
-                why=f"now it would {now.text}",
-                next=f"lakeward streams skip-batch {self.stream} --batch {self.batch} --dry-run",
-            )
-        end = sink_position.with_new_partitions(self.site, found.spec, plan.end)
-        waiting.keep()
+    def drained_plan(self, plan: SkipPlan) -> SkipPlan:
+        """Nothing runs any more: it must still be so."""
+        kept = self.generation(self.row().generation)
+        return self._plan(kept, sink_position.of(self.context, spec_of(kept), "skip a batch of"))
+
+    def apply(self, plan: SkipPlan, held: Held) -> Outcome:
+        kept, found = self.generation(self.row().generation), plan.ground
+        end = sink_position.with_new_partitions(self.context, found.spec, plan.end)
+        held.check()
         moved = found.write(self._moved(found, plan, end, kept))
         folder = next_checkpoint(kept.checkpoint, self.stream)
-        with self.site.connect() as connection:
-            number = again(connection, kept, folder, self.site.author)
+        with self.context.connect() as connection:
+            number = again(connection, kept, folder, self.context.author)
             batches.record(
                 connection,
                 stream=self.stream,
@@ -203,16 +202,17 @@ class SkipBatch(Moving[SkipPlan]):
                 {"end": moved.end, "seq": moved.seq, "skipped": plan.records, "checkpoint": folder,
                  "generation": number},
             )  # fmt: skip
-        return f"{count(plan.records, 'record')} of batch {self.batch} given up, the position is seq {moved.seq}"
+        detail = f"{count(plan.records, 'record')} of batch {self.batch} given up, the position is seq {moved.seq}"
+        return self.done(detail, plan.data)
 
     def _moved(self, found: SinkPosition, plan: SkipPlan, end: dict[str, str], kept: Generation) -> Position:
         before = found.position or Position.before_first(kept.generation, plan.start)
         return before.moved(
             "skip",
-            self.site.author,
+            self.context.author,
             end=end,
             skips=(*before.skips, Skip(start=plan.start, end=plan.end)),
-            topic_ids=before.topic_ids or sink_position.topic_ids(self.site, found.spec),
+            topic_ids=before.topic_ids or sink_position.topic_ids(self.context, found.spec),
             totals=before.totals.plus(Totals(skipped=plan.records)),
         )
 

@@ -10,9 +10,9 @@ from sqlalchemy import Connection, func, select
 from lakeward.operations import sink_position
 from lakeward.operations.context import Seen
 from lakeward.operations.generation import again
-from lakeward.operations.operation import Act, spec_of
-from lakeward.operations.request import Operation, Plan
-from lakeward.operations.waiting import Waiting
+from lakeward.operations.operation import Held
+from lakeward.operations.request import Outcome, Plan, StreamOperation
+from lakeward.operations.stream import OnStream, spec_of
 from lakeward.platform.errors import Refused, Unhealthy
 from lakeward.platform.text import span
 from lakeward.registry import generations, streams
@@ -36,10 +36,10 @@ class UpgradePlan(Plan):
     within: timedelta = timedelta(0)
 
 
-class Upgrade(Act[UpgradePlan]):
+class Upgrade(OnStream[UpgradePlan]):
     """Refused before anything is stopped when the new generation cannot go on from the checkpoint or is not SQL."""
 
-    operation = Operation.UPGRADE
+    name = StreamOperation.UPGRADE.value
 
     def plan(self) -> UpgradePlan:
         row = self.row()
@@ -58,7 +58,7 @@ class Upgrade(Act[UpgradePlan]):
         before, after = self.generation(row.generation), self.generation(row.pending_generation)
         old, new = spec_of(before), spec_of(after)
         continues(row, old, new, after)
-        wrong = self.site.analyse(new, sink_position.columns(self.site.runtime, new), self.site.runtime)
+        wrong = self.context.analyse(new, sink_position.columns(self.context.runtime, new), self.context.runtime)
         if wrong:
             raise Refused(
                 f"Generation {after.generation} of stream {row.id} fails analysis; nothing was stopped",
@@ -77,8 +77,8 @@ class Upgrade(Act[UpgradePlan]):
             within(new.trigger.interval),
         )
 
-    def do(self, plan: UpgradePlan, waiting: Waiting) -> str:
-        with self.site.connect() as connection:
+    def apply(self, plan: UpgradePlan, held: Held) -> Outcome:
+        with self.context.connect() as connection:
             row = streams.get(connection, self.stream)
             if (row.generation, row.pending_generation) != (plan.before, plan.after):
                 raise Refused(
@@ -92,26 +92,26 @@ class Upgrade(Act[UpgradePlan]):
                 streams.set_desired(connection, [row.id], "running")  # what blocked the old one need not block this one
                 streams.set_proving(connection, row.id, self._proving(connection, row, number, plan.within).stored())
         if row.desired != "running":
-            return f"generation {number} is accepted; the stream is stopped and the next start runs it"
+            return self.done(f"generation {number} is accepted; the stream is stopped and the next start runs it")
         if not self.request.wait:
-            self.site.reconcile()
-            return (
+            self.context.reconcile()
+            return self.done(
                 f"generation {number} takes over at the next batch boundary; unless it lands {BATCHES} batches "
                 f"within {span(plan.within.total_seconds())} with lag under the limits, the last one comes back"
             )
-        told = waiting.until(
+        told = held.streams[self.stream].until(
             lambda seen: seen.row.proving is None or seen.row.generation != number,
             "proven",
             usual_s=min(plan.within.total_seconds() + 300.0, LONGEST_S),
             bears=_will_be_taken_back,
         )
-        return self._judged(number, told)
+        return self.done(self._judged(number, told))
 
     def _accept(self, connection: Connection, plan: UpgradePlan) -> int:
         """Make it the one to run; under a new number where the checkpoint was made anew since it was deployed."""
         before, after = self.generation(plan.before), self.generation(plan.after)
         if after.checkpoint != before.checkpoint:
-            return again(connection, after, before.checkpoint, self.site.author)
+            return again(connection, after, before.checkpoint, self.context.author)
         streams.accept(connection, self.stream, generation=plan.after, driver=plan.driver)
         return plan.after
 
@@ -121,11 +121,11 @@ class Upgrade(Act[UpgradePlan]):
         # One that runs now and was never taken back is a better way back than none.
         ran = row.generation if kept is not None and kept.failed_at is None and row.blocked is None else None
         now = connection.execute(select(func.now())).scalar_one()
-        return Proving(number, stable or ran, now, now + time, BATCHES, self.site.author)
+        return Proving(number, stable or ran, now, now + time, BATCHES, self.context.author)
 
     def _judged(self, number: int, told: str) -> str:
         after = self.generation(number)
-        with self.site.connect() as connection:
+        with self.context.connect() as connection:
             row = streams.get(connection, self.stream)
         if after.failed_at is not None or row.generation != number:
             raise Unhealthy(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from lakeward.operations.context import TIMEOUT_S, Seen, Site
+from lakeward.operations.context import TIMEOUT_S, Context, Seen
 from lakeward.platform.errors import LakewardError, Refused, TimedOut
 from lakeward.platform.text import span
 from lakeward.registry import operations, streams
@@ -28,7 +28,7 @@ KILLED_S = 30.0
 class Waiting:
     """Waits on behalf of one operation, as long as that holds the stream."""
 
-    site: Site
+    context: Context
     ticket: Ticket
 
     @property
@@ -41,10 +41,10 @@ class Waiting:
         Raises:
             Refused: somebody took the stream over meanwhile.
         """
-        with self.site.connect() as connection:
+        with self.context.connect() as connection:
             if not operations.renew(connection, self.ticket):
                 raise Refused(
-                    f"This operation no longer has stream {self.stream}",
+                    f"This operation lost stream {self.stream}",
                     why="it did not show any life for too long, and somebody else took over",
                     next=f"lakeward streams events {self.stream}",
                 )
@@ -62,7 +62,7 @@ class Waiting:
 
         Args:
             word: what it is then, e.g. `stopped`.
-            usual_s: how long this usually takes at most; the site's own limit wins.
+            usual_s: how long this usually takes at most; the context's own limit wins.
             more_s: on top of either.
             bears: whether a stream that waits for a person is borne, because somebody will see to it.
 
@@ -71,16 +71,16 @@ class Waiting:
             TimedOut: not in time.
         """
         begun = time.monotonic()
-        limit = (usual_s if self.site.timeout_s is None else self.site.timeout_s) + more_s
+        limit = (usual_s if self.context.timeout_s is None else self.context.timeout_s) + more_s
         reconciled = told = float("-inf")
         last: State | None = None
         while True:
             now = time.monotonic()
             self.keep()
             if now - reconciled >= RECONCILE_EVERY_S:
-                self.site.reconcile()
+                self.context.reconcile()
                 reconciled = time.monotonic()
-            seen = self.site.see(self.stream)
+            seen = self.context.see(self.stream)
             why = seen.verdict.why
             if reached(seen):
                 return f"{word} in {span(now - begun)}: {why}"
@@ -99,7 +99,7 @@ class Waiting:
             if seen.verdict.state is not last or now - told >= TELL_EVERY_S:
                 log.info(f"Stream {self.stream} is {seen.verdict.state}: {why}", waited_s=round(now - begun))
                 last, told = seen.verdict.state, now
-            self.site.sleep(LOOK_EVERY_S)
+            self.context.sleep(LOOK_EVERY_S)
 
     def started(self, word: str = "started") -> str:
         """Wait until it landed a batch since, or runs with nothing to land."""
@@ -107,16 +107,16 @@ class Waiting:
 
     def stopped(self, *, kill: bool = False) -> str:
         """Wait until its query has ended; when asked, kill its driver if that takes too long, or cannot be seen."""
-        if not (kill and self.site.see(self.stream).out_of_reach):
+        if not (kill and self.context.see(self.stream).out_of_reach):
             try:
                 return self.until(_stopped, "stopped")
             except TimedOut:
                 if not kill:
                     raise
-        how = self.site.kill(self.stream)
+        how = self.context.kill(self.stream)
         return self.until(_stopped, f"stopped by {how}", usual_s=0.0, more_s=KILLED_S)
 
-    def aside(self, *, kill: bool = False) -> bool:
+    def drain(self, *, kill: bool = False) -> bool:
         """Stop the stream for a while, for what must not be done under a running query; whether it is to run again.
 
         Whoever dies from here on is followed by somebody who starts it again.
@@ -124,7 +124,7 @@ class Waiting:
         Raises:
             TimedOut: it did not stop in time; it is wanted running again, and nothing else was touched.
         """
-        with self.site.connect() as connection:
+        with self.context.connect() as connection:
             row = streams.get(connection, self.stream)
             again = row.desired == "running"
             if again:
@@ -134,13 +134,13 @@ class Waiting:
             log.info(f"Stream {self.stream}: {self.stopped(kill=kill)}")
         except (LakewardError, KeyboardInterrupt):  # the operation ends with it: nobody else would start the stream
             if again:
-                self.as_before()
+                self.resume()
             raise
         return again
 
-    def as_before(self) -> None:
+    def resume(self) -> None:
         """Want it running again as it was, with whatever blocked it: the operation changed nothing."""
-        with self.site.connect() as connection:
+        with self.context.connect() as connection:
             streams.set_desired(connection, [self.stream], "running", keep_block=True)
 
 

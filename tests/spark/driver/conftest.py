@@ -18,7 +18,7 @@ from lakeward import jars
 from lakeward.driver.starting import Starter
 from lakeward.engine.assignment import Wanted
 from lakeward.engine.batch import Done
-from lakeward.operations.runner import Operator
+from lakeward.operations.runner import Runner
 from lakeward.platform.runtime import Lake, Runtime
 from lakeward.registry.engine import connect, migrate
 from lakeward.supervision.backends.local import LocalBackend
@@ -158,6 +158,6 @@ def registry(postgres: Any, database: str) -> Registry:
 
 
 @pytest.fixture
-def operator(lab: Any, registry: Registry) -> Operator:
+def operator(lab: Any, registry: Registry) -> Runner:
     nothing = LocalBackend(lab.runtime.drivers, wrapper=("/bin/true",))  # the queries run in this process
-    return Operator(registry, lab.runtime, author="ann", holder="a test", backend=nothing)
+    return Runner(registry, lab.runtime, author="ann", holder="a test", backend=nothing)

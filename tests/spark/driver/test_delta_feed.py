@@ -12,8 +12,8 @@ from moved_rig import Registry, accepted, deployed
 
 from lakeward.connectors.delta import location
 from lakeward.operations import preview
-from lakeward.operations.request import Operation, Request
-from lakeward.operations.runner import Operator
+from lakeward.operations.request import Request, StreamOperation
+from lakeward.operations.runner import Runner
 from lakeward.platform.errors import Blocked, DependencyDown
 from lakeward.spec.model.stream import StreamSpec
 from lakeward.supervision.report.sources import measure
@@ -90,7 +90,7 @@ def test_a_table_lands_as_it_stands_and_then_its_appends_once(lab: Any) -> None:
 
 
 def test_a_lost_checkpoint_goes_on_in_the_middle_of_the_table_and_what_waits_is_counted(
-    lab: Any, registry: Registry, operator: Operator
+    lab: Any, registry: Registry, operator: Runner
 ) -> None:
     rows = lab.spark.range(6).selectExpr("CAST(id AS INT) AS n", "'a' AS s").repartition(3)
     rows.write.format("delta").save(str(folder(lab)))
@@ -112,7 +112,7 @@ def test_a_lost_checkpoint_goes_on_in_the_middle_of_the_table_and_what_waits_is_
     lab.started.clear()
     assert "lakeward streams recover" in refused(lab, document).next
     deployed(registry, document, wanted.checkpoint)
-    operator.run(Request(Operation.RECOVER, document["id"], wait=False))
+    operator.run(Request(StreamOperation.RECOVER, document["id"], wait=False))
     again = replace(accepted(registry, document["id"], wanted), document=document)
     running = lab.starter().start(again)
     lab.started.append(running)

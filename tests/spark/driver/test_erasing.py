@@ -14,10 +14,10 @@ from moved_rig import Registry, accepted, deployed
 from lakeward.cli.streams.audit import audit
 from lakeward.connectors.iceberg.pyiceberg_table import state_of
 from lakeward.operations.erase import plan as planning
-from lakeward.operations.erase.erase import Ask, Erase
+from lakeward.operations.erase.erase import Erase
 from lakeward.operations.erase.plan import Scope
-from lakeward.operations.request import Approval
-from lakeward.operations.runner import Operator
+from lakeward.operations.request import Approval, Request
+from lakeward.operations.runner import Runner
 from lakeward.registry import streams
 from lakeward.spec.model.stream import StreamSpec
 from lakeward.telemetry import failpoints
@@ -47,7 +47,7 @@ def once(hook: Callable[[], None]) -> Callable[[], None]:
 
 
 @pytest.mark.parametrize("mode", ["upsert", "append"])
-def test_under_its_stream(lab: Any, registry: Registry, operator: Operator, catalog: Any, mode: str) -> None:
+def test_under_its_stream(lab: Any, registry: Registry, operator: Runner, catalog: Any, mode: str) -> None:
     topic = lab.topic()
     sink = {"table": f"{lab.namespace}.t", "mode": mode}
     sink |= (
@@ -81,9 +81,10 @@ def test_under_its_stream(lab: Any, registry: Registry, operator: Operator, cata
 
     scope = Scope(name, "s = 'ann'")
     plan = planning.plan(operator, scope)
-    assert plan.writers == (document["id"],)
+    assert plan.drains == (document["id"],)
     with failpoints.on("erase-stopped", once(lambda: _stopped(query))):
-        done = Erase(operator, Ask(scope, "ticket 7", Approval("bob", plan.key))).run()
+        request = Request(Erase.name, name, "ticket 7", approval=Approval("bob", plan.key))
+        done = operator.run(Erase(operator, request, scope))
     assert done.data["quarantined"] == 2
 
     loaded = catalog.load_table(name)

@@ -62,10 +62,10 @@ def test_a_recovery_fences_a_driver_that_is_cut_off_and_the_next_one_goes_on(
     deployed(registry, document, wanted.checkpoint)
     spec = StreamSpec.model_validate(document)
     with pytest.raises(Refused, match="its sink is a Delta table"):
-        sink_position.in_lake(operator, spec, "imported")
+        sink_position.in_lake(operator, spec, "import")
     cut_off = lab.starter().start(wanted)  # has seen the position; lands nothing before it was moved
     lab.started.append(cut_off)
-    stale = sink_position.of(operator, spec, "looked at")
+    stale = sink_position.of(operator, spec, "read")
 
     operator.run(Request(Operation.RECOVER, document["id"], wait=False))
 
@@ -105,7 +105,7 @@ def test_a_reset_back_reads_again_just_what_it_said(lab: Any, registry: Registry
 
     operator.run(request)
 
-    found = sink_position.of(operator, StreamSpec.model_validate(document), "looked at")
+    found = sink_position.of(operator, StreamSpec.model_validate(document), "read")
     assert found.position is not None
     assert found.position.seq == 2
     _go_on(lab, accepted(registry, document["id"], wanted), 6)

@@ -18,10 +18,11 @@ from lakeward.connectors.kafka.position import render
 from lakeward.engine.assignment import Wanted
 from lakeward.operations.backfill.backfill import backfill
 from lakeward.operations.rebuild import names, plan
-from lakeward.operations.rebuild.fill import Rebuilding
-from lakeward.operations.rebuild.plan import Ask, RebuildPlan
-from lakeward.operations.rebuild.rebuild import Rebuild, Rebuilt
-from lakeward.operations.runner import Operator
+from lakeward.operations.rebuild.fill import Filling
+from lakeward.operations.rebuild.plan import Options, RebuildPlan
+from lakeward.operations.rebuild.rebuild import Rebuild
+from lakeward.operations.request import Outcome, Request
+from lakeward.operations.runner import Runner
 from lakeward.platform.errors import Blocked, Refused, Unhealthy
 from lakeward.registry import changes, generations, operations, streams
 from lakeward.spec.model.stream import StreamSpec
@@ -54,7 +55,7 @@ def die() -> None:
 class Rig:
     """A stream in a registry, with a query in this process in the place of its driver."""
 
-    def __init__(self, lab: Any, registry: Registry, operator: Operator, catalog: Any) -> None:
+    def __init__(self, lab: Any, registry: Registry, operator: Runner, catalog: Any) -> None:
         self.lab, self.registry, self.operator, self.catalog = lab, registry, operator, catalog
         self.topic, self.sent, self.query = lab.topic(), 0, None
         self.old = lab.spec(
@@ -107,12 +108,13 @@ class Rig:
         return 0
 
     @contextmanager
-    def spark(self, plan: RebuildPlan) -> Iterator[Rebuilding]:
+    def spark(self, plan: RebuildPlan) -> Iterator[Filling]:
         wanted = Wanted(plan.stream, plan.target.generation, plan.target.spec, "")
-        yield Rebuilding(self.lab.spark, wanted, self.lab.runtime, plan.made, plan.fill, plan.start)
+        yield Filling(self.lab.spark, wanted, self.lab.runtime, plan.made, plan.fill, plan.start)
 
-    def rebuild(self, **more: Any) -> Rebuilt:
-        return Rebuild(self.operator, Ask(self.stream, comment="m was missing", **more), self.spark).run()
+    def rebuild(self, **more: Any) -> Outcome:
+        request = Request(Rebuild.name, self.stream, "m was missing")
+        return self.operator.run(Rebuild(self.operator, request, Options(**more), self.spark))
 
     def killed(self, at: str) -> None:
         """Run it until it is killed there; then time passes, and the next reconcile ends what was left."""
@@ -126,7 +128,7 @@ class Rig:
 
 
 @pytest.fixture
-def rig(lab: Any, registry: Registry, operator: Operator, catalog: Any) -> Rig:
+def rig(lab: Any, registry: Registry, operator: Runner, catalog: Any) -> Rig:
     return Rig(lab, registry, operator, catalog)
 
 
@@ -140,7 +142,7 @@ def test_every_record_is_in_the_new_table_once_whoever_is_killed_and_whoever_lan
     before = rig.position()
     old = catalog.load_table(rig.table).metadata.table_uuid
 
-    planned = plan.plan(rig.operator, Ask(rig.stream))
+    planned = plan.plan(rig.operator, rig.stream, Options())
     assert (planned.target.generation, planned.records, planned.lost.number) == (2, 9, 0)
     assert planned.data["into"] == f"{rig.table}_rebuild_1"
 
@@ -171,7 +173,7 @@ def test_every_record_is_in_the_new_table_once_whoever_is_killed_and_whoever_lan
 
     rig.killed("rebuild-relabelled")
     done = rig.rebuild()
-    assert done.plan.swapped is not None
+    assert "finished what an earlier run began" in done.detail
     rig.land({"n": 15})
     rig.stop()
 
@@ -237,8 +239,8 @@ def test_rows_the_source_has_no_more_are_counted_and_what_is_wrong_is_not_swappe
     assert sorted(row["_kafka_offset"] for row in rig.lab.rows()) == [2, 3, 4, 5, 6]
     rig.stop()
     with pytest.raises(Refused, match="stands in the folder"):
-        plan.plan(rig.operator, Ask(rig.stream, into=f"{rig.table}_rebuild_1", accept_lost=3))
-    assert plan.plan(rig.operator, Ask(rig.stream)).made == f"{rig.table}_rebuild_2"
+        plan.plan(rig.operator, rig.stream, Options(into=f"{rig.table}_rebuild_1", accept_lost=3))
+    assert plan.plan(rig.operator, rig.stream, Options()).made == f"{rig.table}_rebuild_2"
 
 
 def cut_off(rig: Rig, offset: int) -> None:
@@ -274,10 +276,12 @@ def test_a_damaged_table_of_keys_is_made_again_by_the_generation_that_runs(rig: 
 
     history, (first_, third) = f"{rig.lab.namespace}.history", (render({rig.topic: {0: each}}) for each in (1, 3))
     backfill(rig.lab.spark, rig.wanted, rig.lab.runtime, first_, third, into=history)
+    planned = plan.plan(rig.operator, rig.stream, Options(into=history))
+    assert planned.at == third, "what a backfill landed is taken over"
     done = rig.rebuild(accept_lost=1, into=history)
-    assert (done.plan.fill, done.plan.at) == (f"{rig.stream}@backfill-1", third), "what a backfill landed is taken over"
+    assert done.data["position"] == f"{rig.stream}@backfill-1"
     assert "the stream stays stopped" in done.detail
-    assert (done.plan.target.generation, done.data["missing"]) == (1, None)
+    assert (done.data["generation"], done.data["missing"]) == (1, None)
     assert [(row["k"], row["v"]) for row in rig.lab.rows()] == [(1, 2)]
     assert (rig.position().seq, rig.position().batch) == (before.seq + 1, before.batch)
     rig.start()

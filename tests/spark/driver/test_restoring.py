@@ -15,10 +15,10 @@ from lakeward.cli.streams.audit import audit
 from lakeward.connectors.commit_protocol import position
 from lakeward.driver.recorder import Recorder
 from lakeward.operations.rebuild.plan import places
-from lakeward.operations.request import Approval
+from lakeward.operations.request import Approval, Outcome, Request
 from lakeward.operations.restore import plan as planning
-from lakeward.operations.restore.restore import MARKER, Ask, Restore, Restored
-from lakeward.operations.runner import Operator
+from lakeward.operations.restore.restore import MARKER, Restore
+from lakeward.operations.runner import Runner
 from lakeward.platform.errors import Fenced, Refused
 from lakeward.registry import changes, generations, maintenance, operations, streams
 from lakeward.spec.model.stream import StreamSpec
@@ -39,7 +39,7 @@ def die() -> None:
 class Rig:
     """A stream in a registry, with a query in this process in the place of its driver."""
 
-    def __init__(self, lab: Any, registry: Registry, operator: Operator, catalog: Any, **more: Any) -> None:
+    def __init__(self, lab: Any, registry: Registry, operator: Runner, catalog: Any, **more: Any) -> None:
         self.lab, self.registry, self.operator, self.catalog = lab, registry, operator, catalog
         self.topic, self.sent, self.query, self.told = lab.topic(), 0, None, 0
         source = {"kafka": {"topics": [self.topic], "max_offsets_per_trigger": 3}}
@@ -90,12 +90,11 @@ class Rig:
         with self.catalog.load_table(self.table).manage_snapshots() as change:
             change.create_branch(snapshot, "verified")
 
-    def restore(self, to: int, *, yes: bool = True) -> Restored:
-        plan = (
-            None if Restore(self.operator, Ask(self.table, to)).begun else planning.plan(self.operator, self.table, to)
-        )
-        approval = Approval("bob", plan.key) if plan is not None and yes else None
-        return Restore(self.operator, Ask(self.table, to, "bad rows", approval)).run()
+    def restore(self, to: int, *, yes: bool = True) -> Outcome:
+        operation = Restore(self.operator, Request(Restore.name, self.table, "bad rows"), to)
+        if yes and operation.unfinished() is None:
+            operation = operation.answered("", Approval("bob", operation.plan().key))
+        return self.operator.run(operation)
 
     def killed(self, at: str, to: int) -> None:
         """Run it until it is killed there; then time passes, and the next reconcile ends what was left."""
@@ -109,7 +108,7 @@ class Rig:
 
 
 @pytest.fixture
-def rig(lab: Any, registry: Registry, operator: Operator, catalog: Any) -> Rig:
+def rig(lab: Any, registry: Registry, operator: Runner, catalog: Any) -> Rig:
     return Rig(lab, registry, operator, catalog)
 
 
@@ -140,7 +139,7 @@ def test_what_was_taken_out_lands_again_once_wherever_it_is_killed(rig: Rig, cat
 
     rig.tell()
     planned = planning.plan(rig.operator, rig.table, to)
-    assert planned.writers == (rig.stream,)
+    assert planned.drains == (rig.stream,)
     assert planned.data["streams"][0]["replayed"] == [
         {"source": "source", "partition": f"{rig.topic}/0", "from": 3, "to": 8}
     ]

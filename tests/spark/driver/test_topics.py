@@ -12,8 +12,8 @@ from moved_rig import Registry, accepted, approved, deployed
 from lakeward.connectors.commit_protocol import position
 from lakeward.connectors.iceberg import audit as auditing
 from lakeward.operations import sink_position
-from lakeward.operations.request import Operation, Request
-from lakeward.operations.runner import Operator
+from lakeward.operations.request import Request, StreamOperation
+from lakeward.operations.runner import Runner
 from lakeward.platform.errors import Blocked
 
 
@@ -84,7 +84,7 @@ def test_a_partition_that_comes_while_a_stream_runs_or_is_stopped_is_read_from_i
 
 
 def test_retention_that_passes_a_running_stream_blocks_it_with_the_range_and_what_is_left_can_be_landed(
-    lab: Any, admin: Any, registry: Registry, operator: Operator
+    lab: Any, admin: Any, registry: Registry, operator: Runner
 ) -> None:
     topic = lab.topic()
     document = {**lab.spec(topic, trigger={"every": "2s"}), "lineage": "rows"}
@@ -104,7 +104,7 @@ def test_retention_that_passes_a_running_stream_blocks_it_with_the_range_and_wha
     assert "--to available" in str(told.value)
 
     deployed(registry, document, lab.wanted(document).checkpoint)
-    request = Request(Operation.RESET, document["id"], comment="retention", to="available", wait=False)
+    request = Request(StreamOperation.RESET, document["id"], comment="retention", to="available", wait=False)
     plan, request = approved(operator, request)
     assert plan.data["skipped"] == 30 - had
     assert plan.data["read_again"] == 0

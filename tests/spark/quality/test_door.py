@@ -116,7 +116,7 @@ def test_a_person_waives_a_check_ends_that_and_releases_what_is_held(table, home
     assert table.check()["verdict"] == "hold"
     nulls = "values_to_not_be_null(carrier)"
     code, _, err = act("waive", f"column_{nulls}", "--for", "2h")
-    assert code == 2 and "Say why" in err
+    assert code == 2 and "needs a comment" in err
     code, _, err = act("waive", "values_to_be_fine(carrier)", "--for", "2h", "--comment", "known")
     assert code == 2 and "no check of" in err and "column_values_to_not_be_null(carrier)" in err
     assert act("waive", f"column_{nulls}", "--for", "2h", "--reason", "the feed is mended tomorrow")[0] == 0

@@ -46,7 +46,7 @@ def test_what_the_command_says_is_in_the_log_and_its_failure_ends_the_run_red(
     with capture_logs() as said, pytest.raises(LakewardError, match="did not succeed") as failed:
         _run(tmp_path, _ASKED)
     assert "ended with" in failed.value.why
-    assert any("The registry" in line["event"] for line in said), said
+    assert any("No Lakeward stack is known here" in line["event"] for line in said), said
 
 
 def test_a_command_that_takes_too_long_is_ended(tmp_path: Path) -> None:

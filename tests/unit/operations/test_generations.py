@@ -7,16 +7,19 @@ from typing import Any
 
 import pytest
 
-from lakeward.operations.request import Operation, Request
+from lakeward.operations.operation import Held
+from lakeward.operations.request import Request, StreamOperation
 from lakeward.operations.rollback import Rollback
-from lakeward.operations.runner import Operator
+from lakeward.operations.runner import Runner
 from lakeward.platform.errors import Refused, Unhealthy
 from lakeward.registry import changes, drivers, events, generations, streams
 from lakeward.spec.model.stream import StreamSpec
 from lakeward.supervision.decide.stability import Proving
 from lakeward.supervision.startup_grace import Calm
 
-UPGRADE, ROLLBACK = (Request(operation, "flights", wait=False) for operation in (Operation.UPGRADE, Operation.ROLLBACK))
+UPGRADE, ROLLBACK = (
+    Request(operation, "flights", wait=False) for operation in (StreamOperation.UPGRADE, StreamOperation.ROLLBACK)
+)
 
 
 def document(**more: Any) -> dict[str, Any]:
@@ -60,8 +63,8 @@ def generation(connected):
 def operator(connected, runtime, backend, monkeypatch):
     monkeypatch.setattr(Calm, "answered", lambda self, server_up_s: None)  # the test's server has only just started
 
-    def make(wrong: list[str] | None = None, sleep=lambda s: None) -> Operator:
-        return Operator(
+    def make(wrong: list[str] | None = None, sleep=lambda s: None) -> Runner:
+        return Runner(
             connected, runtime, author="ada", holder="test", backend=backend,
             analyse=lambda spec, has, runtime: wrong or [], timeout_s=120.0, sleep=sleep,
         )  # fmt: skip
@@ -144,7 +147,7 @@ def test_waiting_for_an_upgrade_ends_well_when_it_is_proven_and_with_3_when_it_i
 
     generation(1)
     generation(2, trigger={"every": "5s"})
-    waiting = Request(Operation.UPGRADE, "flights")
+    waiting = Request(StreamOperation.UPGRADE, "flights")
     assert "generation 2 is stable" in operator(sleep=prove).run(waiting).detail
     generation(3, trigger={"every": "6s"})
     with pytest.raises(Unhealthy, match="taken back; generation 2 runs again") as failed:
@@ -189,12 +192,12 @@ def test_a_rollback_does_not_undo_what_was_chosen_since_it_was_planned(
     with connected() as connection:
         generations.mark_stable(connection, "flights", 1)
         streams.accept(connection, "flights", generation=2, driver="nyc")
-    act = Rollback(operator(), ROLLBACK)
-    plan = act.plan()
+    rollback = Rollback(operator(), ROLLBACK)
+    plan = rollback.plan()
     with connected() as connection:
         streams.accept(connection, "flights", generation=3, driver="nyc")
     with pytest.raises(Refused, match="another generation meanwhile"):
-        act.do(plan, None)
+        rollback.apply(plan, Held())
     assert row(connected).generation == 3
 
 
@@ -203,9 +206,9 @@ def test_a_rollback_without_a_stable_generation_or_forwards_is_refused(operator,
     with pytest.raises(Refused, match="no stable generation"):
         operator().run(ROLLBACK)
     with pytest.raises(Refused, match="cannot be rolled back to generation 1"):
-        operator().run(Request(Operation.ROLLBACK, "flights", generation=1))
+        operator().run(Request(StreamOperation.ROLLBACK, "flights", generation=1))
     with pytest.raises(Refused, match="cannot be rolled back to generation 7"):
-        operator().run(Request(Operation.ROLLBACK, "flights", generation=7))
+        operator().run(Request(StreamOperation.ROLLBACK, "flights", generation=7))
 
 
 def test_a_rollback_waits_until_its_driver_says_that_it_runs_just_that(operator, generation, connected) -> None:
@@ -223,7 +226,7 @@ def test_a_rollback_waits_until_its_driver_says_that_it_runs_just_that(operator,
             with connected() as connection:
                 events.record(connection, "stream", "flights", "started", "now", generation=1)
 
-    outcome = operator(sleep=started).run(Request(Operation.ROLLBACK, "flights"))
+    outcome = operator(sleep=started).run(Request(StreamOperation.ROLLBACK, "flights"))
     assert "generation 1 runs again" in outcome.detail
     assert len(looks) >= 2
 
@@ -235,7 +238,7 @@ def test_python_code_is_restored_from_the_registry(operator, generation, connect
     with connected() as connection:
         streams.accept(connection, "flights", generation=2, driver="nyc", desired="stopped")
         streams.set_desired(connection, ["flights"], "stopped")
-    operator().run(Request(Operation.ROLLBACK, "flights", generation=1))
+    operator().run(Request(StreamOperation.ROLLBACK, "flights", generation=1))
     with connected() as connection:
         [plan] = drivers.plans(connection, {("flights", row(connected).generation)}).values()
     assert plan.spec["transform"]["code"] == code
@@ -247,6 +250,6 @@ def test_python_code_that_is_not_in_the_registry_is_not_restored(operator, gener
     with connected() as connection:
         streams.accept(connection, "flights", generation=2, driver="nyc")
     with pytest.raises(Refused, match="cannot be restored") as refused:
-        operator().run(Request(Operation.ROLLBACK, "flights", generation=1))
+        operator().run(Request(StreamOperation.ROLLBACK, "flights", generation=1))
     assert "the code is not in the registry" in refused.value.why
     assert "check the old code out" in refused.value.next

@@ -11,8 +11,8 @@ import pytest
 from psutil import pid_exists
 from sqlalchemy import text
 
-from lakeward.operations.request import Operation, Request
-from lakeward.operations.runner import Operator
+from lakeward.operations.request import Request, StreamOperation
+from lakeward.operations.runner import Runner
 from lakeward.operations.waiting import Waiting
 from lakeward.platform.errors import DependencyDown, Refused, SpecError, TimedOut
 from lakeward.registry import changes, drivers, events, leases, operations, restarts, streams
@@ -26,8 +26,8 @@ from lakeward.supervision.startup_grace import Calm
 def operator(connected, runtime, backend, monkeypatch):
     monkeypatch.setattr(Calm, "answered", lambda self, server_up_s: None)  # the test's server has only just started
 
-    def make(timeout_s: float = 60.0) -> Operator:
-        return Operator(connected, runtime, author="ada", holder="test", backend=backend, timeout_s=timeout_s)
+    def make(timeout_s: float = 60.0) -> Runner:
+        return Runner(connected, runtime, author="ada", holder="test", backend=backend, timeout_s=timeout_s)
 
     return make
 
@@ -40,7 +40,7 @@ def newest(connected, stream="flights"):
 
 def test_start_waits_until_it_lands(operator, deployed, connected) -> None:
     deployed("flights", desired="stopped")
-    outcome = operator().run(Request(Operation.START, "flights", comment="first day"))
+    outcome = operator().run(Request(StreamOperation.START, "flights", comment="first day"))
     assert outcome.result == "done"
     assert outcome.detail.startswith("started in ")
     assert newest(connected) == ("start", "done")
@@ -54,21 +54,21 @@ def test_stop_waits_until_the_query_has_ended_and_the_driver_too(
     operator, deployed, connected, backend, eventually
 ) -> None:
     deployed("flights", "alerts", desired="stopped")
-    operator().run(Request(Operation.START, "flights"))
-    operator().run(Request(Operation.START, "alerts"))
-    operator().run(Request(Operation.STOP, "flights"))
+    operator().run(Request(StreamOperation.START, "flights"))
+    operator().run(Request(StreamOperation.START, "alerts"))
+    operator().run(Request(StreamOperation.STOP, "flights"))
     assert [job.life for job in backend.find()].count(Life.ALIVE) == 1  # alerts still runs in it
-    operator().run(Request(Operation.STOP, "alerts"))
+    operator().run(Request(StreamOperation.STOP, "alerts"))
     eventually(lambda: Life.ALIVE not in [job.life for job in backend.find()])
     assert newest(connected, "alerts") == ("stop", "done")
 
 
 def test_restart_is_a_new_launch_of_a_lone_stream(operator, deployed, connected) -> None:
     deployed("flights", desired="stopped")
-    operator().run(Request(Operation.START, "flights"))
+    operator().run(Request(StreamOperation.START, "flights"))
     with connected() as connection:
         before = drivers.find(connection, "nyc")
-    outcome = operator().run(Request(Operation.RESTART, "flights"))
+    outcome = operator().run(Request(StreamOperation.RESTART, "flights"))
     with connected() as connection:
         after = drivers.find(connection, "nyc")
     assert outcome.detail.startswith("started again")
@@ -77,7 +77,7 @@ def test_restart_is_a_new_launch_of_a_lone_stream(operator, deployed, connected)
 
 def test_asking_without_waiting_returns_at_once(operator, deployed, connected) -> None:
     deployed("flights", desired="stopped")
-    outcome = operator().run(Request(Operation.START, "flights", wait=False))
+    outcome = operator().run(Request(StreamOperation.START, "flights", wait=False))
     assert "asked to run" in outcome.detail
     with connected() as connection:
         assert streams.get(connection, "flights").desired == "running"
@@ -89,7 +89,7 @@ def test_a_start_that_does_not_land_times_out_and_goes_on(operator, deployed, co
     runtime.drivers.mkdir(parents=True, exist_ok=True)
     (runtime.drivers / "mode").write_text("quiet")
     with pytest.raises(TimedOut, match="was not started"):
-        operator(timeout_s=2.0).run(Request(Operation.START, "flights"))
+        operator(timeout_s=2.0).run(Request(StreamOperation.START, "flights"))
     assert newest(connected) == ("start", "timed_out")
     with connected() as connection:
         assert streams.get(connection, "flights").desired == "running"
@@ -99,19 +99,19 @@ def test_a_start_in_a_driver_that_runs_waits_for_this_start_and_not_for_an_old_b
     operator, deployed, connected
 ) -> None:
     deployed("flights", "alerts", desired="stopped")
-    operator().run(Request(Operation.START, "flights"))
-    operator().run(Request(Operation.START, "alerts"))
-    operator().run(Request(Operation.STOP, "flights"))
+    operator().run(Request(StreamOperation.START, "flights"))
+    operator().run(Request(StreamOperation.START, "alerts"))
+    operator().run(Request(StreamOperation.STOP, "flights"))
     with connected() as connection:
         driver = drivers.find(connection, "nyc").handle["pid"]
     os.kill(driver, signal.SIGSTOP)
     try:
         with pytest.raises(TimedOut, match="was not started") as waited:
-            operator(timeout_s=1.0).run(Request(Operation.START, "flights"))
+            operator(timeout_s=1.0).run(Request(StreamOperation.START, "flights"))
     finally:
         os.kill(driver, signal.SIGCONT)
     assert "it is starting: it was to start" in waited.value.why
-    assert operator().run(Request(Operation.START, "flights")).result == "done"
+    assert operator().run(Request(StreamOperation.START, "flights")).result == "done"
 
 
 def test_a_stream_that_waits_for_a_person_is_refused_with_her_next_step(operator, deployed, connected, runtime) -> None:
@@ -119,7 +119,7 @@ def test_a_stream_that_waits_for_a_person_is_refused_with_her_next_step(operator
     runtime.drivers.mkdir(parents=True, exist_ok=True)
     (runtime.drivers / "mode").write_text("config")
     with pytest.raises(Refused, match="waits for a person") as refused:
-        operator().run(Request(Operation.START, "flights"))
+        operator().run(Request(StreamOperation.START, "flights"))
     assert "lakeward streams logs flights" in refused.value.next
     assert newest(connected) == ("start", "refused")
 
@@ -127,13 +127,13 @@ def test_a_stream_that_waits_for_a_person_is_refused_with_her_next_step(operator
 def test_an_unknown_stream_is_named_with_the_known_ones(operator, deployed) -> None:
     deployed("flights")
     with pytest.raises(SpecError, match="There is no stream 'fligths'") as wrong:
-        operator().run(Request(Operation.START, "fligths"))
+        operator().run(Request(StreamOperation.START, "fligths"))
     assert "flights" in wrong.value.why
 
 
 def test_killing_is_refused_while_the_driver_runs_other_streams(operator, deployed, connected, runtime) -> None:
     deployed("flights", "alerts")
-    operator().run(Request(Operation.START, "flights"))
+    operator().run(Request(StreamOperation.START, "flights"))
     runtime_mode = runtime.drivers / "mode"
     runtime_mode.write_text("quiet")
     with pytest.raises(Refused, match="is not killed") as refused:
@@ -159,7 +159,7 @@ def test_a_restart_that_died_half_way_is_finished_by_the_next_pass(operator, dep
 def running(operator, deployed, connected):
     """The newest launch of a lone stream that has landed."""
     deployed("flights", desired="stopped")
-    operator().run(Request(Operation.START, "flights"))
+    operator().run(Request(StreamOperation.START, "flights"))
     with connected() as connection:
         return drivers.find(connection, "nyc")
 
@@ -173,14 +173,15 @@ def _no_answer(*_: object) -> None:
 
 
 @pytest.mark.parametrize(("broken", "raised"), [(_interrupt, KeyboardInterrupt), (_no_answer, DependencyDown)])
-def test_a_stream_that_is_set_aside_runs_again_when_the_wait_is_broken_off(
+def test_a_stream_that_is_drained_runs_again_when_the_wait_is_broken_off(
     operator, running, connected, monkeypatch, broken, raised
 ) -> None:
     one = operator()
-    ticket = one._begin(Request(Operation.RESET, "flights", comment="once more"))
-    monkeypatch.setattr(Operator, "see", broken)
+    with connected() as connection:
+        ticket = operations.begin(connection, "flights", "reset", author="ada", holder="test", token="t")
+    monkeypatch.setattr(Runner, "see", broken)
     with pytest.raises(raised):
-        Waiting(one, ticket).aside()
+        Waiting(one, ticket).drain()
     with connected() as connection:
         assert streams.get(connection, "flights").desired == "running"
 
@@ -194,10 +195,10 @@ def test_what_a_person_killed_is_no_failure_when_it_is_started_again(operator, r
     os.kill(running.handle["pid"], signal.SIGSTOP)
     with connected() as connection:  # another pass is under way and has not seen the end yet
         leases.take(connection, "reconcile", "streams", "t", "scheduler-2", timedelta(minutes=5))
-    operator(timeout_s=1.0).run(Request(Operation.STOP, "flights", kill=True))
+    operator(timeout_s=1.0).run(Request(StreamOperation.STOP, "flights", kill=True))
     with connected() as connection:
         leases.release(connection, "reconcile", ["streams"], "t")
-    operator().run(Request(Operation.START, "flights"))
+    operator().run(Request(StreamOperation.START, "flights"))
     assert failures(connected) == {}
     with connected() as connection:
         told = [(each["kind"], each["text"]) for each in events.newest(connection, "driver", "nyc")]
@@ -223,7 +224,7 @@ def test_a_host_that_is_gone_for_good_is_given_up_by_a_person_once_its_lease_has
     with connected() as connection:
         leases.take(connection, "driver", "nyc", running.token, "elsewhere", timedelta(minutes=5))
     with pytest.raises(Refused, match="cannot be ended from here") as refused:
-        operator(timeout_s=1.0).run(Request(Operation.RESTART, "flights", kill=True))
+        operator(timeout_s=1.0).run(Request(StreamOperation.RESTART, "flights", kill=True))
     assert "its lease is live" in refused.value.why
     with connected() as connection:
         connection.execute(text("UPDATE leases SET until = now() - interval '1 minute' WHERE scope <> 'process'"))
@@ -234,9 +235,9 @@ def test_a_host_that_is_gone_for_good_is_given_up_by_a_person_once_its_lease_has
     def never(_: float) -> None:
         raise AssertionError("there is nothing to wait for")
 
-    stop = Request(Operation.STOP, "flights", kill=True)
+    stop = Request(StreamOperation.STOP, "flights", kill=True)
     assert "by giving up its driver on host" in replace(operator(), sleep=never).run(stop).detail
-    assert operator().run(Request(Operation.START, "flights")).result == "done"
+    assert operator().run(Request(StreamOperation.START, "flights")).result == "done"
     assert failures(connected) == {}
     with connected() as connection:
         assert drivers.find(connection, "nyc").token != running.token
@@ -246,6 +247,6 @@ def test_a_driver_that_ended_under_another_host_name_keeps_nobody_from_starting_
     operator, running, backend, rename
 ) -> None:
     rename()
-    operator().run(Request(Operation.STOP, "flights"))
+    operator().run(Request(StreamOperation.STOP, "flights"))
     assert [job.life for job in backend.find()] == [Life.UNKNOWN]
-    assert operator().run(Request(Operation.START, "flights")).result == "done"
+    assert operator().run(Request(StreamOperation.START, "flights")).result == "done"

@@ -10,8 +10,8 @@ from sqlalchemy import func, select, update
 
 from lakeward.driver import completed
 from lakeward.operations import scheduled
-from lakeward.operations.request import Operation, Request
-from lakeward.operations.runner import Operator
+from lakeward.operations.request import Request, StreamOperation
+from lakeward.operations.runner import Runner
 from lakeward.operations.scheduled import Over
 from lakeward.platform.errors import Refused
 from lakeward.registry import drivers, events, observations, operations, streams
@@ -21,14 +21,14 @@ NAME = "hourly"
 
 
 @pytest.fixture
-def operator(connected, runtime, backend, deployed) -> Operator:
+def operator(connected, runtime, backend, deployed) -> Runner:
     deployed(NAME, driver=NAME, desired="stopped")
     spec = {"id": NAME, "owner": "ops", "trigger": {"available_now": True, "schedule": "0 * * * *"}}
     with connected() as connection:
         connection.execute(update(generations).values(spec=spec))
     runtime.drivers.mkdir(parents=True, exist_ok=True)
     (runtime.drivers / "mode").write_text("quiet")  # the driver lands nothing by itself: the tests say what it lands
-    return Operator(connected, runtime, author="schedule", holder="test", backend=backend, timeout_s=30.0)
+    return Runner(connected, runtime, author="schedule", holder="test", backend=backend, timeout_s=30.0)
 
 
 def token(connected) -> str:
@@ -93,21 +93,21 @@ def test_an_older_launch_ends_nobodys_run(operator, connected) -> None:
 
 
 def test_what_somebody_stopped_stays_so_until_somebody_starts_it(operator, connected) -> None:
-    operator.run(Request(Operation.STOP, NAME))
+    operator.run(Request(StreamOperation.STOP, NAME))
     assert "somebody stopped stream hourly" in str(scheduled.begin(operator, NAME).why_not)
     assert row(connected).desired == "stopped"
-    operator.run(Request(Operation.START, NAME, wait=False))
+    operator.run(Request(StreamOperation.START, NAME, wait=False))
     end(connected, now(connected))
     assert scheduled.begin(operator, NAME).why_not is None
     since = now(connected)
-    operator.run(Request(Operation.STOP, NAME))
+    operator.run(Request(StreamOperation.STOP, NAME))
     assert look(connected, since) == Over(False, "it was stopped before all that was available had landed")
 
 
 def test_a_stop_of_a_completed_stream_is_a_stop(operator, connected) -> None:
     scheduled.begin(operator, NAME)
     end(connected, now(connected))
-    assert operator.run(Request(Operation.STOP, NAME)).result == "done"
+    assert operator.run(Request(StreamOperation.STOP, NAME)).result == "done"
     assert "somebody stopped" in str(scheduled.begin(operator, NAME).why_not)
 
 

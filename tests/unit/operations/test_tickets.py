@@ -7,8 +7,8 @@ import threading
 import pytest
 from sqlalchemy import text
 
-from lakeward.operations.request import Operation, Request
-from lakeward.operations.runner import Operator
+from lakeward.operations.request import Request, StreamOperation
+from lakeward.operations.runner import Runner
 from lakeward.operations.waiting import Waiting
 from lakeward.platform.errors import Refused
 from lakeward.registry import operations, streams
@@ -19,7 +19,7 @@ from lakeward.supervision.startup_grace import Calm
 @pytest.fixture
 def operator(connected, runtime, backend, monkeypatch):
     monkeypatch.setattr(Calm, "answered", lambda self, server_up_s: None)  # the test's server has only just started
-    return Operator(connected, runtime, author="ada", holder="the command line of ada on here", backend=backend)
+    return Runner(connected, runtime, author="ada", holder="the command line of ada on here", backend=backend)
 
 
 def begin(connected, operation="upgrade", token="t", **more):
@@ -39,14 +39,14 @@ def test_a_second_operation_is_refused_with_who_what_and_since_when(operator, de
     deployed("flights", "alerts", desired="stopped")
     ticket = begin(connected)
     with pytest.raises(Refused, match="being operated on") as refused:
-        operator.run(Request(Operation.STOP, "flights", wait=False))
+        operator.run(Request(StreamOperation.STOP, "flights", wait=False))
     assert "bob asked to upgrade it" in refused.value.why
     assert "bob's shell is at it since 20" in refused.value.why
     assert refused.value.exit_code == 4
-    assert operator.run(Request(Operation.STOP, "alerts", wait=False)).result == "done"
+    assert operator.run(Request(StreamOperation.STOP, "alerts", wait=False)).result == "done"
     with connected() as connection:
         operations.end(connection, ticket, "done", "upgraded")
-    assert operator.run(Request(Operation.STOP, "flights", wait=False)).result == "done"
+    assert operator.run(Request(StreamOperation.STOP, "flights", wait=False)).result == "done"
 
 
 def test_of_many_that_ask_in_the_same_instant_one_gets_it(deployed, connected) -> None:
@@ -74,10 +74,10 @@ def test_a_dead_holder_is_taken_over_and_cannot_go_on(operator, deployed, connec
     deployed("flights", desired="stopped")
     dead = begin(connected, "restart", resume=True)
     die(connected)
-    assert operator.run(Request(Operation.STOP, "flights", wait=False)).result == "done"
+    assert operator.run(Request(StreamOperation.STOP, "flights", wait=False)).result == "done"
     with connected() as connection:
         assert [item["result"] for item in operations.newest(connection, "flights")] == ["failed", "done"][::-1]
-    with pytest.raises(Refused, match="no longer has stream flights"):
+    with pytest.raises(Refused, match="lost stream flights"):
         Waiting(operator, dead).keep()
 
 

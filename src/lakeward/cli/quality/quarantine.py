@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from lakeward.cli.context import state
+from lakeward.cli.operate import operate, runner_of, spark_of
 from lakeward.cli.quality.group import app
 from lakeward.cli.quality.suites import suite_of
 from lakeward.cli.quality.waivers import Table, Why
-from lakeward.platform.errors import Refused
 from lakeward.platform.text import count
-
-if TYPE_CHECKING:
-    from lakeward.spec.model.suite import Expectation
 
 
 @app.command()
@@ -39,13 +33,8 @@ def quarantine(
     Beside the running stream; starts a Spark of its own. Killed anywhere, the same command goes on. `quality replay`
     lands them when they are good. A check with `on_fail: quarantine` needs no approval.
     """
-    from lakeward.cli.deploy import author
-    from lakeward.engine import analysis
-    from lakeward.operations.quarantine.remove import suited
-    from lakeward.operations.quarantine.run import Act, act, failing_rows
-    from lakeward.operations.quarantine.streams import landing
-    from lakeward.quality.verdicts.waivers import choose, ids
-    from lakeward.tables.guard import readers
+    from lakeward.operations.quarantine.operation import Quarantine
+    from lakeward.operations.request import Request
 
     if by_policy:
         from lakeward.cli.quality.policy import carried_out
@@ -56,29 +45,10 @@ def quarantine(
         return
     if check is None:
         raise typer.BadParameter("name the check whose failing rows go, or give --by-policy", param_hint="CHECK")
-    if not comment and not dry_run:
-        raise typer.BadParameter("say why, in a sentence: it is kept with the change", param_hint="--comment")
-    suite = suite_of(table)
-    chosen, name = choose(suite, check)
-    expectation = dict(zip(ids(suite), suite.expectations, strict=True))[chosen]
-    with state().registry() as connection:
-        streams, _ = landing(connection, table, stream)
-        grown = sorted({each.stream for each in readers.registered(connection).get(table, ())})
-    for each in streams:
-        suited(each.spec, grown)
-    if not dry_run:
-        _approved(table, name, expectation, yes=yes)
-    runtime, by = state().runtime, Act(author(), author(), comment, {})
-    failing = failing_rows(state().registry, runtime, table, expectation)
-    os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
-    with analysis.session([each.spec for each in streams], runtime, lake=True) as spark:
-        done = [
-            asdict(act(spark, each, runtime, failing, state().registry, by, readers=grown, dry_run=dry_run))
-            for each in streams
-        ]
-    data = {"operation": "quarantine", "table": table, "check": chosen, "name": name, "dry_run": dry_run,
-            "comment": comment, "streams": done}  # fmt: skip
-    state().output.either(data, "\n".join(line for each in done for line in text_of(each)))
+    runner, request = runner_of(), Request(Quarantine.name, table, comment)
+    operation = Quarantine(runner, request, suite_of(table), check, spark_of(runner), stream=stream)
+    data = operate(runner, operation, dry_run=dry_run, yes=yes).document
+    state().output.either(data, "\n".join(line for each in data["streams"] for line in text_of(each)))
 
 
 def text_of(found: dict[str, Any]) -> list[str]:
@@ -95,22 +65,3 @@ def text_of(found: dict[str, Any]) -> list[str]:
             f"  next      lakeward quality run {table}   then, when it is mended: lakeward quality replay {table}"
         )
     return lines
-
-
-def _approved(table: str, name: str, expectation: Expectation, *, yes: bool) -> None:
-    """A person says yes, or the suite did.
-
-    Raises:
-        Refused: nobody did.
-    """
-    if yes or expectation.on_fail == "quarantine":
-        return
-    output = state().output
-    output.note(f"rows of {table} that fail {name} and are not proven would be taken out of it and kept in quarantine")
-    if sys.stdin.isatty() and output.messages.input("Type the table to do it: ") == table:
-        return
-    raise Refused(
-        f"Taking rows out of {table} was not approved",
-        why=f"the suite says on_fail: {expectation.on_fail}; only on_fail: quarantine allows it without a person",
-        next=f"lakeward quality quarantine {table} '{name}' --yes --comment WHY",
-    )

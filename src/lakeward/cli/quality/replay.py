@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 
 from lakeward.cli.context import state
+from lakeward.cli.operate import operate, runner_of, spark_of
 from lakeward.cli.quality.group import app
 from lakeward.platform.text import count
 
@@ -26,30 +26,13 @@ def replay(
 
     Beside the running stream; starts a Spark of its own. What is still bad stays, with the reason told.
     """
-    from lakeward.cli.deploy import author
-    from lakeward.engine import analysis
-    from lakeward.operations.quarantine.streams import landing
-    from lakeward.operations.replay.replay import replay as act
-    from lakeward.registry import changes
+    from lakeward.operations.replay.operation import Replay
+    from lakeward.operations.request import Request
 
-    if not comment and not dry_run:
-        raise typer.BadParameter("say why, in a sentence: it is kept with the change", param_hint="--comment")
-    with state().registry() as connection:
-        chosen, waiting = landing(connection, table, stream)
-    runtime, done = state().runtime, []
-    with analysis.session([each.spec for each in chosen], runtime, lake=True) as spark:
-        for each in chosen:
-            found = act(spark, each, runtime, reason=reason, dry_run=dry_run)
-            done.append({**asdict(found), "pending_generation": waiting.get(each.stream)})
-            if found.seq is None:
-                continue
-            told = {name: done[-1][name] for name in ("generation", "landed", "filtered", "present", "seq")}
-            with state().registry() as connection:
-                changes.record(
-                    connection, "stream", each.stream, "replay", author=author(), comment=comment, table=table, **told
-                )
-    data = {"table": table, "dry_run": dry_run, "comment": comment, "streams": done}
-    state().output.either(data, "\n".join(line for each in done for line in text(each)))
+    runner = runner_of()
+    operation = Replay(runner, Request(Replay.name, table, comment), spark_of(runner), reason=reason, stream=stream)
+    data = operate(runner, operation, dry_run=dry_run).document
+    state().output.either(data, "\n".join(line for each in data["streams"] for line in text(each)))
 
 
 def text(found: dict[str, Any]) -> list[str]:

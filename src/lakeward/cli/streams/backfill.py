@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from lakeward.cli.context import state
+from lakeward.cli.operate import operate, runner_of
 from lakeward.cli.streams.group import Stream, app
 from lakeward.platform.errors import SpecError
-
-if TYPE_CHECKING:
-    from lakeward.operations.backfill.backfill import Report
-    from lakeward.operations.backfill.range import FilesSpan
-    from lakeward.platform.runtime import Runtime
-    from lakeward.spec.model.stream import StreamSpec
 
 _WHERE = "earliest|latest|TIME|FILE"
 
@@ -64,17 +58,10 @@ def backfill(
     lines or rows of files are taken for records of the source; --from and --to then are times of the files. --overwrite
     is for tables that are only added to: what the stream has not landed of the range is left to it.
     """
-    from lakeward.cli.deploy import author
     from lakeward.engine import analysis
-    from lakeward.engine.assignment import Wanted
-    from lakeward.operations.backfill.backfill import backfill as act
-    from lakeward.operations.backfill.backfill import backfill_files, overwrite, repair_windows
-    from lakeward.operations.backfill.eligibility import overwritable, repairable, suited
-    from lakeward.registry import changes, generations, streams
-    from lakeward.tables.guard import readers
+    from lakeward.operations.backfill.operation import Backfill, Files, Options
+    from lakeward.operations.request import Request
 
-    if not comment and not dry_run:
-        raise typer.BadParameter("say why, in a sentence: it is kept with the change", param_hint="--comment")
     if from_ is None and from_files is None and windows is None:
         raise typer.BadParameter("where the range begins, or --from-files, or --windows", param_hint="--from")
     if windows is not None and (from_ or from_files or into or in_place):
@@ -85,83 +72,22 @@ def backfill(
         other = "--into" if into else "--from-files"
         raise typer.BadParameter(f"puts records of the source into the stream's own table; leave out {other}",
                                  param_hint="--overwrite")  # fmt: skip
-    with state().registry() as connection:
-        row = streams.get(connection, stream)
-        kept = generations.named(connection, stream, row.generation)
-        reading = readers.registered(connection)
-    wanted, runtime, output = (
-        Wanted(stream, row.generation, kept.spec, kept.checkpoint),
-        state().runtime,
-        state().output,
+    output, words = state().output, ("earliest", "latest")
+    files = None
+    if from_files is not None:
+        since, until = (None if each is None or each in words else _time(each) for each in (from_, to))
+        files = Files(from_files, since, until, format_, files_per_batch)
+    options = Options(
+        from_ or "earliest", to, into, in_place, None if windows is None else _between(windows), _length(margin), files
     )
-    grown = sorted({each.stream for each in reading.get(str(wanted.spec.sink.label), ())})
-    if windows is not None:
-        repairable(wanted.spec, grown)
-    elif in_place:
-        overwritable(wanted.spec, grown)
-    else:
-        suited(wanted.spec, into, files=from_files is not None)
-
-    def tell(report: Report) -> None:
-        output.note(f"batch {report.batches}: {report.landed:,} rows landed")
-
-    if windows is not None:
-        low, high = _between(windows)
-        with analysis.session([wanted.spec], runtime, lake=True) as spark:
-            found = repair_windows(
-                spark, wanted, runtime, low, high, margin=_length(margin), readers=grown, dry_run=dry_run, tell=tell
-            )
-    elif from_files is not None:
-        span = _files(wanted.spec, runtime, from_files, from_, to, format_, files_per_batch)
-        with analysis.session([wanted.spec], runtime, lake=True) as spark:
-            found = backfill_files(spark, wanted, runtime, span, into=into, dry_run=dry_run, tell=tell)
-    else:
-        start, end = _offsets(wanted.spec, str(from_), to)
-        with analysis.session([wanted.spec], runtime, lake=True) as spark:
-            if in_place:
-                found = overwrite(spark, wanted, runtime, start, end, readers=grown, dry_run=dry_run, tell=tell)
-            else:
-                found = act(spark, wanted, runtime, start, end, into=into, dry_run=dry_run, tell=tell)
-    data = document(found, dry_run=dry_run)
-    if not dry_run:
-        told = {name: data[name] for name in ("into", "position", "from", "to", "generation", "consumed", "landed")}
-        with state().registry() as connection:
-            changes.record(connection, "stream", stream, "backfill", author=author(), comment=comment, **told)
-    output.either(data, data["detail"])
-
-
-def _offsets(spec: StreamSpec, from_: str, to: str) -> tuple[str, str]:
-    """The range of the source, as canonical offsets.
-
-    Raises:
-        SpecError: there is nothing in it.
-    """
-    from lakeward.cli.streams.operations import operator_of
-    from lakeward.connectors.kafka.position import parse
-    from lakeward.operations import reset_target
-    from lakeward.operations.backfill.eligibility import next_end
-
-    site, source = operator_of(None), str(next(iter(spec.sources)))
-    start, end = (reset_target.of(site, spec, each, {})[source] for each in (from_, to))
-    if next_end(parse(start), parse(end), 0) is None:
-        raise SpecError(
-            f"There is nothing of stream {spec.id} between --from and --to",
-            why=f"from {start}, to {end}",
-            next="give --from an earlier time; times are those at which records were written to the topic",
-        )
-    return start, end
-
-
-def _files(
-    spec: StreamSpec, runtime: Runtime, pattern: str, from_: str | None, to: str, kind: str | None, most: int | None
-) -> FilesSpan:
-    """The files, listed once."""
-    from lakeward.connectors.files import listing
-    from lakeward.operations.backfill import range
-
-    words = ("earliest", "latest")
-    since, until = (None if each is None or each in words else _time(each) for each in (from_, to))
-    return range.of_files(spec, runtime, listing.look(pattern, since, until), kind, most)
+    runner = runner_of()
+    operation = Backfill(
+        runner, Request(Backfill.name, stream, comment), options,
+        spark=lambda spec: analysis.session([spec], runner.runtime, lake=True),
+        tell=lambda report: output.note(f"batch {report.batches}: {report.landed:,} rows landed"),
+    )  # fmt: skip
+    outcome = operate(runner, operation, dry_run=dry_run)
+    output.either(outcome.document, outcome.detail)
 
 
 def _between(text: str) -> tuple[datetime, datetime]:
@@ -200,30 +126,3 @@ def _time(text: str, why: str = _FILE_TIMES) -> datetime:
             next="write it like 2026-11-21T03:00:00Z, or leave it out",
         ) from None
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
-
-
-def document(found: Report, *, dry_run: bool) -> dict[str, Any]:
-    """The JSON of an operation, with what the backfill did."""
-    told = asdict(found)
-    told["from"], told["to"] = told.pop("start"), told.pop("end")
-    goes_on = f", on from {found.begun}" if found.begun else ""
-    if found.windows and not dry_run:
-        read = f"read {found.start} to {found.end}"
-        detail = f"{found.landed:,} rows of {found.into} computed again, {read}: {found.windows}"
-    elif dry_run:
-        detail = f"dry run: would land {found.start} to {found.end} in {found.into} as {found.position}{goes_on}"
-        detail += f"; {found.windows}" if found.windows else ""
-    elif not found.batches:
-        detail = f"{found.into} has the range already, as {found.position}"
-    else:
-        detail = (
-            f"{found.landed:,} rows of {found.consumed:,} records landed in {found.into} as {found.position}{goes_on}; "
-            f"{found.quarantined:,} quarantined"
-        )
-    return {
-        "operation": "backfill",
-        "stream": found.stream,
-        "result": "skipped" if dry_run else "done",
-        "detail": detail,
-        **told,
-    }

@@ -2,41 +2,25 @@
 
 from __future__ import annotations
 
-import socket
-import sys
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lakeward.cli.context import state
 from lakeward.cli.deploy import author
+from lakeward.cli.operate import Comment, DryRun, Kill, Timeout, Yes, operate, runner_of
 from lakeward.cli.streams.group import MaxParallel, OptionalStream, Stream, Tag, app
 from lakeward.cli.streams.show import _view
 from lakeward.platform.errors import LakewardError, SpecError
 
 if TYPE_CHECKING:
-    from lakeward.operations.request import Outcome, Request
-    from lakeward.operations.runner import Operator
+    from lakeward.operations.runner import Runner
 
 __all__ = ["app"]
 
 Wait = Annotated[bool, typer.Option("--wait", help="return when it is done, not when it is asked for")]
-Timeout = Annotated[
-    str | None,
-    typer.Option(metavar="DURATION", help="with --wait: how long, e.g. 90s; default: 5m, upgrade 15m to 30m"),
-]
-Comment = Annotated[str, typer.Option(help="why; kept with the change")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="say exactly what would be done, and touch nothing")]
-Yes = Annotated[bool, typer.Option("--yes", help="approve what is shown without being asked; needs --comment")]
-Kill = Annotated[
-    bool,
-    typer.Option(
-        "--kill",
-        help="end the driver's process when it does not stop in time; give it up when its host cannot be asked",
-    ),
-]
 
 
 @app.command()
@@ -228,9 +212,9 @@ class _How:
 def _operate(operation: str, stream: str | None, tag: str | None, max_parallel: int, how: _How, **asked: Any) -> None:
     if (stream is None) == (tag is None):
         raise SpecError("Name one stream, or many with --tag", next=f"lakeward streams {operation} flights --wait")
-    operator = operator_of(how.timeout)
+    runner = runner_of(how.timeout)
     if stream is not None:
-        state().output.show(_one(operator, _request(operation, stream, **asked), how))
+        state().output.show(_one(runner, operation, stream, how, asked))
         return
     view = _view()
     names = [row.id for row in view.facts.streams if (spec := view.spec(row.id)) and tag in spec.tags]
@@ -239,7 +223,7 @@ def _operate(operation: str, stream: str | None, tag: str | None, max_parallel: 
 
     def attempt(name: str) -> tuple[dict[str, Any], int]:
         try:
-            return _one(operator, _request(operation, name, **asked), how), 0
+            return _one(runner, operation, name, how, asked), 0
         except LakewardError as error:
             result = {2: "refused", 4: "refused", 5: "timed_out"}.get(error.exit_code, "failed")
             answer = {"operation": operation, "stream": name, "result": result, "detail": str(error)}
@@ -253,72 +237,7 @@ def _operate(operation: str, stream: str | None, tag: str | None, max_parallel: 
         raise typer.Exit(worst)
 
 
-def _request(operation: str, stream: str, **asked: Any) -> Request:
-    from lakeward.operations.request import Operation, Request
+def _one(runner: Runner, operation: str, stream: str, how: _How, asked: dict[str, Any]) -> dict[str, Any]:
+    from lakeward.operations.request import Request
 
-    return Request(Operation.of(operation), stream, **asked)
-
-
-def _one(operator: Operator, request: Request, how: _How) -> dict[str, Any]:
-    if how.dry_run:
-        outcome = operator.dry_run(request)
-        _show(outcome.plan.lines if outcome.plan else ())
-        return _answer(outcome)
-    return _answer(operator.run(_approved(operator, request, yes=how.yes)))
-
-
-def _answer(outcome: Outcome) -> dict[str, Any]:
-    fields = ("operation", "stream", "result", "detail")
-    answer: dict[str, Any] = {name: getattr(outcome, name) for name in fields}
-    return answer | (dict(outcome.plan.data) if outcome.plan is not None else {})
-
-
-def _approved(operator: Operator, request: Request, *, yes: bool) -> Request:
-    """The request with the yes of whoever sits there, where one is needed; the plan is shown first."""
-    from lakeward.operations.request import Approval
-
-    if not operator.asks(request.operation):
-        return request
-    plan = operator.plan(request)
-    _show((*plan.lines, f"This would {plan.text}."))
-    if not yes and sys.stdin.isatty():
-        request = replace(request, comment=request.comment or _asked("Why? (kept with the change) "))
-        yes = _asked("Type the stream's id to do it: ") == request.stream
-    return replace(request, approval=Approval(operator.author, plan.key)) if yes else request
-
-
-def _asked(question: str) -> str:
-    return str(state().output.messages.input(question)).strip()
-
-
-def _show(lines: tuple[str, ...]) -> None:
-    for line in lines:
-        state().output.note(line)
-
-
-def operator_of(timeout: str | None) -> Operator:
-    from lakeward.operations.runner import Operator
-    from lakeward.spec.model.types import Duration
-    from lakeward.telemetry import logs
-
-    try:
-        seconds = None if timeout is None else Duration(timeout).seconds
-    except ValueError as error:
-        raise SpecError(f"--timeout {timeout} is not a duration", why=str(error)) from None
-    logs.to_stderr()
-    who = author()
-    return Operator(
-        connect=lambda: state().registry(),
-        runtime=state().runtime,
-        author=who,
-        holder=f"the command line of {who} on {socket.gethostname()}",
-        settings=_settings(),
-        timeout_s=seconds,
-    )
-
-
-def _settings() -> Any:
-    """The project's settings, for the size of drivers; the defaults where there is no project here."""
-    from lakeward.spec.read.loader import load_project
-
-    return load_project(state().project).settings
+    return operate(runner, Request(operation, stream, **asked), dry_run=how.dry_run, yes=how.yes).document

@@ -1,4 +1,4 @@
-"""erase: set the writers aside, take the rows out of every file, let go of all snapshots before, and prove it.
+"""erase: drain the writers, take the rows out of every file, let go of all snapshots before, and prove it.
 
 Every step finds by itself what is left of it, so a kill needs no cure but the same command. What was counted stands in
 a marker on each table from the commit that takes the rows out until all is recorded.
@@ -6,13 +6,10 @@ a marker on each table from the commit that takes the rows out until all is reco
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 from lakeward.connectors.commit_protocol import ancestry, erased, position
 from lakeward.connectors.commit_protocol.replay import of as replay_of
@@ -20,20 +17,18 @@ from lakeward.connectors.file_access import FileAccess
 from lakeward.connectors.iceberg import quarantine, rename
 from lakeward.connectors.iceberg.pyiceberg_table import link_of
 from lakeward.connectors.kafka.position import parse as offsets_of
-from lakeward.operations import operation_lock, sink_position
-from lakeward.operations.context import Site
+from lakeward.operations import sink_position
+from lakeward.operations.context import Context
 from lakeward.operations.erase import plan as planning
 from lakeward.operations.erase.plan import WORD, ErasePlan, Scope, Target
-from lakeward.operations.request import Approval
-from lakeward.platform.errors import DependencyDown, LakewardError, Refused, SpecError, Unhealthy
+from lakeward.operations.operation import Held, Lock, Operation
+from lakeward.operations.request import Outcome, Request
+from lakeward.platform.errors import LakewardError, Refused, Unhealthy
 from lakeward.platform.text import count
 from lakeward.quality.results import data_docs, incident
-from lakeward.registry import changes, events, incidents, maintenance, verifications
+from lakeward.registry import events, incidents, verifications
 from lakeward.spec.model.position_columns import IDENTITY_COLUMNS
 from lakeward.tables.erase import files
-from lakeward.tables.guard.actor import Actor, actor
-from lakeward.tables.maintain import take_over
-from lakeward.telemetry import failpoints
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,178 +40,85 @@ YOUNG = timedelta(hours=72)
 """A file that nothing names and that is younger may be a commit of somebody else's on its way."""
 
 
-@dataclass(frozen=True)
-class Ask:
-    """One erase. `comment` is kept with the change: it must name no value."""
+class Erase(Operation[ErasePlan]):
+    """From one table, the quarantine of its streams and the stored samples. The comment must name no value."""
 
-    scope: Scope
-    comment: str = ""
-    approval: Approval | None = None
-    kill: bool = False
+    name = WORD
+    kind = "table"
+    lock = Lock.TABLE
+    needs_comment = True
+    needs_approval = True
+    clears_block = False
 
+    def __init__(self, context: Context, request: Request, scope: Scope) -> None:
+        super().__init__(context, request)
+        self.scope = scope
 
-@dataclass(frozen=True)
-class Erased:
-    """How it ended. `detail` is a sentence."""
+    def plan(self) -> ErasePlan:
+        return planning.plan(self.context, self.scope)
 
-    detail: str
-    data: Mapping[str, Any] = field(default_factory=dict)
+    def ledger(self, plan: ErasePlan) -> Mapping[str, Any]:
+        return {"records": plan.data["rows"], "files": plan.data["files"]}
 
+    def failure(self, error: BaseException) -> str:
+        """Never what it quotes: that may be a value."""
+        return error.what if isinstance(error, LakewardError) else type(error).__name__
 
-@dataclass(frozen=True)
-class Erase:
-    """Carries it out."""
-
-    site: Site
-    ask: Ask
-
-    def run(self) -> Erased:
-        """Do it, or go on with what was begun.
+    def apply(self, plan: ErasePlan, held: Held) -> Outcome:
+        """Every step finds by itself what is left of it.
 
         Raises:
-            SpecError: there is no such table, the condition is none, or nobody says why.
-            Refused: something keeps the rows, or nobody approved exactly this.
             Unhealthy: a file that nothing names may hold such rows and cannot be taken yet.
-            LakewardError: it was tried and did not succeed; the streams go on, and so can this.
+            Refused: a tag or branch that holds them was made meanwhile.
         """
-        name = self.ask.scope.table
-        if not self.ask.comment.strip():
-            raise SpecError(
-                f"An erase from {name} needs a comment",
-                why="whoever reads it later must know on whose order rows went",
-                next="say it with --comment TEXT; name no value that is erased",
-            )
-        with ExitStack() as stack:
-            mine = [stack.enter_context(actor(self.site.connect, name, self.site.holder))]
-            take_over(self.site.connect, self.site.runtime, name)
-            planned = planning.plan(self.site, self.ask.scope)
-            self._permit(planned)
-            for each in planned.targets[1:]:
-                mine.append(stack.enter_context(actor(self.site.connect, each.table, self.site.holder)))
-            with self._aside(planned):
-                return self._recorded(mine)
-
-    def _permit(self, planned: ErasePlan) -> None:
-        """Raises:
-        Refused: nobody said yes, or to something else.
-        """
-        approval, name = self.ask.approval, self.ask.scope.table
-        if approval is None:
-            raise Refused(
-                f"An erase from {name} needs a person's approval: approval missing",
-                why=f"it would {planned.text}, for good",
-                next="answer the question at a terminal, or in a script: --yes --comment TEXT",
-            )
-        if approval.key != planned.key:
-            raise Refused(
-                f"The erase from {name} is not what {approval.by} approved",
-                why=f"things have moved; now it would {planned.text}",
-                next="the same command with --dry-run   shows it anew",
-            )
-
-    @contextmanager
-    def _aside(self, planned: ErasePlan) -> Iterator[None]:
-        """With no stream landing in the table. Each runs again afterwards, however it ends."""
-        approved_by = self.ask.approval.by if self.ask.approval else None
-        with ExitStack() as stack:
-            turns = {
-                stream: stack.enter_context(
-                    operation_lock.operating(
-                        self.site, stream, self.ask.comment, WORD, f"{planned.table}: erased", approved_by
-                    )
-                )
-                for stream in planned.writers
-            }
-            stopped: list[str] = []
-            try:
-                for stream, waiting in turns.items():
-                    if waiting.aside(kill=self.ask.kill):
-                        stopped.append(stream)
-                failpoints.hit("erase-stopped")
-                yield
-            finally:
-                for stream in stopped:
-                    with suppress(DependencyDown):  # else it counts as abandoned, and is started by the next to come
-                        turns[stream].as_before()
-        if stopped:
-            self.site.reconcile()
-
-    def _recorded(self, mine: list[Actor]) -> Erased:
-        """Every step, with its row in the table's ledger."""
-        name, begun = self.ask.scope.table, time.monotonic()
-        planned = planning.plan(self.site, self.ask.scope)  # what landed until the streams stood still is in it
-        self._permit(planned)
-        before = {"records": planned.data["rows"], "files": planned.data["files"]}
-        with self.site.connect() as connection:
-            action = maintenance.begin_action(
-                connection, plan=uuid4().hex, table=name, action=WORD, session_id=None, before=before
-            )
-        try:
-            done = self._erase(planned, mine)
-        except (Exception, KeyboardInterrupt) as error:
-            why = error.what if isinstance(error, LakewardError) else type(error).__name__  # never what it quotes
-            self._end(action, begun, result="failed", verified=False, why=why)
-            raise
-        self._end(action, begun, result="done", verified=True, why=self.ask.comment, after=dict(done.data))
-        return done
-
-    def _end(self, action: int, begun: float, **values: Any) -> None:
-        with suppress(DependencyDown), self.site.connect() as connection:
-            maintenance.finish_action(connection, action, duration_s=round(time.monotonic() - begun, 3), **values)
-
-    def _erase(self, planned: ErasePlan, mine: list[Actor]) -> Erased:
-        access = FileAccess(self.site.runtime.lake)
-        self._forget(planned)
-        for target in planned.targets:
-            for held in mine:
-                held.check()
-            self._from(target, planned.table, access)
-        self._forget(planned)  # of a check that ran meanwhile
-        totals = {each.table: self._counted(each.table) for each in planned.targets}
-        data = {**planned.data, "rows": totals[planned.table], "by_table": totals, "files": 0}
-        rest = sum(totals.values()) - totals[planned.table]
+        access = FileAccess(self.context.runtime.lake)
+        self._forget(plan)
+        for target in plan.targets:
+            held.check()
+            self._from(target, access)
+        self._forget(plan)  # of a check that ran meanwhile
+        totals = {each.table: self._counted(each.table) for each in plan.targets}
+        data = {**plan.data, "rows": totals[self.subject], "by_table": totals, "files": 0}
+        rest = sum(totals.values()) - totals[self.subject]
         detail = (
-            f"{count(totals[planned.table], 'row')} of {planned.table} and {rest:,} beside it are erased: no file that "
+            f"{count(totals[self.subject], 'row')} of {self.subject} and {rest:,} beside it are erased: no file that "
             "a table reaches, or that lies below one, holds any"
         )
-        by = {"approved_by": self.ask.approval.by} if self.ask.approval else {}
-        with self.site.connect() as connection:
-            changes.record(
-                connection, "table", planned.table, WORD, author=self.site.author, comment=self.ask.comment,
-                at=datetime.now(UTC).isoformat(timespec="seconds"), **data, **by,
-            )  # fmt: skip
-            events.record(
-                connection, "table", planned.table, WORD, f"{detail} (by {self.site.author})", comment=self.ask.comment
-            )
-        for each in planned.targets:
-            rename.amend(sink_position.lake_of(self.site.runtime), each.table, lambda _: {MARKER: None}, {})
-        return Erased(detail, data)
+        with self.context.connect() as connection:
+            self.record_change(connection, {"at": datetime.now(UTC).isoformat(timespec="seconds"), **data})
+            text = f"{detail} (by {self.context.author})"
+            events.record(connection, "table", self.subject, WORD, text, comment=self.request.comment)
+        for each in plan.targets:
+            rename.amend(sink_position.lake_of(self.context.runtime), each.table, lambda _: {MARKER: None}, {})
+        return self.done(detail, data)
 
-    def _forget(self, planned: ErasePlan) -> None:
+    def _forget(self, plan: ErasePlan) -> None:
         """What checks kept of the table's rows, what incidents say of them, and the pages that show both."""
 
         def goes(line: str) -> bool:
-            return line.startswith(incident.ROW) or planned.told(line)
+            return line.startswith(incident.ROW) or plan.names(line)
 
-        with self.site.connect() as connection:
-            verifications.forget_values(connection, planned.table, planned.told)
-            incidents.forget_lines(connection, incident.KIND, planned.table, goes)
-        data_docs.remove(self.site.runtime.data_docs)
+        with self.context.connect() as connection:
+            verifications.forget_values(connection, self.subject, plan.names)
+            incidents.forget_lines(connection, incident.KIND, self.subject, goes)
+        data_docs.remove(self.context.runtime.data_docs)
 
-    def _from(self, target: Target, table: str, access: FileAccess) -> None:
+    def _from(self, target: Target, access: FileAccess) -> None:
         """All steps on one table, and the proof."""
-        catalog = sink_position.lake_of(self.site.runtime)
+        catalog = sink_position.lake_of(self.context.runtime)
 
         def load() -> Table:
             return catalog.load_table(target.table)
 
         if files.held(load(), target.match):
-            aside = target.table != table
-            columns = (quarantine.STREAM, quarantine.REPLAYED_AT, quarantine.REPLAY, quarantine.BECAME) if aside else ()
+            beside = target.table != self.subject
+            columns = (
+                (quarantine.STREAM, quarantine.REPLAYED_AT, quarantine.REPLAY, quarantine.BECAME) if beside else ()
+            )
             files.rewrite(
                 load,
                 target.match,
-                lambda found, rows: self._properties(found, rows, catalog.load_table(table)),
+                lambda found, rows: self._properties(found, rows, catalog.load_table(self.subject)),
                 (*columns, IDENTITY_COLUMNS["kafka"][0]),
                 access,
             )
@@ -263,7 +165,7 @@ class Erase:
 
     def _counted(self, table: str) -> int:
         """Rows that this erase took from a table, also before it was killed."""
-        return int(sink_position.lake_of(self.site.runtime).load_table(table).properties.get(MARKER, "0"))
+        return int(sink_position.lake_of(self.context.runtime).load_table(table).properties.get(MARKER, "0"))
 
     def _properties(self, found: Table, rows: pa.Table, sink: Table) -> dict[str, str]:
         """The counts of a commit: for the record, and by stream for the audit."""

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection
 
 from lakeward.connectors.commit_protocol import position
-from lakeward.operations.context import Site
+from lakeward.operations.context import Context
+from lakeward.operations.request import Plan
 from lakeward.operations.restore import plan as restoring
 from lakeward.platform.errors import Refused
 from lakeward.platform.text import count, listed
@@ -48,18 +49,16 @@ class Target:
 
 
 @dataclass(frozen=True)
-class ErasePlan:
-    """What would be done. `data`, `lines` and `text` hold no value of a row; `key` is what an approval is for,
-    `told` whether a text names a value of the condition."""
+class ErasePlan(Plan):
+    """What would be done. `data`, `lines` and `text` hold no value of a row.
 
-    table: str
-    targets: tuple[Target, ...]
-    writers: tuple[str, ...]
-    text: str
-    lines: tuple[str, ...] = ()
-    data: Mapping[str, Any] = field(default_factory=dict)
-    key: str = ""
-    told: Callable[[str], bool] = field(default=lambda _: False, repr=False)
+    Attributes:
+        targets: the tables that rows go from, the table itself first.
+        names: whether a text names a value of the condition.
+    """
+
+    targets: tuple[Target, ...] = field(kw_only=True)
+    names: Callable[[str], bool] = field(default=lambda _: False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -78,7 +77,7 @@ class Scope:
     erase_unreadable: bool | None = None
 
 
-def plan(site: Site, scope: Scope) -> ErasePlan:
+def plan(context: Context, scope: Scope) -> ErasePlan:
     """Look at everything, touch nothing. Opens every file of every snapshot whose bounds do not rule it out.
 
     Raises:
@@ -86,9 +85,9 @@ def plan(site: Site, scope: Scope) -> ErasePlan:
         SpecError: there is no such table, or the condition is none.
         DependencyDown: the registry does not answer.
     """
-    table = restoring.load(site, scope.table)
+    table = restoring.load(context, scope.table)
     condition = where.parse(scope.where, table.schema(), scope.table)
-    with site.connect() as connection:
+    with context.connect() as connection:
         _allowed(connection, scope.table)
         writers = tuple(sorted(restoring.writers(connection, scope.table)))
         aside = _quarantines(connection, table)
@@ -97,7 +96,7 @@ def plan(site: Site, scope: Scope) -> ErasePlan:
     for name, of in aside.items():
         matches[name] = PutAside(condition, of, scope.erase_unreadable is True)
     matches[results_table.TABLE] = Results(condition, scope.table)
-    targets = tuple(found for name, match in matches.items() if (found := _target(site, name, match)) is not None)
+    targets = tuple(found for name, match in matches.items() if (found := _target(context, name, match)) is not None)
     _refs(scope, targets)
     unreadable = sum(each.unreadable for each in targets)
     if unreadable and scope.erase_unreadable is None:
@@ -118,11 +117,11 @@ def plan(site: Site, scope: Scope) -> ErasePlan:
     }  # fmt: skip
     text = (
         f"erase {count(main.rows, 'row')} of {scope.table}, {put_aside:,} in quarantine and the stored samples of "
-        f"{count(samples, 'check')}"
+        f"{count(samples, 'check')}, for good"
     )
     return ErasePlan(
-        scope.table, targets, writers, text, tuple(_lines(scope, targets, dropped, writers)), data, _key(scope, data),
-        condition.in_text,
+        text, tuple(_lines(scope, targets, dropped, writers)), data, _key(scope, data), holds=writers, drains=writers,
+        leases=tuple(each.table for each in targets), targets=targets, names=condition.in_text,
     )  # fmt: skip
 
 
@@ -136,7 +135,7 @@ def _lines(scope: Scope, targets: tuple[Target, ...], dropped: list[str], writer
         told = " (until the next quality run)" if dropped == [BRANCH] else ""
         found.append(f"goes, with the rows: {listed(dropped)}{told}")
     if writers:
-        found.append(f"set aside meanwhile: {listed(list(writers))}")
+        found.append(f"stopped meanwhile: {listed(list(writers))}")
     found.append(
         "not in reach: the sources, the streams' checkpoints and state, and copies in tables that read this one"
     )
@@ -170,14 +169,14 @@ def _quarantines(connection: Connection, table: Table) -> dict[str, set[str]]:
     return found
 
 
-def _target(site: Site, name: str, match: Matching) -> Target | None:
+def _target(context: Context, name: str, match: Matching) -> Target | None:
     """What one table holds; None where there is no such table."""
     from pyiceberg.exceptions import NoSuchTableError
 
     from lakeward.operations import sink_position
 
     try:
-        table = sink_position.lake_of(site.runtime).load_table(name)
+        table = sink_position.lake_of(context.runtime).load_table(name)
     except NoSuchTableError:
         return None
     why = files.obstacle(table)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Rebuilding:
+class Filling:
     """Fills one table.
 
     Attributes:

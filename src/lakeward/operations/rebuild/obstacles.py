@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.iceberg import pyiceberg_table
-from lakeward.operations.context import Site
+from lakeward.operations.context import Context
 from lakeward.platform.errors import Refused, expect
 from lakeward.platform.text import count
 from lakeward.spec.deploy.plan import keeps_state
@@ -41,7 +41,7 @@ def suited(spec: StreamSpec) -> None:
         raise no(stream, why, beside)
 
 
-def alone(site: Site, stream: str, table: str, old: Table) -> None:
+def alone(context: Context, stream: str, table: str, old: Table) -> None:
     """Nobody else lands in the table or reads it as it grows."""
     others = sorted(set(pyiceberg_table.positions(old)) - {stream})
     if others:
@@ -50,7 +50,7 @@ def alone(site: Site, stream: str, table: str, old: Table) -> None:
             f"{', '.join(others)} landed in {table} too: these rows would not be in the new table",
             "finish a backfill first; for another stream, give one of the two a table of its own",
         )
-    with site.connect() as connection:
+    with context.connect() as connection:
         reading = sorted({each.stream for each in readers.registered(connection).get(table, ())})
     if reading:
         raise no(

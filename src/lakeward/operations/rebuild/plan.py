@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.exceptions import NoSuchTableError
@@ -14,12 +14,13 @@ from lakeward.connectors.iceberg import pyiceberg_table, rename
 from lakeward.connectors.iceberg.quarantine import BACKFILL
 from lakeward.operations import reset_target as target
 from lakeward.operations import sink_position
-from lakeward.operations.context import Site
-from lakeward.operations.operation import spec_of
+from lakeward.operations.context import Context
 from lakeward.operations.rebuild import names
 from lakeward.operations.rebuild.missing_rows import Lost, lost, places
 from lakeward.operations.rebuild.names import HandOver
 from lakeward.operations.rebuild.obstacles import alone, no, notes, suited
+from lakeward.operations.request import Plan
+from lakeward.operations.stream import spec_of
 from lakeward.operations.upgrade import continues
 from lakeward.platform.errors import DependencyDown
 from lakeward.platform.text import count
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Ask:
-    """What a person asks for.
+class Options:
+    """How a table is rebuilt.
 
     Attributes:
         start: `earliest`, a time or a file of offsets.
@@ -43,41 +44,41 @@ class Ask:
         accept_lost: how many rows (or records) of the old table may be missing in the new one.
     """
 
-    stream: str
     start: str = "earliest"
     into: str | None = None
     accept_lost: int = 0
-    comment: str = ""
 
 
 @dataclass(frozen=True)
-class RebuildPlan:
-    """Attributes:
-    kept: the generation that runs.
-    target: the one the table is rebuilt by.
-    source: the source's name.
-    fill: the name of the fill's position.
-    table, made, before: the stream's table, the new one, and the old one's later name.
-    start, end: canonical offsets: from (inclusive) and where the stream is now (exclusive).
-    at: how far an earlier run filled it; None for a new one.
-    swapped: an earlier run's hand-over whose last steps are missing; then only these are done.
+class RebuildPlan(Plan):
+    """What would be done; made by `planned`.
+
+    Attributes:
+        kept: the generation that runs.
+        target: the one the table is rebuilt by.
+        source: the source's name.
+        fill: the name of the fill's position.
+        table, made, before: the stream's table, the new one, and the old one's later name.
+        start, end: canonical offsets: from (inclusive) and where the stream is now (exclusive).
+        at: how far an earlier run filled it; None for a new one.
+        swapped: an earlier run's hand-over whose last steps are missing; then only these are done.
     """
 
-    stream: str
-    kept: Generation
-    target: Generation
-    source: str
-    table: str
-    made: str
-    before: str
-    number: int
-    fill: str
-    start: str
-    end: str
-    at: str | None = None
-    lost: Lost = field(default_factory=lambda: Lost(0, rows=True))
-    swapped: HandOver | None = None
-    notes: tuple[str, ...] = ()
+    stream: str = field(kw_only=True)
+    kept: Generation = field(kw_only=True, repr=False)
+    target: Generation = field(kw_only=True, repr=False)
+    source: str = field(kw_only=True)
+    table: str = field(kw_only=True)
+    made: str = field(kw_only=True)
+    before: str = field(kw_only=True)
+    number: int = field(kw_only=True)
+    fill: str = field(kw_only=True)
+    start: str = field(kw_only=True)
+    end: str = field(kw_only=True)
+    at: str | None = field(default=None, kw_only=True)
+    lost: Lost = field(default_factory=lambda: Lost(0, rows=True), kw_only=True)
+    swapped: HandOver | None = field(default=None, kw_only=True)
+    notes: tuple[str, ...] = field(default=(), kw_only=True)
 
     @property
     def spec(self) -> StreamSpec:
@@ -89,37 +90,39 @@ class RebuildPlan:
         """Records to read, by offsets."""
         return between(self.at or self.start, self.end)
 
-    @property
-    def text(self) -> str:
-        """In one sentence, after "would"."""
-        if self.swapped is not None:
-            return f"finish rebuild {self.number} of {self.table}: the tables are swapped, {self.before} is the old one"
-        goes_on = f", on from {self.at}" if self.at else ""
-        return (
-            f"read about {count(self.records, 'record')} from {self.start} into {self.made}{goes_on} by generation "
-            f"{self.target.generation}, then swap: {self.table} becomes {self.before}, {self.made} becomes {self.table}"
+
+def planned(**facts: Any) -> RebuildPlan:
+    """A plan from what was found out, with its sentence and its JSON values."""
+    plan = RebuildPlan("", **facts)
+    if plan.swapped is not None:
+        text = f"finish rebuild {plan.number} of {plan.table}: the tables are swapped, {plan.before} is the old one"
+    else:
+        goes_on = f", on from {plan.at}" if plan.at else ""
+        text = (
+            f"read about {count(plan.records, 'record')} from {plan.start} into {plan.made}{goes_on} by generation "
+            f"{plan.target.generation}, then swap: {plan.table} becomes {plan.before}, {plan.made} becomes {plan.table}"
         )
+    lost = [f"not in the new table: {plan.lost.words}", *plan.lost.lines] if plan.lost.number else []
+    data = {
+        "generation": plan.target.generation,
+        "table": plan.table,
+        "into": plan.made,
+        "before": plan.before,
+        "position": plan.fill,
+        "from": plan.start,
+        "to": plan.end,
+        "records": plan.records,
+        "lost": plan.lost.number,
+        "lost_unit": "rows" if plan.lost.rows else "records",
+        "lost_ranges": list(plan.lost.lines),
+        "notes": list(plan.notes),
+    }
+    stream = (plan.stream,)
+    drains = stream if plan.swapped is None else None
+    return replace(plan, text=text, lines=(*lost, *plan.notes), data=data, holds=stream, drains=drains)
 
-    @property
-    def data(self) -> dict[str, Any]:
-        """As JSON values."""
-        return {
-            "generation": self.target.generation,
-            "table": self.table,
-            "into": self.made,
-            "before": self.before,
-            "position": self.fill,
-            "from": self.start,
-            "to": self.end,
-            "records": self.records,
-            "lost": self.lost.number,
-            "lost_unit": "rows" if self.lost.rows else "records",
-            "lost_ranges": list(self.lost.lines),
-            "notes": list(self.notes),
-        }
 
-
-def plan(site: Site, ask: Ask) -> RebuildPlan:
+def plan(context: Context, stream: str, options: Options) -> RebuildPlan:
     """What would be done.
 
     Raises:
@@ -129,13 +132,13 @@ def plan(site: Site, ask: Ask) -> RebuildPlan:
     """
     from sqlalchemy.exc import OperationalError
 
-    kept, chosen = _generations(site, ask.stream)
+    kept, chosen = _generations(context, stream)
     spec = spec_of(chosen)
     suited(spec)
     try:
-        lake = sink_position.lake_of(site.runtime)
-        rename.swappable(lake, ask.stream)
-        return _of_tables(site, ask, kept, chosen, spec, lake)
+        lake = sink_position.lake_of(context.runtime)
+        rename.swappable(lake, stream)
+        return _of_tables(context, stream, options, kept, chosen, spec, lake)
     except OperationalError as error:
         raise DependencyDown(
             "The catalog does not answer", why=str(error.orig).strip().splitlines()[0], next="lakeward stack status"
@@ -143,49 +146,53 @@ def plan(site: Site, ask: Ask) -> RebuildPlan:
 
 
 def _of_tables(
-    site: Site, ask: Ask, kept: Generation, chosen: Generation, spec: StreamSpec, lake: Catalog
-) -> RebuildPlan:
+    context: Context, stream: str, options: Options, kept: Generation, chosen: Generation, spec: StreamSpec,
+    lake: Catalog,
+) -> RebuildPlan:  # fmt: skip
     table, source = str(spec.sink.label), str(next(iter(spec.sources)))
-    old = loaded(lake, ask.stream, table)
-    mark = old.properties.get(names.marker(ask.stream))
+    old = loaded(lake, stream, table)
+    mark = old.properties.get(names.marker(stream))
     if mark is not None:
         over = HandOver.model_validate_json(mark)
-        return RebuildPlan(
-            ask.stream, kept, chosen, over.source, table, table, over.before, over.number, over.fill, over.end,
-            over.end, over.end, swapped=over,
+        return planned(
+            stream=stream, kept=kept, target=chosen, source=over.source, table=table, made=table, before=over.before,
+            number=over.number, fill=over.fill, start=over.end, end=over.end, at=over.end, swapped=over,
         )  # fmt: skip
-    live = position_of(old, ask.stream)
-    alone(site, ask.stream, table, old)
+    live = position_of(old, stream)
+    alone(context, stream, table, old)
     beside = [".".join(each) for each in lake.list_tables(table.rpartition(".")[0])]
     number = names.next_number(table, old.location(), beside)
-    made, at, fill = ask.into or names.made(table, number), None, names.filling(ask.stream, number)
-    _own_folder(ask.stream, made, old)
-    for each in [ask.into] if ask.into else [name for name in sorted(beside) if name.startswith(f"{table}_rebuild_")]:
-        known = _filled(lake, ask.stream, each, named=ask.into is not None)
+    made, at, fill = options.into or names.made(table, number), None, names.filling(stream, number)
+    _own_folder(stream, made, old)
+    for each in (
+        [options.into] if options.into else [name for name in sorted(beside) if name.startswith(f"{table}_rebuild_")]
+    ):
+        known = _filled(lake, stream, each, named=options.into is not None)
         if known is not None:
             made, (fill, at) = each, known
-            number = names.number_of(ask.stream, [fill]) or number
+            number = names.number_of(stream, [fill]) or number
     end = live.end[source]
-    start = at.begin[source] if at is not None else target.of(site, spec, ask.start, {})[source]
-    if at is not None and ask.start != "earliest" and target.of(site, spec, ask.start, {})[source] != start:
+    start = at.begin[source] if at is not None else target.of(context, spec, options.start, {})[source]
+    if at is not None and options.start != "earliest" and target.of(context, spec, options.start, {})[source] != start:
         raise no(
-            ask.stream,
+            stream,
             f"{made} is filled from {start} already, and --from is somewhere else",
             f'lakeward sql --write "DROP TABLE lake.{made}"   throws it away; or leave out --from',
         )
     if set(places(end)) - set(places(start)):
         raise no(
-            ask.stream,
+            stream,
             f"partitions came after {made} was begun from {start}; the stream is at {end}",
             f'lakeward sql --write "DROP TABLE lake.{made}"   then the same command begins anew, with them',
         )
-    _same_spec(site, ask.stream, made, at, chosen)
+    _same_spec(context, stream, made, at, chosen)
     filled = at.end[source] if at is not None else None
     if between(start, end) == 0:
-        raise no(ask.stream, f"there is nothing between {start} and where it is, {end}", "give --from an earlier time")
-    return RebuildPlan(
-        ask.stream, kept, chosen, source, table, made, names.before(table, number), number, fill, start, end, filled,
-        lost(old, live.begin.get(source, NO_DATA), start, end), notes=tuple(notes(ask.stream, old, live, spec)),
+        raise no(stream, f"there is nothing between {start} and where it is, {end}", "give --from an earlier time")
+    return planned(
+        stream=stream, kept=kept, target=chosen, source=source, table=table, made=made,
+        before=names.before(table, number), number=number, fill=fill, start=start, end=end, at=filled,
+        lost=lost(old, live.begin.get(source, NO_DATA), start, end), notes=tuple(notes(stream, old, live, spec)),
     )  # fmt: skip
 
 
@@ -227,9 +234,9 @@ def position_of(table: Table, stream: str) -> Position:
     return found
 
 
-def _generations(site: Site, stream: str) -> tuple[Generation, Generation]:
+def _generations(context: Context, stream: str) -> tuple[Generation, Generation]:
     """The one that runs, and the newest that was deployed."""
-    with site.connect() as connection:
+    with context.connect() as connection:
         row = streams.get(connection, stream)
         kept = generations.named(connection, stream, row.generation)
         newest = kept
@@ -287,11 +294,11 @@ def _filled(lake: Catalog, stream: str, made: str, *, named: bool) -> tuple[str,
     )
 
 
-def _same_spec(site: Site, stream: str, made: str, at: Position | None, chosen: Generation) -> None:
+def _same_spec(context: Context, stream: str, made: str, at: Position | None, chosen: Generation) -> None:
     """What an earlier run filled must be rows of the same spec."""
     if at is None or at.generation == chosen.generation:
         return
-    with site.connect() as connection:
+    with context.connect() as connection:
         begun = generations.get(connection, stream, at.generation)
     if begun is None or begun.digest != chosen.digest:
         raise no(

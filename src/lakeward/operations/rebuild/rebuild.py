@@ -8,11 +8,11 @@ on at exactly the batch the running checkpoint has next.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 import structlog
 from pyiceberg.exceptions import NoSuchTableError
@@ -21,18 +21,19 @@ from lakeward.connectors.commit_protocol import position
 from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.iceberg import rename
 from lakeward.connectors.iceberg.rename import Moved
-from lakeward.operations import operation_lock, sink_position
-from lakeward.operations.context import Site
+from lakeward.operations import sink_position
+from lakeward.operations.context import Context
 from lakeward.operations.generation import again
-from lakeward.operations.operation import spec_of
-from lakeward.operations.operation_lock import WORD
+from lakeward.operations.operation import Held, Lock, Operation
 from lakeward.operations.rebuild import names
 from lakeward.operations.rebuild import plan as planning
-from lakeward.operations.rebuild.missing_rows import lost
+from lakeward.operations.rebuild.fill import Filling
+from lakeward.operations.rebuild.missing_rows import Lost, lost
 from lakeward.operations.rebuild.names import HandOver
-from lakeward.operations.rebuild.plan import Ask, RebuildPlan, between
+from lakeward.operations.rebuild.plan import Options, RebuildPlan, between
 from lakeward.operations.rebuild.verification import Proof, contiguous, prove
-from lakeward.operations.waiting import Waiting
+from lakeward.operations.request import Outcome, Request
+from lakeward.operations.stream import spec_of
 from lakeward.platform.errors import DependencyDown, Refused, Transient, expect
 from lakeward.registry import changes, generations, streams
 from lakeward.telemetry import failpoints
@@ -43,71 +44,79 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
+WORD = "rebuild"
 SMALL = 1000
 """So few records are left for when the stream is stopped, or one batch of its own if that is more."""
 _TRIES = 3
 
 
-class Work(Protocol):
-    """What needs Spark; see `lakeward.operations.rebuild.fill`."""
+class Rebuild(Operation[RebuildPlan]):
+    """Of one stream's table. The stream is held only for the last records and the swap.
 
-    def begin(self) -> None:
-        """Before the first batch of a new table."""
-
-    def fill(self, end: str) -> None:
-        """Land up to `end`."""
-
-    def settle(self, before: str, end: str, at: str, *, rows: bool) -> None:
-        """Give the fill's rows in quarantine to the stream."""
-
-
-@dataclass(frozen=True)
-class Rebuilt:
-    """How it ended."""
-
-    plan: RebuildPlan
-    detail: str
-    data: dict[str, Any] = field(default_factory=dict)
-    lines: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Rebuild:
-    """One rebuild of one stream.
-
-    Attributes:
-        spark: makes what needs Spark, for a plan.
-        kill: end the driver's process when the stream does not stop in time.
+    Args:
+        spark: opens what needs Spark, for a plan.
     """
 
-    site: Site
-    ask: Ask
-    spark: Callable[[RebuildPlan], AbstractContextManager[Work]]
-    kill: bool = False
+    name = WORD
+    lock = Lock.REBUILD
+    needs_comment = True
 
-    def run(self) -> Rebuilt:
-        """Do it.
+    def __init__(
+        self,
+        context: Context,
+        request: Request,
+        options: Options,
+        spark: Callable[[RebuildPlan], AbstractContextManager[Filling]],
+    ) -> None:
+        super().__init__(context, request)
+        self.options = options
+        self.spark = spark
+        self._work: Filling | None = None
+
+    @property
+    def work(self) -> Filling:
+        """What needs Spark, while the resources are open."""
+        if self._work is None:
+            raise RuntimeError("a rebuild needs its resources open")
+        return self._work
+
+    def plan(self) -> RebuildPlan:
+        plan = planning.plan(self.context, self.subject, self.options)
+        if plan.swapped is None and not self.request.dry_run:
+            self._accepted(plan, plan.lost)
+        return plan
+
+    def drained_plan(self, plan: RebuildPlan) -> RebuildPlan:
+        """The same: both tables are proved on exactly the metadata that is swapped."""
+        return plan
+
+    @contextmanager
+    def resources(self, plan: RebuildPlan) -> Iterator[None]:
+        with self.spark(plan) as self._work:
+            yield
+
+    def prepare(self, plan: RebuildPlan) -> None:
+        if plan.swapped is None:
+            self._fill(plan, self.work)
+            failpoints.hit("rebuild-filled")
+
+    def apply(self, plan: RebuildPlan, held: Held) -> Outcome:
+        """Land the rest, prove, swap, and settle.
 
         Raises:
-            Refused: it cannot be done, or would lose rows that nobody accepted.
+            Refused: it would lose rows that nobody accepted, or was deployed anew meanwhile.
             Unhealthy: the new table is not what it should be; nothing was swapped.
-            LakewardError: it was tried and did not succeed; the stream goes on as before, and so can this.
         """
-        with operation_lock.alone(self.site, self.ask.stream):
-            plan = planning.plan(self.site, self.ask)
-            if plan.swapped is None:
-                self._accepted(plan)
-            with self.spark(plan) as work:
-                if plan.swapped is None:
-                    self._fill(plan, work)
-                    failpoints.hit("rebuild-filled")
-                with operation_lock.operating(self.site, self.ask.stream, self.ask.comment) as waiting:
-                    if plan.swapped is None:
-                        return self._hand_over(plan, work, waiting)
-                    again = self._running_on(plan.stream)
-                    return self._settle(plan, plan.swapped, work, "finished what an earlier run began", started=again)
+        if plan.swapped is None:
+            return self._hand_over(plan, self.work, held)
+        outcome = self._settle(plan, plan.swapped, self.work, "finished what an earlier run began")
+        with self.context.connect() as connection:  # wanted as whoever was killed had found it
+            if streams.get(connection, plan.stream).desired == "running":
+                held.drained.append(plan.stream)
+                return outcome
+        return replace(outcome, detail=f"{outcome.detail}; the stream stays stopped")
 
-    def _fill(self, plan: RebuildPlan, work: Work) -> None:
+    def _fill(self, plan: RebuildPlan, work: Filling) -> None:
         """Beside the running stream, in rounds, until what is left is small or gets no smaller."""
         if plan.at is None:
             work.begin()
@@ -123,20 +132,15 @@ class Rebuild:
                 return
             end, left = now, come
 
-    def _hand_over(self, plan: RebuildPlan, work: Work, waiting: Waiting) -> Rebuilt:
-        """Stop the stream, land the rest, prove, swap, start."""
+    def _hand_over(self, plan: RebuildPlan, work: Filling, held: Held) -> Outcome:
         before = plan.kept.generation
         accepted: int | None = None
-        with self.site.connect() as connection:
-            was = streams.get(connection, plan.stream).desired == "running"
         try:
-            waiting.aside(kill=self.kill)
-            failpoints.hit("rebuild-stopped")
             for _ in range(_TRIES):
-                old, new, proof, over = self._ready(plan, work, waiting)
+                old, new, proof, over = self._ready(plan, work, held)
                 if accepted is None:
                     accepted = self._accept(plan)
-                waiting.keep()
+                held.check()
                 failpoints.hit("rebuild-before-swap")
                 with suppress(Moved):
                     rename.swap(self._lake, old, new, plan.before)
@@ -151,43 +155,29 @@ class Rebuild:
         except (Exception, KeyboardInterrupt):
             if accepted is not None:
                 self._take_back(plan, accepted, before)
-            if was:
-                waiting.as_before()
             raise
         failpoints.hit("rebuild-swapped")
-        if was:
-            self._run_on(plan.stream)
-        return self._settle(plan, over, work, "; ".join(proof.lines), proof, started=was)
+        if held.drained:  # it need not wait for what is left; whatever blocked it was about the old table
+            with self.context.connect() as connection:
+                streams.set_desired(connection, held.drained, "running")
+        return self._settle(plan, over, work, "; ".join(proof.lines), proof)
 
-    def _run_on(self, stream: str) -> None:
-        """Want it running; whatever blocked it was about the old table."""
-        with self.site.connect() as connection:
-            streams.set_desired(connection, [stream], "running")
-
-    def _running_on(self, stream: str) -> bool:
-        """Whether it is to run, as whoever was killed had found it; then it is not blocked any more."""
-        with self.site.connect() as connection:
-            wanted = streams.get(connection, stream).desired == "running"
-        if wanted:
-            self._run_on(stream)
-        return wanted
-
-    def _ready(self, plan: RebuildPlan, work: Work, waiting: Waiting) -> tuple[Table, Table, Proof, HandOver]:
+    def _ready(self, plan: RebuildPlan, work: Filling, held: Held) -> tuple[Table, Table, Proof, HandOver]:
         """Both tables as they can be swapped, proved on exactly the metadata that is."""
         old = self._load(plan.table)
         live = planning.position_of(old, plan.stream)
         end = live.end[plan.source]
         work.fill(end)
         failpoints.hit("rebuild-landed")
-        waiting.keep()
+        held.check()
         new = self._load(plan.made)
         at = position.parse(new.properties[position.key(plan.fill)], plan.fill, plan.made)
         contiguous(plan.stream, plan.made, plan.source, at, live)
         proof = prove(
-            plan.stream, old, new, plan.fill, at, plan.source, self._aside(plan), rows=plan.spec.lineage == "rows"
+            plan.stream, old, new, plan.fill, at, plan.source, self._quarantine(plan), rows=plan.spec.lineage == "rows"
         )
         gone = lost(old, live.begin.get(plan.source, position.NO_DATA), plan.start, end)
-        self._accepted(replace(plan, lost=gone))
+        self._accepted(plan, gone)
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         over = HandOver(
             number=plan.number,
@@ -208,29 +198,26 @@ class Rebuild:
         key, filled = position.key(plan.stream), position.key(plan.fill)
 
         def change(table: Table) -> dict[str, str | None]:
-            return {key: _moved(plan, live, at, table, self.site.author, now).to_json(),
+            return {key: _moved(plan, live, at, table, self.context.author, now).to_json(),
                     names.marker(plan.stream): planning.told(over)}  # fmt: skip
 
         expected = {filled: new.properties[filled], key: new.properties.get(key)}
         new = rename.amend(self._lake, plan.made, change, expected)
         if new.metadata.current_snapshot_id != head:
-            return self._ready(plan, work, waiting)  # somebody committed rows: they are proved too
+            return self._ready(plan, work, held)  # somebody committed rows: they are proved too
         return old, new, proof, over
 
     def _settle(
-        self, plan: RebuildPlan, over: HandOver, work: Work, how: str, proof: Proof | None = None, *, started: bool
-    ) -> Rebuilt:
+        self, plan: RebuildPlan, over: HandOver, work: Filling, how: str, proof: Proof | None = None
+    ) -> Outcome:  # fmt: skip
         """After the swap. Each step may be done again."""
         work.settle(f"{plan.stream}@before-{over.number}", over.end, over.at, rows=over.quarantined > 0)
         failpoints.hit("rebuild-relabelled")
         self._retire(plan.stream, over)
-        with self.site.connect() as connection:
+        with self.context.connect() as connection:
             known = changes.newest(connection, "stream", plan.stream)
             if not any(each["change"] == WORD and (each["detail"] or {}).get("at") == over.at for each in known):
-                changes.record(
-                    connection, "stream", plan.stream, WORD, author=self.site.author, comment=self.ask.comment,
-                    at=over.at, **over.told,
-                )  # fmt: skip
+                self.record_change(connection, {"at": over.at, **over.told})
         rename.amend(
             self._lake,
             plan.table,
@@ -238,13 +225,8 @@ class Rebuild:
             {},
         )
         detail = f"{plan.table} is rebuilt by generation {over.generation}; the old table is {over.before}; {how}"
-        lines = proof.lines if proof is not None else ()
-        data = plan.data | {"to": over.end, "generation": over.generation, "seq": over.told.get("seq")}
-        data |= proof.data if proof is not None else {}
-        if not started:
-            return Rebuilt(plan, f"{detail}; the stream stays stopped, its next start goes on there", data, lines)
-        self.site.reconcile()
-        return Rebuilt(plan, f"{detail}; asked to run again", data, lines)
+        data = {**plan.data, "to": over.end, "generation": over.generation, "seq": over.told.get("seq")}
+        return self.done(detail, data | (proof.data if proof is not None else {}), plan.notes)
 
     def _retire(self, stream: str, over: HandOver) -> None:
         """The old table keeps its position under a name no driver reads."""
@@ -259,7 +241,7 @@ class Rebuild:
     def _accept(self, plan: RebuildPlan) -> int:
         """Make the new generation the one to run, before its table has the name."""
         kept, chosen = plan.kept, plan.target
-        with self.site.connect() as connection:
+        with self.context.connect() as connection:
             row = streams.get(connection, plan.stream)
             if (row.generation, row.pending_generation or row.generation) != (kept.generation, chosen.generation):
                 raise Refused(
@@ -271,7 +253,7 @@ class Rebuild:
             if chosen.generation == kept.generation:
                 return kept.generation
             if chosen.checkpoint != kept.checkpoint:
-                return again(connection, chosen, kept.checkpoint, self.site.author)
+                return again(connection, chosen, kept.checkpoint, self.context.author)
             streams.accept(connection, plan.stream, generation=chosen.generation, driver=spec_of(chosen).driver)
         return chosen.generation
 
@@ -279,32 +261,32 @@ class Rebuild:
         """It was not swapped: the old generation goes on, and the new one waits as before."""
         if accepted == before:
             return
-        with suppress(DependencyDown), self.site.connect() as connection:
+        with suppress(DependencyDown), self.context.connect() as connection:
             if generations.restore(connection, plan.stream, before, before=accepted):
                 streams.set_pending(connection, plan.stream, accepted)
 
-    def _accepted(self, plan: RebuildPlan) -> None:
+    def _accepted(self, plan: RebuildPlan, gone: Lost) -> None:
         """Whether rows may be missing in the new table: only as many as were named.
 
         Raises:
             Refused: another number was named, or none.
         """
-        if plan.lost.number == self.ask.accept_lost:
+        if gone.number == self.options.accept_lost:
             return
         raise Refused(
-            f"{plan.lost.words} of {plan.table} would not be in the rebuilt table",
-            why="\n        ".join((*plan.lost.lines, f"accepted were {self.ask.accept_lost:,}")),
-            next=f"accept that (they stay in {plan.before}): --accept-lost {plan.lost.number}",
+            f"{gone.words} of {plan.table} would not be in the rebuilt table",
+            why="\n        ".join((*gone.lines, f"accepted were {self.options.accept_lost:,}")),
+            next=f"accept that (they stay in {plan.before}): --accept-lost {gone.number}",
         )
 
     def _load(self, table: str) -> Table:
-        return planning.loaded(self._lake, self.ask.stream, table)
+        return planning.loaded(self._lake, self.subject, table)
 
     @property
     def _lake(self) -> Catalog:
-        return sink_position.lake_of(self.site.runtime)
+        return sink_position.lake_of(self.context.runtime)
 
-    def _aside(self, plan: RebuildPlan) -> Table | None:
+    def _quarantine(self, plan: RebuildPlan) -> Table | None:
         if plan.spec.quarantine is None:
             return None
         with suppress(NoSuchTableError):

@@ -8,7 +8,7 @@ from lakeward.connectors.commit_protocol.position import NO_DATA, Position
 from lakeward.connectors.kafka import broker
 from lakeward.connectors.kafka import position as kafka_position
 from lakeward.operations import sink_position
-from lakeward.operations.context import Site
+from lakeward.operations.context import Context
 from lakeward.platform.errors import Refused
 from lakeward.platform.text import count
 from lakeward.spec.deploy.plan import keeps_state
@@ -27,7 +27,7 @@ def exact(table: str, stream: str, spec: StreamSpec) -> None:
 
 
 def offsets(
-    site: Site, table: str, stream: str, spec: StreamSpec, at: Position, end: Mapping[str, str]
+    context: Context, table: str, stream: str, spec: StreamSpec, at: Position, end: Mapping[str, str]
 ) -> dict[str, str]:
     """The offsets a new checkpoint begins at, with partitions that came meanwhile.
 
@@ -36,7 +36,7 @@ def offsets(
         DependencyDown: a broker does not answer.
     """
     _stateless(table, stream, spec)
-    now = sink_position.topic_ids(site, spec)
+    now = sink_position.topic_ids(context, spec)
     if at.topic_ids and now != at.topic_ids:
         raise _no(
             table,
@@ -45,7 +45,7 @@ def offsets(
             "restore to a snapshot after that",
         )
     lost = []
-    for source, (_, cluster, _) in sink_position.kafka_of(site, spec).items():
+    for source, (_, cluster, _) in sink_position.kafka_of(context, spec).items():
         wanted = kafka_position.parse(end.get(source, NO_DATA))
         first = broker.begin_offsets(cluster, sorted(wanted))
         for topic, parts in sorted(wanted.items()):
@@ -60,7 +60,7 @@ def offsets(
             "; ".join(lost),
             "restore to a later snapshot: these rows would be in no table any more",
         )
-    return sink_position.with_new_partitions(site, spec, end)
+    return sink_position.with_new_partitions(context, spec, end)
 
 
 def _stateless(table: str, stream: str, spec: StreamSpec) -> None:

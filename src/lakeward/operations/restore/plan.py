@@ -17,11 +17,12 @@ from lakeward.connectors.iceberg import rollback
 from lakeward.connectors.iceberg.pyiceberg_table import link_of
 from lakeward.connectors.iceberg.source.position import snapshot_of
 from lakeward.operations import sink_position
-from lakeward.operations.context import Site
-from lakeward.operations.operation import spec_of
+from lakeward.operations.context import Context
+from lakeward.operations.request import Plan
 from lakeward.operations.restore import continuation, history
 from lakeward.operations.restore import text as told
 from lakeward.operations.restore.history import Late, LookUp, Unknown
+from lakeward.operations.stream import spec_of
 from lakeward.platform.errors import Refused, SpecError
 from lakeward.platform.text import count, listed
 from lakeward.quality.ranges.metadata import BRANCH
@@ -53,47 +54,48 @@ class Back:
 
 
 @dataclass(frozen=True)
-class RestorePlan:
+class Marker:
+    """Of a restore whose commit is done: stream -> the checkpoint it must not go on with."""
+
+    to: int
+    at: str
+    checkpoints: Mapping[str, str]
+    data: Mapping[str, Any]
+
+    def text(self) -> str:
+        return json.dumps(self.__dict__, sort_keys=True)
+
+
+@dataclass(frozen=True)
+class RestorePlan(Plan):
     """What would be done.
 
     Attributes:
         loaded: the table as it was looked at.
-        writers: the streams that are set aside.
         backs: the positions that go back.
         verified: where `verified` will stand; None: nowhere, until the next quality run makes it again.
-        text, lines, data: for people and for scripts.
-        key: what an approval is for.
+        marker: of an earlier run that took the table back and was killed; the streams still need their checkpoints.
     """
 
-    loaded: Table
-    table: str
-    to: int
-    writers: tuple[str, ...]
-    backs: tuple[Back, ...]
-    verified: int | None
-    text: str
-    lines: tuple[str, ...] = ()
-    data: Mapping[str, Any] = field(default_factory=dict)
-    key: str = ""
-
-    @property
-    def there(self) -> bool:
-        """Whether the table stands there already, with every position."""
-        return self.loaded.metadata.current_snapshot_id == self.to and not self.backs
+    loaded: Table = field(kw_only=True, repr=False)
+    to: int = field(kw_only=True)
+    backs: tuple[Back, ...] = field(default=(), kw_only=True)
+    verified: int | None = field(default=None, kw_only=True)
+    marker: Marker | None = field(default=None, kw_only=True)
 
 
 class NotRecorded(Refused):
     """The registry has not heard of the newest batches yet."""
 
 
-def load(site: Site, name: str) -> Table:
+def load(context: Context, name: str) -> Table:
     """The table.
 
     Raises:
         SpecError: there is none, or it is not one of Iceberg.
     """
     try:
-        return sink_position.lake_of(site.runtime).load_table(name)
+        return sink_position.lake_of(context.runtime).load_table(name)
     except (NoSuchTableError, ValueError):
         raise SpecError(
             f"There is no Iceberg table {name!r}",
@@ -102,7 +104,7 @@ def load(site: Site, name: str) -> Table:
         ) from None
 
 
-def plan(site: Site, name: str, to: int, *, settled: bool = False) -> RestorePlan:
+def plan(context: Context, name: str, to: int, *, settled: bool = False) -> RestorePlan:
     """Look at everything, touch nothing.
 
     Args:
@@ -114,13 +116,13 @@ def plan(site: Site, name: str, to: int, *, settled: bool = False) -> RestorePla
         SpecError: there is no such table.
         DependencyDown: a broker or the registry does not answer.
     """
-    table = load(site, name)
+    table = load(context, name)
     rollback.movable(table.catalog, name)
     known = {each.snapshot_id: link_of(each) for each in table.metadata.snapshots}
     head = table.metadata.current_snapshot_id
     main = history.chain(head, known.get)
     target = _target(table, name, to, known, main)
-    with site.connect() as connection:
+    with context.connect() as connection:
         not_held(connection, name)
         running = writers(connection, name)
         for stream, kept in running.items():
@@ -128,7 +130,7 @@ def plan(site: Site, name: str, to: int, *, settled: bool = False) -> RestorePla
         backs = tuple(
             found
             for stream, at in sorted(position.of_properties(table.properties, name).items())
-            if (found := _back(site, connection, name, stream, at, target, known.get, running, settled)) is not None
+            if (found := _back(context, connection, name, stream, at, target, known.get, running, settled)) is not None
         )
         verified = _verified(connection, table, name, target, known.get)
         read_past = _read_past(connection, name, target, known.get)
@@ -151,9 +153,12 @@ def plan(site: Site, name: str, to: int, *, settled: bool = False) -> RestorePla
     }  # fmt: skip
     text = f"take {name} back from snapshot {head} to {to}: {count(len(gone), 'commit')}, {before:,} to {after:,} rows"
     key = {"to": to, "of_nobody": strangers, "end": {each["stream"]: each["end"] for each in of_streams}}
+    of_table = tuple(sorted(running))
+    there = head == to and not backs
     return RestorePlan(
-        table, name, to, tuple(sorted(running)), backs, verified, text, tuple(lines), data,
-        json.dumps(key, sort_keys=True),
+        text, tuple(lines), data, json.dumps(key, sort_keys=True), holds=of_table, drains=of_table, leases=(name,),
+        nothing=f"{name} stands at snapshot {to} already" if there else "", loaded=table, to=to, backs=backs,
+        verified=verified,
     )  # fmt: skip
 
 
@@ -234,7 +239,7 @@ def writers(connection: Connection, name: str) -> dict[str, Generation]:
 
 
 def _back(
-    site: Site, connection: Connection, name: str, stream: str, at: Position, target: Link, look_up: LookUp,
+    context: Context, connection: Connection, name: str, stream: str, at: Position, target: Link, look_up: LookUp,
     running: Mapping[str, Generation], settled: bool,
 ) -> Back | None:  # fmt: skip
     """How a position goes back; None: it stands at or below the snapshot, and stays."""
@@ -267,10 +272,10 @@ def _back(
         return Back(stream, at, at.model_copy(update={**stands, "seq": at.seq + 1, "at": now()}), kept)
     end = {source: at.begin.get(source, NO_DATA) if text == NO_DATA else text for source, text in stood.end.items()}
     if kept is not None:
-        end = continuation.offsets(site, name, stream, spec_of(kept), at, end)
+        end = continuation.offsets(context, name, stream, spec_of(kept), at, end)
     skips, skipped = sink_position.skipped(at, end)
     totals = stood.totals.model_copy(update={"skipped": skipped})
-    moved = at.moved(WORD, site.author, end=end, skips=skips, totals=totals, complete_through=None, **stands)
+    moved = at.moved(WORD, context.author, end=end, skips=skips, totals=totals, complete_through=None, **stands)
     return Back(stream, at, moved, kept, again=True)
 
 

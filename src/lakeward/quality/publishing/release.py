@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from lakeward.platform.errors import Refused, SpecError
+from lakeward.platform.errors import Refused
 from lakeward.quality.publishing import verified
 from lakeward.quality.results import incident
 from lakeward.quality.verdicts.verdict import State, Verdict
@@ -79,16 +79,9 @@ def release(
         The contract's fields of an act, with `verified_snapshot`.
 
     Raises:
-        SpecError: nobody says why.
         Refused: nothing is held, or the snapshot left main.
     """
     table = of.name
-    if not comment.strip():
-        raise SpecError(
-            "Say why, in a sentence",
-            why="it is kept and shown",
-            next=f'lakeward quality release {table} --comment ".."',
-        )
     with connect() as connection:
         found = held(connection, table)
         proofs = verifications.proofs(connection, table)

@@ -32,13 +32,12 @@ def waive(
     """Excuse a check's failures until a time; a waiver it has ends.
 
     Raises:
-        SpecError: no reason is given, or the time is over.
+        SpecError: the time is over.
     """
     now: datetime = connection.execute(select(func.now())).scalar_one()
     end = until if isinstance(until, datetime) else now + until.timedelta
     if end <= now:
         raise SpecError(f"{minute(end)} is over", why=f"the registry's time is {minute(now)}")
-    _with_reason(reason, f"lakeward quality waive {table} {check} --for 2h")
     made = waivers.add(connection, table, check, name, author=author, reason=reason.strip(), until=end)
     text = f"Check {name} is waived until {minute(end)} by {author}: {made.reason}"
     _tell(connection, made, "waive", text, author, reason)
@@ -108,8 +107,3 @@ def _tell(connection: Connection, waiver: Waiver, change: str, text: str, author
     changes.record(
         connection, "table", waiver.table, change, author=author, comment=comment, **fields, expectation=waiver.name
     )
-
-
-def _with_reason(reason: str, command: str) -> None:
-    if not reason.strip():
-        raise SpecError("Say why, in a sentence", why="it is kept and shown", next=f'{command} --comment "..."')

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from lakeward.cli.streams.backfill import document
-from lakeward.operations.backfill.backfill import Report
+from lakeward.operations.backfill.operation import data_of, landed, planned
+from lakeward.operations.backfill.work import Report
 
 
 def test_what_cannot_be_done_is_said_before_anything_starts(site: Any) -> None:
@@ -44,11 +44,9 @@ def test_options_that_do_not_go_together_are_named(site: Any, tmp_path: Any) -> 
 
 def test_what_a_person_reads() -> None:
     found = Report("s", 3, "a.n", "s@backfill-1", "{1}", "{9}", batches=2, consumed=8, landed=7, quarantined=1)
-    said = document(found, dry_run=False)
-    assert (said["operation"], said["result"], said["from"], said["to"]) == ("backfill", "done", "{1}", "{9}")
-    assert said["detail"] == "7 rows of 8 records landed in a.n as s@backfill-1; 1 quarantined"
+    data = data_of(found)
+    assert (data["from"], data["to"], data["landed"]) == ("{1}", "{9}", 7)
+    assert landed(found) == "7 rows of 8 records landed in a.n as s@backfill-1; 1 quarantined"
     again = Report("s", 3, "a.n", "s@backfill-1", "{1}", "{9}", begun="{4}")
-    assert document(again, dry_run=False)["detail"] == "a.n has the range already, as s@backfill-1"
-    planned = document(again, dry_run=True)
-    assert planned["result"] == "skipped"
-    assert planned["detail"] == "dry run: would land {1} to {9} in a.n as s@backfill-1, on from {4}"
+    assert landed(again) == "a.n has the range already, as s@backfill-1"
+    assert planned(again) == "land {1} to {9} in a.n as s@backfill-1, on from {4}"

@@ -78,10 +78,9 @@ def test_a_waiver_is_kept_with_its_reason_and_ended_once(registry: Any) -> None:
         unwaive(registry, "ns.t", "c1", author="bob", comment="again")
 
 
-@pytest.mark.parametrize(("until", "reason"), [(NOW - timedelta(days=9000), "why"), (Duration("1h"), " ")])
-def test_a_waiver_without_reason_or_time_is_refused(registry: Any, until: Any, reason: str) -> None:
-    with pytest.raises(SpecError):
-        waive(registry, "ns.t", "c1", "nulls(a)", until, author="ada", reason=reason)
+def test_a_waiver_until_a_time_that_is_over_is_refused(registry: Any) -> None:
+    with pytest.raises(SpecError, match="is over"):
+        waive(registry, "ns.t", "c1", "nulls(a)", NOW - timedelta(days=9000), author="ada", reason="why")
     assert waivers.in_force(registry) == []
 
 

@@ -1,0 +1,117 @@
+"""How every command runs an operation: shows its plan, asks at a terminal, runs it, prints the outcome."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lakeward.cli.context import state
+from lakeward.platform.errors import SpecError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakeward.engine.assignment import Wanted
+    from lakeward.operations.operation import Operation
+    from lakeward.operations.request import Outcome, Request
+    from lakeward.operations.runner import Runner
+
+Timeout = Annotated[
+    str | None,
+    typer.Option(metavar="DURATION", help="with --wait: how long, e.g. 90s; default: 5m, upgrade 15m to 30m"),
+]
+Comment = Annotated[str, typer.Option(help="why; kept with the change")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="say exactly what would be done, and touch nothing")]
+Yes = Annotated[bool, typer.Option("--yes", help="approve what is shown without being asked; needs --comment")]
+Kill = Annotated[
+    bool,
+    typer.Option(
+        "--kill",
+        help="end the driver's process when it does not stop in time; give it up when its host cannot be asked",
+    ),
+]
+
+
+def runner_of(timeout: str | None = None) -> Runner:
+    """The runner of whoever types the command."""
+    from lakeward.cli.deploy import author
+    from lakeward.operations.runner import Runner
+    from lakeward.spec.model.types import Duration
+    from lakeward.telemetry import logs
+
+    try:
+        seconds = None if timeout is None else Duration(timeout).seconds
+    except ValueError as error:
+        raise SpecError(f"--timeout {timeout} is not a duration", why=str(error)) from None
+    logs.to_stderr()
+    who = author()
+    return Runner(
+        connect=lambda: state().registry(),
+        runtime=state().runtime,
+        author=who,
+        holder=f"the command line of {who} on {socket.gethostname()}",
+        settings=_settings,
+        timeout_s=seconds,
+    )
+
+
+def _settings() -> Any:
+    """The project's settings, for the size of drivers; the defaults where there is no project here."""
+    from lakeward.spec.read.loader import load_project
+
+    return load_project(state().project).settings
+
+
+def spark_of(runner: Runner) -> Callable[[Sequence[Wanted]], AbstractContextManager[SparkSession]]:
+    """Opens a Spark of its own on this machine, with the lake's catalog, for some streams."""
+    from lakeward.engine import analysis
+
+    os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
+    return lambda streams: analysis.session([each.spec for each in streams], runner.runtime, lake=True)
+
+
+def operate(
+    runner: Runner, asked: Request | Operation[Any], *, dry_run: bool = False, yes: bool = False
+) -> Outcome:  # fmt: skip
+    """Show what an operation would do, get it approved where that is needed, and run it.
+
+    Raises:
+        LakewardError: as `Runner.run`.
+    """
+    operation = runner.of(asked)
+    if dry_run:
+        outcome = runner.dry_run(operation)
+        show(outcome.lines)
+        return outcome
+    if operation.needs_approval and operation.unfinished() is None:
+        operation = approved(runner, operation, yes=yes)
+    return runner.run(operation)
+
+
+def approved(runner: Runner, operation: Operation[Any], *, yes: bool) -> Operation[Any]:
+    """The operation with the approval of the person at the terminal, who is shown the plan first; or as it was."""
+    from lakeward.operations.request import Approval
+
+    plan = runner.plan(operation)
+    show((*plan.lines, f"This would {plan.text}."))
+    comment = ""
+    if not yes and sys.stdin.isatty() and not plan.nothing:
+        comment = operation.request.comment or _answer("Why? (kept with the change; name no value of a row) ")
+        yes = _answer(f"Type {operation.subject} to do it: ") == operation.subject
+    return operation.answered(comment, Approval(runner.author, plan.key) if yes else None)
+
+
+def show(lines: tuple[str, ...]) -> None:
+    """Lines for the person at the terminal."""
+    for line in lines:
+        state().output.note(line)
+
+
+def _answer(question: str) -> str:
+    return str(state().output.messages.input(question)).strip()

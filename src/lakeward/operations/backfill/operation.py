@@ -1,0 +1,235 @@
+"""backfill: a range of a stream's source, landed once beside the running stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from lakeward.connectors.files import listing
+from lakeward.connectors.kafka.position import parse
+from lakeward.engine.assignment import Wanted
+from lakeward.operations import reset_target
+from lakeward.operations.backfill import backfill as landing
+from lakeward.operations.backfill import range as ranges
+from lakeward.operations.backfill.eligibility import next_end, overwritable, repairable, suited
+from lakeward.operations.backfill.range import FilesSpan
+from lakeward.operations.backfill.windows import MARGIN
+from lakeward.operations.backfill.work import Report
+from lakeward.operations.context import Context
+from lakeward.operations.operation import Held, Lock, Operation
+from lakeward.operations.request import Outcome, Plan, Request
+from lakeward.platform.errors import SpecError
+from lakeward.registry import generations, streams
+from lakeward.tables.guard import readers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+    from lakeward.spec.model.stream import StreamSpec
+
+
+@dataclass(frozen=True)
+class Files:
+    """Files that are landed instead of records of the source.
+
+    Attributes:
+        pattern: a file, a folder or a pattern.
+        since, until: times at which they were changed last; None: no bound.
+        kind: of the files; None: by their names.
+        per_batch: how many are landed at once.
+    """
+
+    pattern: str
+    since: datetime | None = None
+    until: datetime | None = None
+    kind: str | None = None
+    per_batch: int | None = None
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is landed, and where.
+
+    Attributes:
+        start, to: `earliest`, `latest`, a time or a file of offsets.
+        into: another table than the stream's; made when it is not there.
+        overwrite: in the place of the rows of the same records, in the stream's table.
+        windows: two event times; the windows between them are computed again.
+        margin: with windows: records are read from so long before the first time on.
+        files: land these files instead.
+    """
+
+    start: str = "earliest"
+    to: str = "latest"
+    into: str | None = None
+    overwrite: bool = False
+    windows: tuple[datetime, datetime] | None = None
+    margin: timedelta = MARGIN
+    files: Files | None = None
+
+
+@dataclass(frozen=True)
+class BackfillPlan(Plan):
+    """What would be landed.
+
+    Attributes:
+        wanted: the generation that runs.
+        readers: the streams that read the table as it grows.
+        offsets: from (inclusive) and to (exclusive), where records of the source are landed.
+        files: the files, listed once.
+    """
+
+    wanted: Wanted = field(kw_only=True, repr=False)
+    readers: tuple[str, ...] = field(default=(), kw_only=True)
+    offsets: tuple[str, str] | None = field(default=None, kw_only=True)
+    files: FilesSpan | None = field(default=None, kw_only=True)
+
+
+class Backfill(Operation[BackfillPlan]):
+    """Under a position of its own: run again after a kill, it goes on where it came to.
+
+    Nothing is held: the stream goes on, and two backfills of one range are told apart by the position in the table.
+
+    Args:
+        spark: opens a session with the lake's catalog for a spec.
+        tell: takes the report after each batch.
+    """
+
+    name = "backfill"
+    lock = Lock.NONE
+    needs_comment = True
+
+    def __init__(
+        self,
+        context: Context,
+        request: Request,
+        options: Options,
+        spark: Callable[[StreamSpec], AbstractContextManager[SparkSession]],
+        tell: Callable[[Report], None] = lambda report: None,
+    ) -> None:
+        super().__init__(context, request)
+        self.options = options
+        self.spark = spark
+        self.tell = tell
+        self._session: SparkSession | None = None
+
+    def plan(self) -> BackfillPlan:
+        """A dry run reads the table too, so that it can say where an earlier run came to."""
+        with self.context.connect() as connection:
+            row = streams.get(connection, self.subject)
+            kept = generations.of_streams(connection, {self.subject: row.generation})[self.subject]
+            reading = readers.registered(connection)
+        wanted = Wanted(self.subject, row.generation, kept.spec, kept.checkpoint)
+        spec, options = wanted.spec, self.options
+        growing = tuple(sorted({each.stream for each in reading.get(str(spec.sink.label), ())}))
+        if options.windows is not None:
+            repairable(spec, growing)
+        elif options.overwrite:
+            overwritable(spec, growing)
+        else:
+            suited(spec, options.into, files=options.files is not None)
+        files = None if options.files is None else self._files(spec, options.files)
+        offsets = self._offsets(spec) if files is None and options.windows is None else None
+        into = options.into or str(spec.sink.label)
+        plan = BackfillPlan(
+            f"land the range in {into}", wanted=wanted, readers=growing, offsets=offsets, files=files
+        )  # fmt: skip
+        if not self.request.dry_run:
+            return plan
+        with self.resources(plan):
+            report = self._land(plan, dry_run=True)
+        return BackfillPlan(planned(report), data=data_of(report), wanted=wanted)
+
+    @contextmanager
+    def resources(self, plan: BackfillPlan) -> Iterator[None]:
+        with self.spark(plan.wanted.spec) as self._session:
+            yield
+
+    def apply(self, plan: BackfillPlan, held: Held) -> Outcome:
+        report = self._land(plan, dry_run=False)
+        data = data_of(report)
+        kept = ("into", "position", "from", "to", "generation", "consumed", "landed")
+        with self.context.connect() as connection:
+            self.record_change(connection, {name: data[name] for name in kept})
+        return self.done(landed(report), data)
+
+    def _land(self, plan: BackfillPlan, *, dry_run: bool) -> Report:
+        spark, runtime, options = self._session, self.context.runtime, self.options
+        if spark is None:
+            raise RuntimeError("a backfill needs its resources open")
+        if options.windows is not None:
+            return landing.repair_windows(
+                spark, plan.wanted, runtime, *options.windows, margin=options.margin, readers=plan.readers,
+                dry_run=dry_run, tell=self.tell,
+            )  # fmt: skip
+        if plan.files is not None:
+            return landing.backfill_files(
+                spark, plan.wanted, runtime, plan.files, into=options.into, dry_run=dry_run, tell=self.tell
+            )
+        if plan.offsets is None:
+            raise RuntimeError("a plan of a backfill names offsets, files or windows")
+        if options.overwrite:
+            return landing.overwrite(
+                spark, plan.wanted, runtime, *plan.offsets, readers=plan.readers, dry_run=dry_run, tell=self.tell
+            )
+        return landing.backfill(
+            spark, plan.wanted, runtime, *plan.offsets, into=options.into, dry_run=dry_run, tell=self.tell
+        )
+
+    def _offsets(self, spec: StreamSpec) -> tuple[str, str]:
+        """The range of the source, as canonical offsets.
+
+        Raises:
+            SpecError: there is nothing in it.
+        """
+        source = str(next(iter(spec.sources)))
+        start, end = (
+            reset_target.of(self.context, spec, each, {})[source] for each in (self.options.start, self.options.to)
+        )
+        if next_end(parse(start), parse(end), 0) is None:
+            raise SpecError(
+                f"There is nothing of stream {spec.id} between --from and --to",
+                why=f"from {start}, to {end}",
+                next="give --from an earlier time; times are those at which records were written to the topic",
+            )
+        return start, end
+
+    def _files(self, spec: StreamSpec, files: Files) -> FilesSpan:
+        """The files, listed once."""
+        found = listing.look(files.pattern, files.since, files.until)
+        return ranges.of_files(spec, self.context.runtime, found, files.kind, files.per_batch)
+
+
+def data_of(report: Report) -> dict[str, Any]:
+    """The report as JSON values."""
+    data = asdict(report)
+    data["from"], data["to"] = data.pop("start"), data.pop("end")
+    return data
+
+
+def planned(report: Report) -> str:
+    """What would be landed, after "would"."""
+    text = f"land {report.start} to {report.end} in {report.into} as {report.position}{_from_where(report)}"
+    return text + (f"; {report.windows}" if report.windows else "")
+
+
+def landed(report: Report) -> str:
+    """What was landed."""
+    if report.windows:
+        read = f"read {report.start} to {report.end}"
+        return f"{report.landed:,} rows of {report.into} computed again, {read}: {report.windows}"
+    if not report.batches:
+        return f"{report.into} has the range already, as {report.position}"
+    return (
+        f"{report.landed:,} rows of {report.consumed:,} records landed in {report.into} as "
+        f"{report.position}{_from_where(report)}; {report.quarantined:,} quarantined"
+    )
+
+
+def _from_where(report: Report) -> str:
+    return f", on from {report.begun}" if report.begun else ""

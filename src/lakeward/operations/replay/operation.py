@@ -1,0 +1,104 @@
+"""replay: rows of a table's quarantine that the current generation of their stream finds good."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from lakeward.operations.context import Context
+from lakeward.operations.operation import Held, Lock, Operation
+from lakeward.operations.quarantine.streams import landing
+from lakeward.operations.replay.replay import replay
+from lakeward.operations.request import Outcome, Plan, Request
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+    from lakeward.engine.assignment import Wanted
+
+_RECORDED = ("generation", "landed", "filtered", "present", "seq")
+
+
+@dataclass(frozen=True)
+class ReplayPlan(Plan):
+    """What would be replayed.
+
+    Attributes:
+        streams: whose quarantine.
+        waiting: stream -> the generation that waits; a replay takes the one that runs.
+    """
+
+    streams: tuple[Wanted, ...] = field(kw_only=True, repr=False)
+    waiting: dict[str, int] = field(default_factory=dict, kw_only=True)
+
+
+class Replay(Operation[ReplayPlan]):
+    """Of one table, beside the running streams. Each row lands once, whoever is killed.
+
+    Args:
+        reason: only rows that were quarantined for this one.
+        stream: only this stream's, where several land in the table.
+        spark: opens a session with the lake's catalog for the streams.
+    """
+
+    name = "replay"
+    kind = "table"
+    lock = Lock.NONE
+    needs_comment = True
+
+    def __init__(
+        self,
+        context: Context,
+        request: Request,
+        spark: Callable[[Sequence[Wanted]], AbstractContextManager[SparkSession]],
+        *,
+        reason: str | None = None,
+        stream: str | None = None,
+    ) -> None:
+        super().__init__(context, request)
+        self.reason = reason
+        self.stream = stream
+        self.spark = spark
+        self._session: SparkSession | None = None
+
+    def plan(self) -> ReplayPlan:
+        """A dry run reads the quarantine too, so that it can say what would land."""
+        with self.context.connect() as connection:
+            chosen, waiting = landing(connection, self.subject, self.stream)
+        text = f"land the rows in the quarantine of {self.subject} that are good by now"
+        plan = ReplayPlan(text, streams=tuple(chosen), waiting=waiting)
+        if not self.request.dry_run:
+            return plan
+        with self.resources(plan):
+            done = [self._replayed(each, plan, dry_run=True) for each in plan.streams]
+        return ReplayPlan(text, data=self._data(done), streams=plan.streams)
+
+    @contextmanager
+    def resources(self, plan: ReplayPlan) -> Iterator[None]:
+        with self.spark(plan.streams) as self._session:
+            yield
+
+    def apply(self, plan: ReplayPlan, held: Held) -> Outcome:
+        done = []
+        for each in plan.streams:
+            found = self._replayed(each, plan, dry_run=False)
+            done.append(found)
+            if found["seq"] is not None:
+                told = {"table": self.subject, **{name: found[name] for name in _RECORDED}}
+                with self.context.connect() as connection:
+                    self.record_change(connection, told, of=("stream", each.stream))
+        rows, records = (sum(each[name] for each in done) for name in ("landed", "found"))
+        return self.done(f"{rows:,} of {records:,} quarantined records landed in {self.subject}", self._data(done))
+
+    def _replayed(self, wanted: Wanted, plan: ReplayPlan, *, dry_run: bool) -> dict[str, Any]:
+        if self._session is None:
+            raise RuntimeError("a replay needs its resources open")
+        found = replay(self._session, wanted, self.context.runtime, reason=self.reason, dry_run=dry_run)
+        return {**asdict(found), "pending_generation": plan.waiting.get(wanted.stream)}
+
+    def _data(self, done: list[dict[str, Any]]) -> dict[str, Any]:
+        return {"dry_run": self.request.dry_run, "comment": self.request.comment, "streams": done}

@@ -1,0 +1,77 @@
+"""What the operations on one stream share: its row, its generations, its desired state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import Connection
+
+from lakeward.operations.operation import Operation, P
+from lakeward.operations.request import StreamOperation
+from lakeward.platform.errors import Refused
+from lakeward.registry import generations, streams
+from lakeward.registry.generations import Generation
+from lakeward.registry.streams import Stream
+from lakeward.spec.model.stream import StreamSpec
+from lakeward.supervision.decide.health import State
+
+
+class OnStream(Operation[P]):
+    """An operation on one stream, which nothing else operates on meanwhile."""
+
+    @property
+    def stream(self) -> str:
+        return self.subject
+
+    def exists(self) -> None:
+        self.row()
+
+    def row(self) -> Stream:
+        """The stream's row; a removed stream is only stopped.
+
+        Raises:
+            SpecError: there is no such stream.
+            Refused: its file was removed.
+        """
+        with self.context.connect() as connection:
+            row = streams.get(connection, self.stream)
+        if row.removed_at is not None and self.name != StreamOperation.STOP:
+            raise Refused(
+                f"Stream {row.id} cannot be started", why="its file was removed and deployed", next="lakeward deploy"
+            )
+        return row
+
+    def generation(self, number: int) -> Generation:
+        """One generation of the stream.
+
+        Raises:
+            Refused: there is no such generation.
+        """
+        with self.context.connect() as connection:
+            found = generations.get(connection, self.stream, number)
+        if found is None:
+            raise Refused(
+                f"Stream {self.stream} has no generation {number}",
+                why="generations count from 1 and none is ever removed",
+                next=f"lakeward streams status {self.stream}",
+            )
+        return found
+
+    def changed(self, connection: Connection, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+        """The audited change, in the transaction that makes it."""
+        self.record_change(connection, {"before": dict(before), "after": dict(after)})
+
+
+def want(connection: Connection, row: Stream, desired: str) -> None:
+    """Say what is wanted; a stream that is to run now is `starting`, and a hold of it is lifted."""
+    streams.set_desired(connection, [row.id], desired)
+    if desired == "running" and row.hold_until is not None:
+        streams.set_hold(connection, row.id, None)
+    if desired == "running" and row.desired != "running":
+        streams.set_state(connection, row.id, State.STARTING.value, "asked to run")
+
+
+def spec_of(generation: Generation) -> StreamSpec:
+    """The spec of a generation as a model."""
+    return StreamSpec.model_validate(generation.spec)

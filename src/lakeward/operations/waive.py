@@ -1,0 +1,69 @@
+"""waive, unwaive: a check's failures are excused until a time, or not any more."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from lakeward.operations.context import Context
+from lakeward.operations.operation import Held, Lock, Operation
+from lakeward.operations.request import Outcome, Plan, Request
+from lakeward.platform.text import minute
+from lakeward.quality.verdicts import waive as waivers
+from lakeward.spec.model.types import Duration
+
+
+class OfCheck(Operation[Plan]):
+    """What is done to one check of one table.
+
+    Args:
+        check, check_name: its id and its name.
+    """
+
+    kind = "table"
+    lock = Lock.NONE
+
+    def __init__(self, context: Context, request: Request, check: str, check_name: str) -> None:
+        super().__init__(context, request)
+        self.check, self.check_name = check, check_name
+
+
+class Waive(OfCheck):
+    """Until a time. A waiver it has ends."""
+
+    name = "waive"
+    needs_comment = True
+
+    def __init__(
+        self, context: Context, request: Request, check: str, check_name: str, until: datetime | Duration
+    ) -> None:
+        super().__init__(context, request, check, check_name)
+        self.until = until
+
+    def plan(self) -> Plan:
+        return Plan(f"excuse failures of {self.check_name} until {self.until}")
+
+    def apply(self, plan: Plan, held: Held) -> Outcome:
+        author, reason = self.context.author, self.request.comment
+        with self.context.connect() as connection:
+            made = waivers.waive(
+                connection, self.subject, self.check, self.check_name, self.until, author=author, reason=reason
+            )
+        detail = f"waived until {minute(made.until)} by {made.author}: {made.reason}"
+        return self.done(detail, {"check": self.check, "name": self.check_name, "until": made.until})
+
+
+class Unwaive(OfCheck):
+    """Before its time. What was published under it stays published."""
+
+    name = "unwaive"
+
+    def plan(self) -> Plan:
+        return Plan(f"end the waiver of {self.check_name}")
+
+    def apply(self, plan: Plan, held: Held) -> Outcome:
+        with self.context.connect() as connection:
+            ended = waivers.unwaive(
+                connection, self.subject, self.check, author=self.context.author, comment=self.request.comment
+            )
+        detail = f"the waiver by {ended.author} until {minute(ended.until)} has ended"
+        return self.done(detail, {"check": self.check, "name": self.check_name})
