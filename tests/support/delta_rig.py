@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakeward.connectors.commit_protocol.attempt import Landed
 from lakeward.connectors.commit_protocol.batch import RunningBatch
 from lakeward.connectors.commit_protocol.position import Position, key, parse
+from lakeward.connectors.commit_protocol.result import BatchResult
 from lakeward.connectors.delta import location, log, table
 from lakeward.connectors.delta.writer import DeltaWriter
 from lakeward.platform.runtime import Lake
@@ -61,7 +61,7 @@ class Rig:
         columns = ("'t' _kafka_topic", "0 _kafka_partition", "id _kafka_offset", "concat('k', id % 2) kind")
         return (session or self.spark).range(start, end, numPartitions=1).selectExpr(*columns)
 
-    def land(self, batch: int, writer: Planned | None = None) -> Landed:
+    def land(self, batch: int, writer: Planned | None = None) -> BatchResult:
         writer = writer or self.writer()
         bounds = writer.bounds.get(batch, (ROWS * batch, ROWS * (batch + 1)))
         return writer.land(self.rows(*bounds, writer.session), batch)

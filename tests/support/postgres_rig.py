@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from delta_rig import ROWS, at
 
-from lakeward.connectors.commit_protocol.attempt import Landed
 from lakeward.connectors.commit_protocol.batch import RunningBatch
 from lakeward.connectors.commit_protocol.position import Position
+from lakeward.connectors.commit_protocol.result import BatchResult
 from lakeward.connectors.commit_protocol.upsert import ByKey
 from lakeward.connectors.postgres import columns, connection, table
 from lakeward.connectors.postgres.check import TableState
@@ -63,7 +63,7 @@ class Rig:
         columns_ = ("'t' _kafka_topic", "0 _kafka_partition", "id _kafka_offset", "concat('k', id % 2) kind")
         return (session or self.spark).range(start, end, numPartitions=1).selectExpr(*columns_)
 
-    def land(self, batch: int, writer: Planned | None = None) -> Landed:
+    def land(self, batch: int, writer: Planned | None = None) -> BatchResult:
         writer = writer or self.writer()
         bounds = writer.bounds.get(batch, (ROWS * batch, ROWS * (batch + 1)))
         return writer.land(self.rows(*bounds, writer.session), batch)

@@ -15,6 +15,7 @@ import structlog
 
 from lakeward.connectors.commit_protocol import offsets
 from lakeward.connectors.commit_protocol.batch import Counted, RunningBatch
+from lakeward.connectors.commit_protocol.result import BatchResult
 from lakeward.connectors.commit_protocol.row_count import tally
 from lakeward.connectors.iceberg import quarantine
 from lakeward.connectors.source import REASON
@@ -23,7 +24,7 @@ from lakeward.engine.flow import Flow
 from lakeward.engine.gate import Draining, Gate
 from lakeward.engine.references import References
 from lakeward.engine.routing import Bad, Sorter, keep
-from lakeward.engine.sinks.base import Landing, Outcome
+from lakeward.engine.sinks.base import Landing
 from lakeward.platform.errors import DependencyDown, SpecError
 from lakeward.platform.text import rfc3339
 from lakeward.spec.model.position_columns import POSITION_TYPES
@@ -53,7 +54,7 @@ class Done:
     stream: str
     generation: int
     batch_id: int
-    outcome: Outcome
+    outcome: BatchResult
     consumed: int
     quarantined: int
     complete_through: str | None

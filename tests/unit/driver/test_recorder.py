@@ -12,10 +12,11 @@ import time_machine
 from sqlalchemy import func, select
 
 from lakeward.connectors.commit_protocol.batch import RunningBatch
+from lakeward.connectors.commit_protocol.position import Totals
+from lakeward.connectors.commit_protocol.result import BatchResult
 from lakeward.driver.listener import listener_of
 from lakeward.driver.recorder import Recorder
 from lakeward.engine.batch import Done
-from lakeward.engine.sinks.base import Outcome
 from lakeward.platform.errors import DependencyDown
 from lakeward.registry import batches, events, observations
 
@@ -28,8 +29,8 @@ PROGRESS = {
 
 def done(stream: str, batch: int, *, already: bool = False) -> Done:
     running = RunningBatch("q", batch, {"source": "-"}, {"source": '{"t":{"0":5}}'})
-    outcome = Outcome(
-        running, landed=4, filtered=0, seq=batch + 1, snapshot=77, already=already, stage_ms=200, publish_ms=40,
+    outcome = BatchResult(
+        running, Totals(landed=4), filtered=0, seq=batch + 1, snapshot=77, already=already, stage_ms=200, publish_ms=40,
     )  # fmt: skip
     return Done(stream, 1, batch, outcome, 5, 1, "2013-01-01T07:30:00.000Z", time.monotonic(), 0.25)
 

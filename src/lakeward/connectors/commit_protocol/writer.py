@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 import structlog
 
 from lakeward.connectors.commit_protocol import offsets
-from lakeward.connectors.commit_protocol.attempt import ATTEMPTS, Build, Landed, Redo, SourceAway, new_attempt, pause
+from lakeward.connectors.commit_protocol.attempt import ATTEMPTS, Build, Redo, SourceAway, new_attempt, pause
 from lakeward.connectors.commit_protocol.batch import Counted, RunningBatch
 from lakeward.connectors.commit_protocol.follow import AlreadyLanded, Decision, Halt, Land, follow
 from lakeward.connectors.commit_protocol.position import Position, Totals, totals_of
+from lakeward.connectors.commit_protocol.result import BatchResult
 from lakeward.platform.errors import DependencyDown, Fenced, Transient
 from lakeward.telemetry import failpoints
 
@@ -129,6 +130,13 @@ class TableWriter(ABC, Generic[R, W]):
             Redo: it is not, or the answer was lost.
         """
 
+    def execute(self, rows: DataFrame) -> None:
+        """Run the query of a batch without writing its rows anywhere."""
+        rows.write.format("noop").mode("overwrite").save()
+
+    def release(self) -> None:
+        """Let go of what one call of `land` held: called at its end, however it ends."""
+
     def decide(self, state: R, batch: RunningBatch) -> Decision:
         """What to do with `batch`, given the table."""
         return self.check(state) or follow(self.stream, self.table, state.position, batch)
@@ -156,7 +164,7 @@ class TableWriter(ABC, Generic[R, W]):
         counted: Counted | None = None,
         before_publish: Callable[[], None] | None = None,
         complete_through: str | None = None,
-    ) -> Landed:
+    ) -> BatchResult:
         """Land one batch. Safe to call again with the same batch, by this process or any other.
 
         Args:
@@ -171,6 +179,20 @@ class TableWriter(ABC, Generic[R, W]):
             Fenced: somebody else moved the stream's position while this process was landing it.
             Transient: the table kept changing (`contention`), or the catalog does not answer (`DependencyDown`).
         """
+        try:
+            return self._land(rows, batch_id, counted or Counted(), before_publish, complete_through)
+        finally:
+            self.release()
+
+    def _land(
+        self,
+        rows: DataFrame,
+        batch_id: int,
+        counted: Counted,
+        before_publish: Callable[[], None] | None,
+        complete_through: str | None,
+    ) -> BatchResult:
+        """Step 1, and whatever leads back to it."""
         batch = self.running(batch_id)
         if batch_id != self._batch:
             self._batch, self._tried = batch_id, {}
@@ -180,9 +202,9 @@ class TableWriter(ABC, Generic[R, W]):
             if isinstance(decision, Halt):
                 raise decision.error()
             if isinstance(decision, AlreadyLanded):
-                return self._already(rows, batch, decision.position)
+                return self._already(rows, batch, decision.position, counted)
             try:
-                return self._write(rows, batch, state, decision, counted or Counted(), before_publish, complete_through)
+                return self._write(rows, batch, state, decision, counted, before_publish, complete_through)
             except SourceAway:
                 raise
             except DependencyDown as down:
@@ -255,19 +277,20 @@ class TableWriter(ABC, Generic[R, W]):
             next=f"lakeward streams status {self.stream}   shows the driver that holds it",
         )
 
-    def _already(self, rows: DataFrame, batch: RunningBatch, position: Position) -> Landed:
+    def _already(self, rows: DataFrame, batch: RunningBatch, position: Position, counted: Counted) -> BatchResult:
         """The table has it: from an earlier run, or from this very one, whose answer was lost."""
         now = self._tried.get(position.attempt)
         if not self._tried and self.stateful is not False:
             # The state store commits by being executed: skipping the rows would fail the query at every restart.
-            rows.write.format("noop").mode("overwrite").save()
+            self.execute(rows)
         _log.info("the table has this batch already", stream=self.stream, batch=batch.batch, seq=position.seq)
-        return Landed(
+        counts = now or Totals()
+        return BatchResult(
+            batch=batch,
+            counts=counts,
+            filtered=counted.filtered(counts.landed),
             seq=position.seq,
             snapshot=position.snapshot,
-            start=batch.start,
-            end=batch.end,
-            counts=now or Totals(),
             totals=position.totals,
             already=now is None,
             position=position,
@@ -282,7 +305,7 @@ class TableWriter(ABC, Generic[R, W]):
         counted: Counted,
         before_publish: Callable[[], None] | None,
         complete_through: str | None,
-    ) -> Landed:
+    ) -> BatchResult:
         """Steps 2 and 3."""
         failpoints.hit("after-check")
         began = time.monotonic()
@@ -295,12 +318,11 @@ class TableWriter(ABC, Generic[R, W]):
         self._tried[staged.attempt] = counts
         if staged.rows == 0 and not batch.advances and state.position is not None and not counts.quarantined:
             # What was staged stays behind unreferenced; expiry takes it.
-            return Landed(
-                seq=state.position.seq,
-                snapshot=None,
-                start=batch.start,
-                end=batch.end,
+            return BatchResult(
+                batch=batch,
                 counts=counts,
+                filtered=counted.filtered(counts.landed),
+                seq=state.position.seq,
                 totals=before,
                 written=False,
                 stage_ms=_ms_since(began),
@@ -337,12 +359,12 @@ class TableWriter(ABC, Generic[R, W]):
         position = self.publish(state, staged, batch, build)
         self._seen = position.to_json()
         failpoints.hit("after-land")
-        return Landed(
+        return BatchResult(
+            batch=batch,
+            counts=counts,
+            filtered=counted.filtered(counts.landed),
             seq=position.seq,
             snapshot=position.snapshot,
-            start=batch.start,
-            end=batch.end,
-            counts=counts,
             totals=position.totals,
             stage_ms=(staged_at - began) * 1000,
             publish_ms=_ms_since(staged_at),

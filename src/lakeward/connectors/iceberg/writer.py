@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from lakeward.connectors.commit_protocol.attempt import ATTEMPTS, Build, Landed, Redo, pause
+from lakeward.connectors.commit_protocol.attempt import ATTEMPTS, Build, Redo, pause
 from lakeward.connectors.commit_protocol.batch import RunningBatch
 from lakeward.connectors.commit_protocol.follow import Halt
 from lakeward.connectors.commit_protocol.position import Position
@@ -18,8 +18,6 @@ from lakeward.platform.errors import Blocked
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-__all__ = ["ExactWriter", "Landed"]
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from lakeward.connectors.commit_protocol.attempt import Build, Landed, Redo
+from lakeward.connectors.commit_protocol.attempt import Build, Redo
 from lakeward.connectors.commit_protocol.batch import RunningBatch
 from lakeward.connectors.commit_protocol.follow import Halt
 from lakeward.connectors.commit_protocol.position import Position
@@ -109,12 +109,9 @@ class PostgresWriter(TableWriter[TableState, Staged]):
             with suppress(Exception):
                 held.close()
 
-    def land(self, rows: DataFrame, batch_id: int, **more: Any) -> Landed:
-        """As `TableWriter.land`; no connection is held between batches."""
-        try:
-            return super().land(rows, batch_id, **more)
-        finally:
-            self.close()
+    def release(self) -> None:
+        """No connection is held between batches."""
+        self.close()
 
     def load(self, session: SparkSession) -> TableState:
         """The table and the position, from the catalog of the database."""

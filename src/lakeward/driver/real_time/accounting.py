@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from lakeward.connectors.commit_protocol.batch import RunningBatch
+from lakeward.connectors.commit_protocol.result import BatchResult
 from lakeward.connectors.kafka import position
 from lakeward.connectors.source import Inlet
 from lakeward.driver.real_time.progress_marker import Mark, Marks
@@ -24,7 +25,6 @@ from lakeward.engine.batch import BatchFunction, Done
 from lakeward.engine.checkpoint import layout
 from lakeward.engine.checkpoint.files import Files
 from lakeward.engine.gate import Draining, wait_until
-from lakeward.engine.sinks.base import Outcome
 from lakeward.engine.sinks.sent import Sent
 from lakeward.platform.errors import expect
 
@@ -142,6 +142,6 @@ class Accounts:
         now = time.monotonic()
         if self._said is None or now - self._said >= IDLE_S or self.interval_s >= IDLE_S:
             self._said = now
-            outcome = Outcome(self.sent.running(batch), 0, 0)
+            outcome = BatchResult(self.sent.running(batch), filtered=0)
             mine = self.function
             mine.report(Done(mine.stream, mine.generation, batch, outcome, 0, 0, None, now, 0.0))

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors.commit_protocol import offsets
 from lakeward.connectors.commit_protocol.batch import Counted, RunningBatch
+from lakeward.connectors.commit_protocol.position import totals_of
+from lakeward.connectors.commit_protocol.result import BatchResult
 from lakeward.connectors.commit_protocol.row_count import tally
 from lakeward.engine.checkpoint.layout import Checkpoint
 from lakeward.engine.checkpoint.preflight import Verdict
-from lakeward.engine.sinks.base import Outcome, Standing
+from lakeward.engine.sinks.base import Standing
 from lakeward.telemetry import failpoints
 
 if TYPE_CHECKING:
@@ -69,7 +71,7 @@ class AtLeastOnce:
         counted: Counted,
         before_publish: Callable[[], None] | None,
         complete_through: str | None,
-    ) -> Outcome:
+    ) -> BatchResult:
         """Write the rows once the lease is known to be ours."""
         batch = self.running(batch_id)
         kept = rows.persist()
@@ -83,4 +85,4 @@ class AtLeastOnce:
                 self.write(kept, batch_id)
         finally:
             kept.unpersist()
-        return Outcome(batch=batch, landed=landed, filtered=counted.filtered(landed))
+        return BatchResult(batch, totals_of(counted, landed), counted.filtered(landed))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from lakeward.connectors.commit_protocol.batch import Counted, RunningBatch
 from lakeward.connectors.commit_protocol.follow import Halt
 from lakeward.connectors.commit_protocol.position import Position
+from lakeward.connectors.commit_protocol.result import BatchResult
 from lakeward.engine.checkpoint.layout import Checkpoint
 from lakeward.engine.checkpoint.preflight import Verdict
 
@@ -18,28 +19,6 @@ if TYPE_CHECKING:
 
 Declared = Callable[[], Mapping[str, str] | None]
 """Gives every declared stream with its checkpoint; None while nobody can say."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What became of a batch.
-
-    Attributes:
-        batch: the query's batch, with its offsets.
-        landed, filtered: rows in the sink by this batch; records that the transform dropped (None: not known).
-        seq, snapshot: the table's, None for a sink that keeps no position.
-        already: it was there before.
-        stage_ms, publish_ms: how long the writing took.
-    """
-
-    batch: RunningBatch
-    landed: int
-    filtered: int | None
-    seq: int | None = None
-    snapshot: int | None = None
-    already: bool = False
-    stage_ms: float = 0.0
-    publish_ms: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -115,6 +94,6 @@ class Landing(Protocol):
         counted: Counted,
         before_publish: Callable[[], None] | None,
         complete_through: str | None,
-    ) -> Outcome:
+    ) -> BatchResult:
         """Write the batch; safe to repeat as far as the sink is exact."""
         ...

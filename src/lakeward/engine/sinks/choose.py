@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakeward.connectors.commit_protocol.offsets import Canonical
@@ -11,6 +12,7 @@ from lakeward.connectors.commit_protocol.upsert import ByKey
 from lakeward.connectors.delta import change as delta_change
 from lakeward.connectors.delta import location
 from lakeward.connectors.delta.writer import DeltaWriter
+from lakeward.connectors.folder.writer import FolderWriter
 from lakeward.connectors.iceberg.change import Append, Change, Replace, Upsert
 from lakeward.connectors.iceberg.writer import ExactWriter
 from lakeward.connectors.kafka import broker, cluster
@@ -114,7 +116,20 @@ def choose(
     if topic is not None:
         return at_least_once(lambda rows, _: kafka_sink.write(rows, topic, at), output_mode=topic.mode)
     if (files := spec.sink.files) is not None:
-        return FilesLanding(own, stream, wanted.generation, sources, files, topic_ids, canonical)
+        folder = FolderWriter(
+            session=own,
+            stream=stream,
+            table=str(files.path),
+            query_name=stream,
+            sources=sources,
+            generation=wanted.generation,
+            canonical=canonical,
+            topic_ids=topic_ids,
+            path=Path(str(files.path)),
+            format=files.format,
+            partition_by=[str(name) for name in files.partition_by],
+        )
+        return FilesLanding(folder)
     if (shown := spec.sink.console) is not None:
         return at_least_once(lambda rows, n: console.write(rows, stream, n, shown.rows), output_mode=shown.mode)
     if (passed := spec.sink.format) is not None:

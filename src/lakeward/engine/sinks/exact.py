@@ -12,11 +12,12 @@ import structlog
 from lakeward.connectors.commit_protocol.batch import Counted, RunningBatch
 from lakeward.connectors.commit_protocol.follow import Halt
 from lakeward.connectors.commit_protocol.position import Position
+from lakeward.connectors.commit_protocol.result import BatchResult
 from lakeward.connectors.commit_protocol.writer import Read, TableWriter
 from lakeward.engine.checkpoint import conflicts
 from lakeward.engine.checkpoint.layout import Checkpoint
 from lakeward.engine.checkpoint.preflight import Verdict
-from lakeward.engine.sinks.base import Outcome, Standing
+from lakeward.engine.sinks.base import Standing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -147,21 +148,8 @@ class ExactLanding(ABC, Generic[W]):
         counted: Counted,
         before_publish: Callable[[], None] | None,
         complete_through: str | None,
-    ) -> Outcome:
+    ) -> BatchResult:
         """Stage and publish the batch, unless the table has it."""
-        done = self.writer.land(
+        return self.writer.land(
             rows, batch_id, counted=counted, before_publish=before_publish, complete_through=complete_through
-        )
-        batch = RunningBatch(
-            done.position.query_id if done.position else "", batch_id, dict(done.start), dict(done.end)
-        )
-        return Outcome(
-            batch=batch,
-            landed=done.counts.landed,
-            filtered=counted.filtered(done.counts.landed),
-            seq=done.seq,
-            snapshot=done.snapshot,
-            already=done.already,
-            stage_ms=done.stage_ms,
-            publish_ms=done.publish_ms,
         )

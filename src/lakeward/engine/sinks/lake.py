@@ -14,10 +14,10 @@ from lakeward.connectors.columns import relaxed, up_casts
 from lakeward.connectors.commit_protocol.attempt import ATTEMPTS, Redo, pause
 from lakeward.connectors.commit_protocol.batch import Counted
 from lakeward.connectors.commit_protocol.position import Position, now
+from lakeward.connectors.commit_protocol.result import BatchResult
 from lakeward.connectors.commit_protocol.writer import TableWriter
 from lakeward.connectors.schema_evolution import Column, Comparison, Kind
 from lakeward.engine import schema
-from lakeward.engine.sinks.base import Outcome
 from lakeward.engine.sinks.evolving import GrowingLanding, empty_note
 from lakeward.platform.errors import Refused
 from lakeward.platform.runtime import CATALOG
@@ -57,7 +57,7 @@ class LakeLanding(GrowingLanding[W]):
         counted: Counted,
         before_publish: Callable[[], None] | None,
         complete_through: str | None,
-    ) -> Outcome:
+    ) -> BatchResult:
         """As every exact sink, in the table's columns by name, at any depth; what the transform lacks is null."""
         return super().land(self.fitting(rows), batch_id, counted, before_publish, complete_through)
 

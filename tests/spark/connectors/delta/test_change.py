@@ -9,8 +9,8 @@ from uuid import uuid4
 
 import pytest
 
-from lakeward.connectors.commit_protocol.attempt import Landed
 from lakeward.connectors.commit_protocol.batch import RunningBatch
+from lakeward.connectors.commit_protocol.result import BatchResult
 from lakeward.connectors.delta import location, table
 from lakeward.connectors.delta.change import Change, Replace, Upsert
 from lakeward.connectors.delta.writer import DeltaWriter
@@ -42,7 +42,7 @@ class Changed:
     lake: Lake
     table: str
 
-    def land(self, batch: int, rows: list[Row], change: Change = UPSERT) -> Landed:
+    def land(self, batch: int, rows: list[Row], change: Change = UPSERT) -> BatchResult:
         folder = location.folder_of(self.lake, self.table)
         writer = Planned(self.spark, "s", self.table, "none", stateful=False, folder=folder, change=change)
         return writer.land(self.spark.createDataFrame(rows, SCHEMA), batch)

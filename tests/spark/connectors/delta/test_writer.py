@@ -15,7 +15,7 @@ from lakeward.connectors.commit_protocol import audit as counting
 from lakeward.connectors.commit_protocol.batch import Counted
 from lakeward.connectors.commit_protocol.position import key, parse
 from lakeward.connectors.delta import log
-from lakeward.platform.errors import Blocked, Fenced, SpecError, Transient
+from lakeward.platform.errors import Fenced, SpecError, Transient
 from lakeward.quality.delta.commits import Commits
 from lakeward.quality.engine.custom.landed import batch_of
 from lakeward.telemetry import failpoints
@@ -43,15 +43,6 @@ def test_rows_and_position_are_one_commit_that_says_whose_it_is(rig: Rig) -> Non
     assert head is not None
     seen = Commits(head)[2]  # as checks see it
     assert (seen.operation, seen.added, batch_of(seen)) == ("append", ROWS, ("flights", 2))
-
-
-def test_a_batch_that_runs_again_lands_once(rig: Rig) -> None:
-    rig.land(0)
-    rig.land(1)
-
-    assert rig.land(1).already
-    assert [rig.land(2).seq] == [3]
-    assert rig.values() == list(range(3 * ROWS))
 
 
 def test_a_query_that_died_after_the_commit_finds_its_batch_at_the_next_start(rig: Rig) -> None:
@@ -123,17 +114,6 @@ def _raced(rig: Rig, writer: Planned, batch: int) -> str:
             return "fenced"
         except Transient:
             continue
-
-
-def test_a_driver_whose_position_was_moved_is_fenced(rig: Rig) -> None:
-    ours = rig.writer()
-    rig.land(0, ours)
-    rig.land(1)
-
-    with pytest.raises(Fenced):
-        rig.land(1, ours)
-
-    assert rig.values() == list(range(2 * ROWS))
 
 
 def test_a_zombie_paused_after_staging_lands_nothing(rig: Rig) -> None:
@@ -223,23 +203,6 @@ def test_a_batch_without_rows_is_a_commit_only_if_it_advances(rig: Rig) -> None:
     assert (landed.written, landed.seq, landed.counts.filtered) == (True, 2, ROWS)
     assert rig.position().end == {"source": at(2 * ROWS)}
     assert rig.values() == list(range(ROWS))
-
-
-def test_an_older_checkpoint_and_a_second_one_block(rig: Rig) -> None:
-    for batch in range(3):
-        rig.land(batch)
-    reasons = []
-    for writer, batch in (
-        (rig.writer(), 1),
-        (rig.writer(query="other"), 0),
-        (rig.writer(bounds={3: (4 * ROWS, 5 * ROWS)}), 3),
-        (rig.writer(bounds={2: (2 * ROWS, 4 * ROWS)}), 2),
-    ):
-        with pytest.raises(Blocked) as blocked:
-            rig.land(batch, writer)
-        reasons.append(blocked.value.reason)
-    assert reasons == ["older-checkpoint", "overlap", "gap", "diverged"]
-    assert rig.values() == list(range(3 * ROWS))
 
 
 def test_rows_are_stored_in_the_tables_types_or_refused(rig: Rig) -> None:

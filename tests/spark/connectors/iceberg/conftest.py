@@ -15,8 +15,9 @@ import pytest
 from confluent_kafka import Producer
 
 from lakeward.connectors.commit_protocol.position import Position, key, parse
+from lakeward.connectors.commit_protocol.result import BatchResult
 from lakeward.connectors.iceberg import jvm, table
-from lakeward.connectors.iceberg.writer import ExactWriter, Landed
+from lakeward.connectors.iceberg.writer import ExactWriter
 from lakeward.platform.errors import LakewardError
 
 if TYPE_CHECKING:
@@ -41,13 +42,12 @@ class Rig:
     partitions: int = 2
     per_batch: int = 0
     starting: str = "earliest"
-    topic_ids: dict[str, str] = field(default_factory=lambda: {"t": "id-1"})
     stateful: bool | None = False
     patience_s: float = 60
     shape: Callable[[DataFrame], DataFrame] = lambda rows: rows
     before_batch: Callable[[DataFrame, int], None] = lambda rows, batch: None
     land: dict[str, Any] = field(default_factory=dict)
-    landed: list[Landed] = field(default_factory=list)
+    landed: list[BatchResult] = field(default_factory=list)
     produced: int = 0
 
     def create(self, partition_by: tuple[str, ...] = ()) -> Rig:
@@ -86,16 +86,16 @@ class Rig:
             self.table,
             name,
             generation=3,
-            topic_ids=lambda: self.topic_ids,
+            topic_ids=lambda: {"t": "id-1"},
             stateful=self.stateful,
             patience_s=self.patience_s,
         )
 
-    def run(self, checkpoint: Path | None = None, rows: DataFrame | None = None) -> list[Landed]:
+    def run(self, checkpoint: Path | None = None, rows: DataFrame | None = None) -> list[BatchResult]:
         """Land everything there is now; what this run landed. Raises what `land` raised."""
         name = f"q{uuid4().hex}"
         sink = self.sink(name)
-        landed: list[Landed] = []
+        landed: list[BatchResult] = []
         raised: list[BaseException] = []
 
         def batch(frame: DataFrame, number: int) -> None:

@@ -40,21 +40,6 @@ def test_an_older_copy_of_the_checkpoint_is_refused(rig: Any) -> None:
     assert "batch 1" in error.why and "batch 2" in error.why
 
 
-def test_the_same_batch_planned_with_other_ends_has_diverged(rig: Any) -> None:
-    rig.produce(4)
-    rig.run()
-    rig.copy_checkpoint("older")
-    rig.produce(4)
-    rig.run()
-    shutil.rmtree(rig.checkpoint)
-    (rig.checkpoint.parent / "older").rename(rig.checkpoint)
-    rig.produce(2)
-
-    error = _blocked(rig, "diverged")
-
-    assert f"{rig.topic}" in error.why
-
-
 def test_a_second_checkpoint_is_refused_at_its_first_batch(rig: Any, tmp_path: Path) -> None:
     rig.produce(6)
     rig.run()
@@ -63,29 +48,6 @@ def test_a_second_checkpoint_is_refused_at_its_first_batch(rig: Any, tmp_path: P
 
     assert f"{rig.topic}/0: records 0 to 2 would land twice" in error.why
     assert f"{rig.topic}/1: records 0 to 2 would land twice" in error.why
-
-
-def test_a_gap_is_refused_with_its_range(rig: Any, tmp_path: Path) -> None:
-    rig.produce(6)
-    rig.run()
-    rig.produce(2)
-    rig.starting = rig.offsets(4, 3)
-
-    error = _blocked(rig, "gap", checkpoint=tmp_path / "second")
-
-    assert f"{rig.topic}/0: records 3 to 3 would be skipped" in error.why
-
-
-def test_a_checkpoint_rebuilt_from_the_position_lands_on(rig: Any, tmp_path: Path) -> None:
-    rig.produce(6)
-    rig.run()
-    rig.produce(4)
-    rig.starting = rig.position().end["source"]
-
-    landed = rig.run(checkpoint=tmp_path / "rebuilt")
-
-    assert [each.seq for each in landed] == [2]
-    assert rig.values() == rig.expected()
 
 
 def test_a_checkpoint_without_a_position_is_refused_after_batch_0(rig: Any) -> None:
@@ -224,17 +186,6 @@ def test_a_staged_batch_published_by_hand_after_its_driver_died_is_not_landed_ag
     rig.call("set_current_snapshot", snapshot_id=str(before))
     rig.run()
     assert rig.values() == rig.expected()
-
-
-def test_a_topic_created_again_is_refused(rig: Any) -> None:
-    rig.produce(4)
-    rig.run()
-    rig.topic_ids = {"t": "id-2"}
-    rig.produce(4)
-
-    error = _blocked(rig, "topic-replaced")
-
-    assert "id-1" in error.why and "id-2" in error.why
 
 
 def test_an_unreadable_position_is_refused(rig: Any) -> None:

@@ -16,7 +16,6 @@ from postgres_rig import Planned, Rig
 
 from lakeward.connectors.commit_protocol import audit as counting
 from lakeward.connectors.commit_protocol import writer as writer_of
-from lakeward.connectors.commit_protocol.batch import Counted
 from lakeward.connectors.postgres import audit, connection
 from lakeward.platform.errors import Blocked, DependencyDown, Fenced, SpecError, Transient
 from lakeward.telemetry import failpoints
@@ -57,20 +56,6 @@ def test_rows_and_position_are_there_together_or_not_at_all(rig: Rig) -> None:
     with closing(connection.connect(rig.database, rig.pgpass, "audit")) as asked:
         found = counting.audit(audit.scan(asked, rig.place), "flights", position)
     assert (found.missing, found.duplicates) == (1, 1)
-
-
-def test_an_answer_that_was_lost_is_found_by_its_attempt(rig: Rig) -> None:
-    """The server commits, and the connection is gone before anybody hears of it."""
-    rig.create()
-    writer = rig.writer()
-
-    def lose() -> None:
-        raise DependencyDown("gone", why="lost")
-
-    with failpoints.on("after-publish", lose):
-        landed = writer.land(rig.rows(0, ROWS), 0, counted=Counted(ROWS))
-    assert (landed.already, landed.counts.landed, landed.seq) == (False, ROWS, 1)
-    assert rig.values() == list(range(ROWS))
 
 
 def test_the_server_is_waited_for_and_a_lost_connection_costs_a_new_try(rig: Rig) -> None:

@@ -1,0 +1,136 @@
+"""`FolderWriter`: `TableWriter` for a folder of files. A batch is written beside the others and renamed in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lakeward.connectors.commit_protocol.attempt import Build, Redo
+from lakeward.connectors.commit_protocol.batch import RunningBatch
+from lakeward.connectors.commit_protocol.follow import Decision, Halt
+from lakeward.connectors.commit_protocol.position import Position
+from lakeward.connectors.commit_protocol.row_count import tally
+from lakeward.connectors.commit_protocol.writer import TableWriter
+from lakeward.connectors.folder import store
+from lakeward.telemetry import failpoints
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_OPTIONS: dict[str, dict[str, str]] = {"csv": {"header": "true"}, "json": {"ignoreNullFields": "false"}}
+
+
+@dataclass(frozen=True)
+class FolderState:
+    """The folder as its newest batch describes it: the position in canonical JSON, and parsed."""
+
+    raw: str | None
+    position: Position | None
+
+
+@dataclass(frozen=True)
+class Staged:
+    """A folder beside the batches, which readers pass over.
+
+    Attributes:
+        attempt: `<stream>/<seq>/<nonce>`.
+        rows: how many it holds.
+        folder: where it is.
+    """
+
+    attempt: str
+    rows: int
+    folder: Path
+
+
+@dataclass
+class FolderWriter(TableWriter[FolderState, Staged]):
+    """Lands one stream in one folder; `table` is its path in words.
+
+    Args:
+        path: the folder.
+        format: of its files, as Spark calls it.
+        partition_by: columns whose values become folders below each batch.
+    """
+
+    path: Path = field(kw_only=True)
+    format: str = field(kw_only=True)
+    partition_by: Sequence[str] = ()
+    _staged: list[Path] = field(default_factory=list, init=False, repr=False)
+
+    @property
+    def mode(self) -> str:
+        return "append"
+
+    @property
+    def history(self) -> str:
+        return f"in the newest {store.MANIFEST} below {self.path}"
+
+    def load(self, session: SparkSession) -> FolderState:
+        """The position of the newest batch.
+
+        Raises:
+            Blocked: it cannot be read, or the folder is another stream's.
+        """
+        at = store.newest(self.path, self.stream)
+        return FolderState(None if at is None else at.to_json(), at)
+
+    def check(self, state: FolderState) -> Halt | None:
+        return None
+
+    def decide(self, state: FolderState, batch: RunningBatch) -> Decision:
+        """With a step that exists for a folder: the operations that move a position know tables only."""
+        decision = super().decide(state, batch)
+        if not isinstance(decision, Halt):
+            return decision
+        step = "put the checkpoint back from a copy; or give the stream a new id and a new folder"
+        return replace(decision, next=f"{step} (conf/streams/{self.stream}.yaml), then: lakeward deploy")
+
+    def stage(self, rows: DataFrame, state: FolderState, attempt: str) -> Staged:
+        """Write the files into a folder of their own."""
+        _, seq, nonce = attempt.rsplit("/", 2)
+        folder = self.path / store.STAGING / f"{seq}-{nonce}"
+        self._staged.append(folder)
+        folder.mkdir(parents=True)
+        return Staged(attempt, self.write(rows, folder), folder)
+
+    def write(self, rows: DataFrame, folder: Path) -> int:
+        """Write the rows as files; how many there are."""
+        kept = rows.persist()
+        try:
+            (count,) = tally(kept)
+            if count:
+                writer = kept.write.format(self.format).options(**_OPTIONS.get(self.format, {})).mode("append")
+                parted = writer.partitionBy(*self.partition_by) if self.partition_by else writer
+                parted.save(f"file://{folder}")
+        finally:
+            kept.unpersist()
+        return count
+
+    def publish(self, state: FolderState, staged: Staged, batch: RunningBatch, build: Build) -> Position:
+        """Rename the folder to that of its seq, with the position in it.
+
+        Raises:
+            Redo: the position moved, or what was staged was removed.
+        """
+        if self.load(self.session).raw != state.raw:
+            raise Redo("the position moved")
+        moved = build(None, 0)
+        failpoints.hit("before-publish")
+        try:
+            store.publish(staged.folder, self.path, self.stream, moved)
+        except store.Taken as taken:
+            raise Redo(str(taken)) from None
+        except FileNotFoundError:
+            if staged.folder.exists():
+                raise
+            raise Redo(f"the staged folder {staged.folder.name} is gone") from None
+        failpoints.hit("after-publish")
+        return moved
+
+    def release(self) -> None:
+        """Remove what was staged and not published."""
+        while self._staged:
+            store.discard(self._staged.pop())
