@@ -5,6 +5,8 @@ SHELL := bash
 
 UV ?= $(or $(shell command -v uv),.tools/bin/uv)
 RUN := $(UV) run --frozen --all-extras
+WORKERS ?= 3
+REPORT := .lakeward/tests.xml
 
 .PHONY: help
 help: ## print this help
@@ -22,7 +24,7 @@ doctor: install ## check Java, memory, disk, ports, jars, and say the next comma
 	$(RUN) lakeward doctor
 
 ##@ Develop it
-.PHONY: install jars test lint format schemas
+.PHONY: install jars test test-fast durations lint format schemas
 .tools/bin/uv:
 	@echo "fetching uv into .tools"
 	@python3 -m venv .tools && .tools/bin/pip install --quiet --disable-pip-version-check uv
@@ -30,8 +32,12 @@ install: $(filter .tools/bin/uv,$(UV)) ## make the environment of uv.lock (.venv
 	@$(UV) sync --frozen --all-extras $(if $(wildcard .venv/bin/lakeward),--quiet)
 jars: install ## fetch and verify the jars named in ivy.xml
 	@$(RUN) python -m lakeward.jars
-test: install jars ## run every test (half an hour and more)
-	$(RUN) pytest --numprocesses 4 --no-loadscope-reorder
+test-fast: lint ## lint, the unit tests and the contracts: minutes
+	$(RUN) pytest tests/unit tests/contracts --numprocesses $(WORKERS) --durations 10
+test: install jars ## every promise once, with fixed seeds: about twenty minutes on two quiet cores
+	$(RUN) pytest -m "not campaign" --numprocesses $(WORKERS) --durations 25 --junitxml $(REPORT)
+durations: ## record how long each test file took in the last `make test`; the next run is scheduled by it
+	$(RUN) python tests/support/durations.py $(REPORT)
 lint: install ## style, types, import arrows, dependencies, lock file, suppressions with reasons
 	$(UV) lock --check
 	$(RUN) ruff check .
@@ -48,17 +54,6 @@ schemas: install ## write the JSON Schemas and reference pages generated from th
 	$(RUN) python -m lakeward.spec.docs.schema
 
 ##@ Prove it
-.PHONY: faults
-faults: install jars ## the long campaigns, half a day: each goes on where it was interrupted
-	$(RUN) python tests/faults/schedules.py
-	$(RUN) python tests/faults/real_schedules.py
-	$(RUN) python tests/faults/publications.py
-	$(RUN) python tests/faults/maintenance.py
-	$(RUN) python tests/faults/campaign.py
-	$(RUN) python tests/faults/exactly_once.py
-	$(RUN) python tests/faults/duplicates.py
-	$(RUN) python tests/faults/kills.py
-	$(RUN) python tests/faults/kills_light.py
-	$(RUN) python tests/faults/parts.py
-	$(RUN) python tests/faults/soak.py
-	LAKEWARD_MATRIX_SEED=whole $(RUN) pytest tests/spark/quality/test_equality.py
+.PHONY: nightly
+nightly: install jars ## campaigns and sweeps with random seeds, planted bugs, Airflow's parts: half a day, resumable
+	$(RUN) python tests/faults/nightly.py

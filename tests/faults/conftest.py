@@ -14,6 +14,7 @@ import pytest
 from world import World, make_world, simple_stream
 
 from lakeward.platform import ports
+from lakeward.registry import engine
 from lakeward.stack import private
 from lakeward.stack.postgres import Postgres, environment, pgpass
 
@@ -22,7 +23,7 @@ from lakeward.stack.postgres import Postgres, environment, pgpass
 def world(postgres: Any, kafka: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     """A deployment and a driver's name of this test's own; whatever was started ends with the test."""
     monkeypatch.setenv("PGPASSFILE", str(postgres.pgpass))
-    registry, catalog = postgres.create_database(), postgres.create_database()
+    registry, catalog = postgres.create_registry(), postgres.create_database()
     made = make_world(postgres, postgres.pgpass, postgres.url(registry), catalog, kafka, tmp_path)
     yield made
     made.end()
@@ -90,6 +91,7 @@ def private_world(
     """A world on `private_postgres`."""
     monkeypatch.setenv("PGPASSFILE", str(private_postgres.pgpass))
     url = f"postgresql://lakeward@{ports.HOST}:{private_postgres.port}/registry"
+    engine.migrate(url, private_postgres.pgpass)
     made = make_world(private_postgres, private_postgres.pgpass, url, "catalog", kafka, tmp_path)
     yield made
     made.end()

@@ -33,7 +33,7 @@ from lakeward.connectors.iceberg import position_store
 from lakeward.driver.registry_link import Link
 from lakeward.platform.errors import Fenced, Refused, Transient
 from lakeward.platform.runtime import Home, Launch, Project
-from lakeward.registry import drivers
+from lakeward.registry import drivers, engine
 from lakeward.stack.kafka import create_topic
 from lakeward.stack.stack import Stack
 
@@ -61,6 +61,7 @@ class Trials:
         broker = SimpleNamespace(bootstrap=site.kafka)
         server = SimpleNamespace(host=runtime.lake.host, port=runtime.lake.port, user=runtime.lake.user)
         url, passwords = home.registry_url_file.read_text().strip(), home.pgpass
+        engine.migrate(url, passwords)
         return cls(lambda place: make_world(server, passwords, url, runtime.lake.database, broker, place), folder)
 
     def run(self, seed: int, *, heavy: bool) -> dict[str, Any]:

@@ -27,14 +27,14 @@ sys.path.insert(0, str(ROOT / "tests" / "support"))
 RESULTS = ROOT / "docs" / "explanation" / "maintenance-kills.jsonl"
 
 
-def campaign(runtime: Runtime, seeds: int, results: Path) -> None:
+def campaign(runtime: Runtime, seeds: range, results: Path) -> None:
     """Run the trials that are missing."""
     import maintenance_kills as iceberg
     import maintenance_kills_delta as delta
     import operation_kills as operations
 
     known = {row["seed"] for row in _read(results)}
-    drawn = [each for seed in range(seeds) for kind in (iceberg, delta, operations) for each in kind.trials(seed)]
+    drawn = [each for seed in seeds for kind in (iceberg, delta, operations) for each in kind.trials(seed)]
     missing = [trial for trial in drawn if trial.name not in known]
     with tempfile.TemporaryDirectory() as folder, session(runtime) as spark, results.open("a") as file:
         rigs = {
@@ -47,17 +47,24 @@ def campaign(runtime: Runtime, seeds: int, results: Path) -> None:
             file.flush()
 
 
-def planted(runtime: Runtime, seeds: int) -> None:
-    """For each guard taken out, the first trial that finds it."""
+def planted(runtime: Runtime, seeds: int) -> int:
+    """For each guard taken out, the first trial that finds it.
+
+    Returns:
+        How many are not found.
+    """
     from maintainer import PLANTED
     from maintenance_kills import Rig, trials
 
+    missed = 0
     for fault in PLANTED:
         with tempfile.TemporaryDirectory() as folder, session(runtime) as spark:
             rig = Rig(runtime, Path(folder) / "project", spark, fault)
             rows = (rig.run(trial) for seed in range(seeds) for trial in trials(seed))
             first = next((row for row in rows if not row["ok"]), None)
+        missed += first is None
         print(f"{fault}: {first or 'not found'}", flush=True)
+    return missed
 
 
 def told(rows: list[dict[str, Any]]) -> str:
@@ -78,15 +85,15 @@ def main() -> int:
     """1 when something did not hold."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--seeds", type=int, default=5)
+    options.add_argument("--first", type=int, default=0)
     options.add_argument("--results", type=Path, default=RESULTS)
     options.add_argument("--home", type=Path, default=ROOT / ".lakeward" / "maintenance-kills")
     options.add_argument("--planted", action="store_true", help="each guard taken out must be found")
     asked = options.parse_args()
     with connect_stack(Home(asked.home)) as runtime:
         if asked.planted:
-            planted(runtime, asked.seeds)
-            return 0
-        campaign(runtime, asked.seeds, asked.results)
+            return 1 if planted(runtime, asked.seeds) else 0
+        campaign(runtime, range(asked.first, asked.first + asked.seeds), asked.results)
     rows = _read(asked.results)
     print(told(rows))
     return 1 if any(not row["ok"] for row in rows) else 0

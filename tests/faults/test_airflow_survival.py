@@ -16,7 +16,7 @@ from airflow_service import AirflowService
 from lakeward.registry import operations, restarts, streams
 from lakeward.registry.drivers import Driver
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.timeout(900), pytest.mark.airflow]
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +53,7 @@ def test_it_survives_the_end_of_its_task(survivor: AirflowService) -> None:
     untouched(survivor, driver)
 
 
+@pytest.mark.campaign
 def test_it_survives_the_kill_of_its_operation(airflow: AirflowService) -> None:
     """Mark-failed kills the whole process group of the task that launched it."""
     (airflow.runtime.drivers / "mode").write_text("quiet")  # no batch lands, so the operation goes on waiting
@@ -74,6 +75,7 @@ def test_it_survives_the_kill_of_its_operation(airflow: AirflowService) -> None:
             assert operations.newest(connection, "marked")[0]["operation"] == "start"
 
 
+@pytest.mark.campaign
 def test_it_survives_the_sigkill_of_the_scheduler(survivor: AirflowService) -> None:
     driver = survivor.driver("survivor")
     since = datetime.now(UTC)
@@ -86,6 +88,7 @@ def test_it_survives_the_sigkill_of_the_scheduler(survivor: AirflowService) -> N
     untouched(survivor, driver)
 
 
+@pytest.mark.campaign
 def test_it_survives_a_restart_of_all_of_airflow(survivor: AirflowService) -> None:
     driver = survivor.driver("survivor")
     since = datetime.now(UTC)

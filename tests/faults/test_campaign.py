@@ -6,8 +6,11 @@ import sys
 from pathlib import Path
 
 import campaign
+import pytest
 
 CAMPAIGN = Path(campaign.__file__)
+
+pytestmark = pytest.mark.unit
 
 
 def test_seeds_are_numbers_and_ranges():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import psutil
@@ -76,45 +75,6 @@ def test_a_driver_that_is_told_to_end_before_spark_is_up_ends(world: Any, simple
     world.wait_for("its JVM", lambda: _children(driver.pid))
     assert driver.terminate() == 0, driver.said()
     assert world.rows(f"{world.name}.t") == []
-
-
-def test_a_spark_context_that_stops_inside_a_living_jvm_ends_the_driver_by_name(
-    world: Any, simple: Callable[..., Any], tmp_path: Path
-) -> None:
-    """An error that is fatal to one of the JVM's threads stops the context: the JVM runs on, and nothing ever lands."""
-    hook, flag, topic = tmp_path / "hook", tmp_path / "now", world.kafka.create_topic()
-    hook.mkdir()
-    (hook / "sitecustomize.py").write_text(_STOP_THE_CONTEXT)
-    stream, table = world.deploy(simple(f"{world.name}_s", topic, f"{world.name}.t")), f"{world.name}.t"
-    world.numbers(topic, range(100))
-    driver = world.launch(env={"PYTHONPATH": str(hook), "STOP_THE_CONTEXT": str(flag)})
-    world.wait_landed(table, stream, 100)
-    flag.touch()
-    assert driver.exit() == 1, driver.said()
-    told = driver.exit_file()
-    assert (told["failure_class"], told["cause"]) == ("infra", "dead JVM")
-    assert "its Spark context was stopped" in told["error"]
-    assert world.stream(stream).blocked is None
-
-    world.numbers(topic, range(100, 200))
-    again = world.launch()
-    world.wait_landed(table, stream, 200)
-    assert again.terminate() == 0, again.said()
-    assert sorted(row["n"] for row in world.rows(table)) == list(range(200))
-
-
-_STOP_THE_CONTEXT = """
-import os, pathlib, threading, time
-
-def wait():
-    while not pathlib.Path(os.environ["STOP_THE_CONTEXT"]).exists():
-        time.sleep(0.1)
-    from pyspark import SparkContext
-    SparkContext._active_spark_context._jsc.sc().stop()
-
-if "STOP_THE_CONTEXT" in os.environ:
-    threading.Thread(target=wait, daemon=True).start()
-"""
 
 
 def _children(pid: int) -> list[int]:

@@ -35,7 +35,6 @@ from lakeward.tables.orphans import sweep
 pytestmark = pytest.mark.timeout(1200)  # a bound for a hang; a busy machine may need minutes
 
 WAREHOUSE, CHECKPOINTS = "s3://lake/warehouse", "s3a://lake/checkpoints"
-DIES = {"LAKEWARD_FAILPOINT": "after-publish", "LAKEWARD_FAILPOINTS_ALLOWED": "1"}
 
 
 @pytest.fixture(scope="module")
@@ -52,25 +51,45 @@ def on_s3(world: Any, weed: Weed) -> Any:
     return world
 
 
-def test_rows_and_state_on_s3_land_once_though_the_driver_is_killed(
-    on_s3: Any, weed: Weed, simple: Callable[..., Any]
+def test_rows_state_and_files_on_s3_land_once_though_the_driver_is_killed(
+    on_s3: Any, weed: Weed, simple: Callable[..., Any], tmp_path: Path
 ) -> None:
+    """Each stream dies between its publication and Spark's commit log; then a lost checkpoint is made anew."""
     world, name = on_s3, on_s3.name
     topic = world.kafka.create_topic()
-    stream, counts = f"{name}_rows", f"{name}_counts"
+    stream, counts, files = f"{name}_rows", f"{name}_counts", f"{name}_files"
     world.deploy(simple(stream, topic, f"{name}.rows"))
     counting = "SELECT s, count(*) AS many FROM source GROUP BY s"
     sink = {"iceberg": {"table": f"{name}.counts", "mode": "upsert", "keys": ["s"]}}
     more = {"transform": {"sql": counting}, "sink": sink, "spark": {"spark.sql.shuffle.partitions": 1}}
     world.deploy(simple(counts, topic, f"{name}.counts", **more))
+
+    def put(file: str, *numbers: int) -> None:
+        weed.put(f"lake/in/{file}", "".join(json.dumps({"n": n, "s": f"row {n}"}) + "\n" for n in numbers))
+
+    source = {"path": "s3://lake/in", "format": "json", "max_files_per_trigger": 1, "after": "archive"}
+    world.deploy(simple(files, "none", f"{name}.files", source={"files": source}, resources={"driver": name}))
+    for number in range(3):
+        put(f"below/{number} a.json", number * 2, number * 2 + 1)
     world.numbers(topic, range(100))
-    dying = world.launch(env=DIES)
-    assert dying.exit() == -9, dying.said()
+    armed = tmp_path / "armed"
+    armed.mkdir()
+    steps = [armed / f"{each}.after-publish" for each in (stream, counts, files)]
+    for step in steps:
+        step.write_text("0")
+    dying = world.launch(env={"LAKEWARD_FAILPOINTS_ALLOWED": "1", "LAKEWARD_FAILPOINT_FOLDER": str(armed)})
+    world.wait_for("every stream's step", lambda: all(Path(f"{step}.reached").exists() for step in steps))
+    dying.kill()
     world.forget_leases()
+
     world.numbers(topic, range(100, 200))
     driver = world.launch(conf={"spark.eventLog.compress": "false"})
     world.wait_landed(f"{name}.rows", stream, 200)
     world.wait_for("all counts", lambda: len(world.rows(f"{name}.counts")) >= 200)
+    world.wait_landed(f"{name}.files", files, 6)
+    put("late.json", 6, 7)
+    world.wait_landed(f"{name}.files", files, 8)
+    world.wait_for("an archive", lambda: len(weed.names("lake/in.archived")) >= 2)
     classpath = driver.jvm().environ()["SPARK_DIST_CLASSPATH"].split(":")
     assert {Path(jar).name for jar in classpath} == {jar.name for jar in jars.s3_classpath()}
     said = " ".join(word for each in (psutil.Process(driver.pid), driver.jvm()) for word in each.cmdline())
@@ -79,6 +98,10 @@ def test_rows_and_state_on_s3_land_once_though_the_driver_is_killed(
 
     assert sorted(row["n"] for row in world.rows(f"{name}.rows")) == list(range(200))
     assert [row["many"] for row in world.rows(f"{name}.counts")] == [1] * 200
+    rows = world.rows(f"{name}.files")
+    assert sorted(row["n"] for row in rows) == list(range(8))
+    assert {row["_file_path"] for row in rows if row["n"] < 2} == {"s3a://lake/in/below/0%20a.json"}
+    assert "lake/in.archived/in/below/0 a.json" in weed.names("lake/in.archived")
     below = f"lake/checkpoints/{stream}/1"
     kept = [each.removeprefix(f"{below}/") for each in weed.names(below)]
     assert "metadata" in kept and any(each.startswith("offsets/") for each in kept)
@@ -93,53 +116,24 @@ def test_rows_and_state_on_s3_land_once_though_the_driver_is_killed(
     assert table.location().startswith(WAREHOUSE)
     assert table.current_snapshot().summary.operation.value == "replace"
 
-    files = [each for each in world.folder.rglob("*") if each.is_file()]
-    assert any(b"fs.s3a.endpoint" in each.read_bytes() for each in files), "the search would find options"
-    for where, text in [*((each, each.read_bytes()) for each in files), ("argv", said.encode()),
-                        ("environment", "\n".join(inherited).encode())]:  # fmt: skip
-        assert SECRET.encode() not in text and KEY.encode() not in text, where
-
-
-def test_files_on_s3_land_once_are_archived_and_a_lost_checkpoint_is_made_anew(
-    on_s3: Any, weed: Weed, simple: Callable[..., Any]
-) -> None:
-    world, name = on_s3, on_s3.name
-    stream, table = f"{name}_files", f"{name}.files"
-
-    def put(file: str, *numbers: int) -> None:
-        weed.put(f"lake/in/{file}", "".join(json.dumps({"n": n, "s": f"row {n}"}) + "\n" for n in numbers))
-
-    files = {"path": "s3://lake/in", "format": "json", "max_files_per_trigger": 1, "after": "archive"}
-    world.deploy(simple(stream, "none", table, source={"files": files}, resources={"driver": name}))
-    for number in range(3):
-        put(f"below/{number} a.json", number * 2, number * 2 + 1)
-    dying = world.launch(env=DIES)
-    assert dying.exit() == -9, dying.said()
+    # The checkpoint of the files is lost, and made anew from the table.
     world.forget_leases()
-    driver = world.launch()
-    world.wait_landed(table, stream, 6)
-    put("late.json", 6, 7)
-    world.wait_landed(table, stream, 8)
-    world.wait_for("an archive", lambda: len(weed.names("lake/in.archived")) >= 2)
-    assert driver.terminate() == 0, driver.said()
-    rows = world.rows(table)
-    assert sorted(row["n"] for row in rows) == list(range(8))
-    assert {row["_file_path"] for row in rows if row["n"] < 2} == {"s3a://lake/in/below/0%20a.json"}
-    assert "lake/in.archived/in/below/0 a.json" in weed.names("lake/in.archived")
-
-    world.forget_leases()
-    world.desire(stream, "stopped")
-    weed.system().delete_dir(f"lake/checkpoints/{stream}")
+    world.desire(files, "stopped")
+    weed.system().delete_dir(f"lake/checkpoints/{files}")
     nothing = LocalBackend(world.runtime.drivers, wrapper=("/bin/true",))
     operator = Runner(world.connect, world.runtime, author="ann", holder="a test", backend=nothing)
-    operator.run(Request(StreamOperation.RECOVER, stream, wait=False))
+    operator.run(Request(StreamOperation.RECOVER, files, wait=False))
     put("more.json", 8)
     again = world.launch()
-    world.wait_landed(table, stream, 9)
+    world.wait_landed(f"{name}.files", files, 9)
     assert again.terminate() == 0, again.said()
-    assert sorted(row["n"] for row in world.rows(table)) == list(range(9))
-    for file in (each for each in world.folder.rglob("*") if each.is_file()):
-        assert SECRET.encode() not in file.read_bytes(), file
+    assert sorted(row["n"] for row in world.rows(f"{name}.files")) == list(range(9))
+
+    found = [each for each in world.folder.rglob("*") if each.is_file()]
+    assert any(b"fs.s3a.endpoint" in each.read_bytes() for each in found), "the search would find options"
+    for where, text in [*((each, each.read_bytes()) for each in found), ("argv", said.encode()),
+                        ("environment", "\n".join(inherited).encode())]:  # fmt: skip
+        assert SECRET.encode() not in text and KEY.encode() not in text, where
 
 
 def test_files_of_both_places_are_reached_by_one_name(on_s3: Any, weed: Weed, tmp_path: Path) -> None:

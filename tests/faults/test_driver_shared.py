@@ -16,6 +16,19 @@ HANGS = "SELECT *, CASE WHEN n = 666 THEN java_method('java.lang.Thread', 'sleep
 POISON = "SELECT *, CASE WHEN n = 13 THEN CAST(raise_error('unlucky') AS INT) END AS luck FROM source"
 MEMORY = "SELECT *, length(repeat(s, CASE WHEN n = 13 THEN 300000000 ELSE 1 END)) AS long FROM source"
 
+STOP_THE_CONTEXT = """
+import os, pathlib, threading, time
+
+def wait():
+    while not pathlib.Path(os.environ["STOP_THE_CONTEXT"]).exists():
+        time.sleep(0.1)
+    from pyspark import SparkContext
+    SparkContext._active_spark_context._jsc.sc().stop()
+
+if "STOP_THE_CONTEXT" in os.environ:
+    threading.Thread(target=wait, daemon=True).start()
+"""
+
 
 def _run_id(world: Any, stream: str) -> str | None:
     seen = world.observation(stream)
@@ -98,13 +111,30 @@ def test_a_neighbour_that_comes_changes_goes_fails_or_hangs_leaves_the_others_ru
     assert world.pgpass.read_text().strip().splitlines()[0].rsplit(":", 1)[-1] not in driver.said()
 
 
-def test_a_jvm_that_dies_under_its_driver_is_named(world: Any, simple: Callable[..., Any]) -> None:
-    topic = world.kafka.create_topic()
+def test_a_jvm_that_dies_or_loses_its_spark_context_under_its_driver_is_named(
+    world: Any, simple: Callable[..., Any], tmp_path: Path
+) -> None:
+    """An error that is fatal to one of the JVM's threads stops the context: the JVM runs on, and nothing ever lands."""
+    topic, hook, flag = world.kafka.create_topic(), tmp_path / "hook", tmp_path / "now"
+    hook.mkdir()
+    (hook / "sitecustomize.py").write_text(STOP_THE_CONTEXT)
     stream, table = f"{world.name}_s", f"{world.name}.t"
     world.deploy(simple(stream, topic, table, transform={"sql": MEMORY}))
-    world.numbers(topic, range(10))
+    world.numbers(topic, range(14, 19))
+    first = world.launch(env={"PYTHONPATH": str(hook), "STOP_THE_CONTEXT": str(flag)})
+    world.wait_landed(table, stream, 5)
+    flag.touch()
+    assert first.exit() == 1, first.said()
+    told = first.exit_file()
+    assert (told["failure_class"], told["cause"]) == ("infra", "dead JVM")
+    assert "its Spark context was stopped" in told["error"]
+    assert world.stream(stream).blocked is None
+
+    # The next one lands what came meanwhile, and its JVM is killed.
+    world.numbers(topic, range(19, 24))
     driver = world.launch()
     world.wait_landed(table, stream, 10)
+    assert sorted(row["n"] for row in world.rows(table)) == list(range(14, 24))
     driver.jvm().kill()
     assert driver.exit() == 1, driver.said()
     said = driver.exit_file()
@@ -118,7 +148,11 @@ def test_a_jvm_that_dies_under_its_driver_is_named(world: Any, simple: Callable[
     assert again.exit() == 1, again.said()
     said = again.exit_file()
     assert (said["failure_class"], said["cause"], said["stream"]) == ("infra", "out of memory", stream), said
-    assert (said["batch_id"], said["offsets"]["source"]["end"]) == (1, f'{{"{topic}":{{"0":11}}}}')
+    assert (said["batch_id"], said["offsets"]["source"]["end"]) == (2, f'{{"{topic}":{{"0":11}}}}')
     with world.connect() as connection:
         told = events.newest(connection, "driver", world.name)
-    assert [each["fields"]["cause"] for each in told if each["kind"] == "ended"] == ["dead JVM", "out of memory"]
+    assert [each["fields"]["cause"] for each in told if each["kind"] == "ended"] == [
+        "dead JVM",
+        "dead JVM",
+        "out of memory",
+    ]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import random
 from typing import Any
 
 import pytest
 from exactly_once import steps_of
 from exactly_once_round import Rounds
 from exactly_once_streams import ALL, BY_NAME
+from seeds import seed
 from world import with_database
 
 from lakeward import jars
@@ -21,6 +20,10 @@ pytestmark = [
 ]
 
 
+SEED = 464
+"""Each step comes once or twice; the plainest stream dies between its publication and Spark's commit log."""
+
+
 @pytest.fixture
 def served(world: Any, postgres: Any) -> Any:
     """The world with a database for sinks."""
@@ -30,11 +33,11 @@ def served(world: Any, postgres: Any) -> Any:
     postgres.drop_database(database)
 
 
+@pytest.mark.seeded
 def test_every_sink_and_mode_killed_at_a_step_has_every_record_once(served: Any) -> None:
-    seed = int(os.environ.get("LAKEWARD_SEED") or random.randrange(10**6))
-    print(f"LAKEWARD_SEED={seed}")
+    chosen = seed(SEED)
     rounds = Rounds(served, ALL)
-    lines = rounds.run(seed, steps_of(seed, ALL))
+    lines = rounds.run(chosen, steps_of(chosen, ALL))
     rounds.stop()
     print(*(f"{line['seed']} {line['cell']}" for line in lines), sep="\n")
     assert [(line["seed"], line["cell"], line["problems"]) for line in lines if not line["ok"]] == []
@@ -44,6 +47,7 @@ def test_every_sink_and_mode_killed_at_a_step_has_every_record_once(served: Any)
     assert len(missed) <= len(lines) // 2, missed
 
 
+@pytest.mark.campaign
 def test_the_oracle_hears_of_a_guard_that_is_missing(served: Any) -> None:
     kinds = [BY_NAME[name] for name in ("iceberg-append", "postgres-append", "files-append")]
     rounds = Rounds(served, kinds, plant="replay")

@@ -10,6 +10,8 @@ from exactly_once import steps_of
 from exactly_once_oracle import Record, judge
 from exactly_once_streams import ALL, BY_NAME, Kind
 
+pytestmark = pytest.mark.unit
+
 RECORDS = [
     Record((n % 3, n // 3), {
         "n": n, "k": f"k{n % 4}", "v": n, "op": "d" if n == 11 else "u", "g": f"g{n // 2}",

@@ -256,7 +256,6 @@ class World:
 
 def make_world(server: Any, passwords: Path, url: str, catalog: str, kafka: Any, folder: Path) -> World:
     jars.ensure()
-    engine.migrate(url, passwords)
     lake = Lake(host=server.host, port=server.port, database=catalog, user=server.user,
                 warehouse=str(folder / "warehouse"))  # fmt: skip
     addresses.create_schema(lake, passwords)
@@ -287,6 +286,8 @@ def on_stack(home: Home, parts: Sequence[str] = ("postgres", "kafka")) -> Iterat
             return name
 
         broker = SimpleNamespace(bootstrap=site.kafka, create_topic=topic)
+
+        engine.migrate(url, passwords)
 
         def make(folder: Path) -> World:
             made = make_world(lake, passwords, url, lake.database, broker, folder)

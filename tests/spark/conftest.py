@@ -20,7 +20,6 @@ from lakeward.connectors.spark import connect_server as server_side
 from lakeward.engine.session import BATCH_CONF, LOCAL_CHECKPOINT_FILES
 from lakeward.platform import ports
 from lakeward.platform.runtime import CATALOG, Lake, Runtime
-from lakeward.registry.engine import migrate
 from lakeward.spec.model.driver_conf import QUICK
 from lakeward.stack import private
 
@@ -160,8 +159,7 @@ def connect_server(lake: Lake, postgres: Any, tmp_path_factory: pytest.TempPathF
         while not (ports.answers(port) and server_side.answers(f"localhost:{port}", token)):
             assert server.poll() is None and monotonic() < end, log.read_text(errors="replace")[-3000:]
             sleep(0.3)
-        registry = postgres.create_database()
-        migrate(postgres.url(registry), postgres.pgpass)
+        registry = postgres.create_registry()
         yield Runtime(
             registry_url_file=private.write(folder / "registry.url", postgres.url(registry)),
             pgpass=postgres.pgpass,

@@ -1,9 +1,10 @@
 """Become another user and run a program in this very process (its pid is ours).
 
-`python -m lakeward.stack.launch [--user NAME [--reach]] [--bound] -- PROGRAM ARGUMENT...`
+`python -m lakeward.stack.launch [--user NAME [--reach]] [--bound SIGNAL] -- PROGRAM ARGUMENT...`
 
 --reach: keep the right to pass folder permissions, nothing else of root (Linux capabilities).
---bound: end with the process that started us, whatever way it ends (Linux).
+--bound: get this signal (KILL, QUIT) when the process that started us ends, whatever way it ends (Linux). QUIT does not
+end a JVM.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="launch")
     parser.add_argument("--user")
     parser.add_argument("--reach", action="store_true")
-    parser.add_argument("--bound", action="store_true")
+    parser.add_argument("--bound", choices=["KILL", "QUIT"])
     parser.add_argument("command", nargs="+")
     given = parser.parse_args(arguments)
     parent = os.getppid()
@@ -37,7 +38,7 @@ def main(arguments: list[str]) -> None:
         become(given.user, reach=given.reach)
     if given.bound and sys.platform == "linux":
         # After the change of user, which clears it.
-        _prctl(PR_SET_PDEATHSIG, int(signal.SIGQUIT))
+        _prctl(PR_SET_PDEATHSIG, int(signal.Signals[f"SIG{given.bound}"]))
         if os.getppid() != parent:
             raise SystemExit(1)
     os.execv(given.command[0], given.command)  # noqa: S606 - a list, no shell, and it must be this process

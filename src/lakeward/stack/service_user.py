@@ -58,7 +58,7 @@ def wrap(command: list[str], *, touching: list[Path], bound: bool = False) -> li
         touching: paths it must reach.
         bound: end it when the process that starts it ends (Linux), for short-lived servers.
     """
-    options = ["--bound"] if bound else []
+    options = ["--bound", "QUIT"] if bound else []  # its immediate shutdown
     user = service_user()
     if user is not None:
         options += ["--user", user.name]
@@ -68,8 +68,8 @@ def wrap(command: list[str], *, touching: list[Path], bound: bool = False) -> li
 
 
 def bound(command: list[str]) -> list[str]:
-    """`command`, ending when the process that starts it ends (Linux), as the same user."""
-    return _launched(command, ["--bound"])
+    """`command`, killed when the process that starts it ends (Linux), as the same user."""
+    return _launched(command, ["--bound", "KILL"])
 
 
 def _launched(command: list[str], options: list[str]) -> list[str]:

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from pyiceberg.catalog import load_catalog
 from lakeward.connectors.iceberg.catalog import create_schema, pyiceberg_properties
 from lakeward.platform.runtime import Lake, Runtime
 from lakeward.registry import generations, streams
-from lakeward.registry.engine import connect, migrate
+from lakeward.registry.engine import connect
 from lakeward.spec.model.stream import StreamSpec
 
 SPEC = {
@@ -29,10 +30,10 @@ SPEC = {
 
 
 @pytest.fixture
-def home(tmp_path: Path, postgres: Any, database: str) -> Path:
+def home(tmp_path: Path, postgres: Any) -> Iterator[Path]:
     """A home without a running stack: a registry, a catalog, and table `nyc.flights` with one column."""
+    database = postgres.create_registry()
     url = postgres.url(database)
-    migrate(url, postgres.pgpass)
     home = tmp_path / "home"
     (home / "secrets").mkdir(parents=True)
     (home / "secrets" / "registry.url").write_text(url)
@@ -47,7 +48,8 @@ def home(tmp_path: Path, postgres: Any, database: str) -> Path:
         checkpoints=str(home), drivers=home / "drivers", jars=home,
     )  # fmt: skip
     (home / "runtime.json").write_text(runtime.model_dump_json())
-    return home
+    yield home
+    postgres.drop_database(database)
 
 
 def run(home: Path, *words: str) -> subprocess.CompletedProcess[str]:

@@ -20,7 +20,7 @@ from lakeward.engine.assignment import Wanted
 from lakeward.engine.batch import Done
 from lakeward.operations.runner import Runner
 from lakeward.platform.runtime import Lake, Runtime
-from lakeward.registry.engine import connect, migrate
+from lakeward.registry.engine import connect, engine
 from lakeward.supervision.backends.local import LocalBackend
 
 PATIENCE_S = 900.0
@@ -151,10 +151,11 @@ def suffix() -> str:
 
 
 @pytest.fixture
-def registry(postgres: Any, database: str) -> Registry:
-    url = postgres.url(database)
-    migrate(url, postgres.pgpass)
-    return lambda: connect(url, postgres.pgpass)
+def registry(postgres: Any) -> Iterator[Registry]:
+    name = postgres.create_registry()
+    yield lambda: connect(postgres.url(name), postgres.pgpass)
+    engine(postgres.url(name), postgres.pgpass).dispose()
+    postgres.drop_database(name)
 
 
 @pytest.fixture

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import subprocess
 import sys
 from typing import Any
 
 import gx_matrix
 import pytest
+from seeds import seed
 
 from lakeward.platform.runtime import Runtime
 from lakeward.quality.runs.process import environment
 
 pytestmark = pytest.mark.timeout(3600)  # stock Great Expectations asks some 400 queries for the whole matrix
 
-SEED = os.environ.get("LAKEWARD_MATRIX_SEED") or str(secrets.randbelow(10_000))
-"""Draws the cells of this run; `whole` takes them all, as `make faults` does."""
+SEED = os.environ.get("LAKEWARD_MATRIX_SEED") or str(seed(31))
+"""Draws the cells of this run; `whole` takes them all, as `make nightly` does."""
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from seeds import seed
 
 from lakeward.connectors.commit_protocol import audit as counting
 from lakeward.connectors.commit_protocol.batch import Counted
@@ -61,13 +62,12 @@ def test_a_query_that_died_after_the_commit_finds_its_batch_at_the_next_start(ri
     assert rig.values() == list(range(ROWS))
 
 
+@pytest.mark.seeded
 @pytest.mark.timeout(600)
 def test_two_writers_land_each_batch_once_while_the_table_is_maintained(rig: Rig) -> None:
     """A driver and its zombie hold the same batches; sleeps fall between check, staging and publication."""
     seqs = 6
-    seed = random.SystemRandom().randrange(10**6)
-    print(f"seed {seed}")
-    chance = random.Random(seed)
+    chance = random.Random(seed(13))
     ended, outcomes, failures = threading.Event(), Counter[str](), list[BaseException]()
     barrier = threading.Barrier(2)
 

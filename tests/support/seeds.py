@@ -1,0 +1,20 @@
+"""Seeds of tests: fixed in the gate, so that each run checks the same; drawn at random by `make nightly`."""
+
+from __future__ import annotations
+
+import os
+import random
+
+VARIABLE = "LAKEWARD_SEED"
+
+
+def seed(fixed: int) -> int:
+    """The seed of one test, printed for whoever wants to repeat it.
+
+    Args:
+        fixed: the gate's. `LAKEWARD_SEED=<number>` gives another one, `LAKEWARD_SEED=random` draws one.
+    """
+    asked = os.environ.get(VARIABLE, "")
+    chosen = fixed if not asked else random.SystemRandom().randrange(10**6) if asked == "random" else int(asked)
+    print(f"{VARIABLE}={chosen}")
+    return chosen
