@@ -47,9 +47,11 @@ lint: install ## style, types, import arrows, dependencies, lock file, suppressi
 	$(RUN) deptry src tests tests/support tests/faults benchmarks tools dags spark_jobs plugins
 	$(RUN) deptry src --optional-dependencies-dev-groups dev --ignore DEP002
 	$(RUN) python tools/no_cheat.py
+	$(RUN) python tools/package_map.py --check
 format: install ## format the code
 	$(RUN) ruff check --fix .
 	$(RUN) ruff format .
+	$(RUN) python tools/package_map.py
 schemas: install ## write the JSON Schemas and reference pages generated from the code
 	$(RUN) python -m lakeward.spec.docs.schema
 

@@ -29,9 +29,9 @@ from ground import spark_on
 from tables import NAMESPACE, machine, scratch
 
 from lakeward.connectors.iceberg import table
-from lakeward.connectors.iceberg.writer import ExactWriter
+from lakeward.connectors.iceberg.writer import IcebergWriter
 from lakeward.platform.runtime import Home, Runtime
-from lakeward.tables.context import Site
+from lakeward.tables.context import MaintenanceContext
 
 POLICY = f"""
 unsafe:
@@ -48,7 +48,7 @@ def land(spark: Any, name: str, commits: int, rows: int, every: float) -> list[t
     source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", rows).option("numPartitions", 2).load()
     source = source.selectExpr("value", "timestamp at", "repeat(CAST(value AS STRING), 5) text")
     table.create(spark, name, source.schema)
-    sink, took = ExactWriter(spark, name, name, name, stateful=False), []
+    sink, took = IcebergWriter(spark, name, name, name, stateful=False), []
     with tempfile.TemporaryDirectory() as checkpoint:
         writer = source.writeStream.queryName(name).option("checkpointLocation", checkpoint)
         query = (
@@ -64,7 +64,7 @@ def land(spark: Any, name: str, commits: int, rows: int, every: float) -> list[t
     return [(each.stage_ms, each.publish_ms) for each in took[:commits]]
 
 
-def maintain(site: Site, name: str, home: Path, over: Event, found: list[dict[str, Any]]) -> None:
+def maintain(site: MaintenanceContext, name: str, home: Path, over: Event, found: list[dict[str, Any]]) -> None:
     """Maintain the table again and again, each time as the command line does."""
     command = [sys.executable, "-m", "lakeward", "--home", str(home), "--project", str(site.project.root), "-o", "json"]
     while not over.is_set():

@@ -18,9 +18,9 @@ import structlog
 from lakeward import jars
 from lakeward.connectors.iceberg import catalog
 from lakeward.driver.listener import listener_of
-from lakeward.driver.starting import Starter
+from lakeward.driver.starting import QueryLauncher
 from lakeward.engine import session
-from lakeward.engine.assignment import Wanted
+from lakeward.engine.assignment import Assignment
 from lakeward.platform import ports
 from lakeward.platform.runtime import Lake, Runtime
 from lakeward.stack import private, service_user
@@ -110,8 +110,8 @@ class Ground:
         kept = [] if progress is None else progress
         deaf = SimpleNamespace(note=lambda *_, **__: None, note_progress=lambda _, each: kept.append(each))
         listener = listener_of(name, cast(Any, deaf))
-        starter = Starter(spark, runtime, lambda stream: None, done.append, lambda wanted: listener)
-        return starter.start(Wanted(name, 1, document, f"{self.folder}/checkpoints/{name}"))
+        starter = QueryLauncher(spark, runtime, lambda stream: None, done.append, lambda wanted: listener)
+        return starter.start(Assignment(name, 1, document, f"{self.folder}/checkpoints/{name}"))
 
     def _catalog(self) -> Lake:
         server = Postgres(self.folder / "pg", ports.any_free(), {"fsync": "off"})

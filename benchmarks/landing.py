@@ -25,7 +25,7 @@ from uuid import uuid4
 from ground import Ground, cpu_seconds
 
 from lakeward.connectors.iceberg import table
-from lakeward.connectors.iceberg.writer import ExactWriter
+from lakeward.connectors.iceberg.writer import IcebergWriter
 
 WARM_UP = 5
 
@@ -40,7 +40,7 @@ def run(spark: Any, scratch: Path, exact: bool, batches: int, rows: int) -> dict
     writer = source.writeStream.queryName(name).option("checkpointLocation", str(scratch / "checkpoints" / name))
     landed: list[Any] = []
     if exact:
-        sink = ExactWriter(spark, name, target, name, stateful=False)
+        sink = IcebergWriter(spark, name, target, name, stateful=False)
         query = writer.foreachBatch(lambda frame, batch: landed.append(sink.land(frame, batch))).start()
     else:
         query = writer.toTable(f"lake.{target}")

@@ -36,7 +36,7 @@ from lakeward.connectors.iceberg.catalog import spark_conf
 from lakeward.connectors.spark.connect import session
 from lakeward.tables import run
 from lakeward.tables.act.server import cpu_of_server
-from lakeward.tables.context import Site
+from lakeward.tables.context import MaintenanceContext
 
 SCHEMA = pa.schema([("id", pa.int64()), ("place", pa.string()), ("value", pa.float64()), ("text", pa.string())])
 QUERY = "SELECT place, count(*), avg(value), max(text) FROM lake.{table} GROUP BY place"
@@ -64,14 +64,14 @@ def rows(count: int, seed: int) -> pa.Table:
     )
 
 
-def small_files(site: Site, name: str, files: int, per_file: int = 26_000) -> None:
+def small_files(site: MaintenanceContext, name: str, files: int, per_file: int = 26_000) -> None:
     """A table of this many files of about 1 MB, each its own commit."""
     table = site.catalog.create_table(f"{NAMESPACE}.{name}", SCHEMA)
     for number in range(files):
         table.append(rows(per_file, number))
 
 
-def scan(site: Site, megabytes: int, pairs: int) -> dict[str, Any]:
+def scan(site: MaintenanceContext, megabytes: int, pairs: int) -> dict[str, Any]:
     """A full scan before, after, and of the same rows in full files; a reader's planning."""
     for name in ("before", "after"):
         small_files(site, name, megabytes)
@@ -110,7 +110,7 @@ def scan(site: Site, megabytes: int, pairs: int) -> dict[str, Any]:
     }
 
 
-def tiny(site: Site) -> dict[str, Any]:
+def tiny(site: MaintenanceContext) -> dict[str, Any]:
     """A rewrite of 25 MB, all steps of `maintain` included."""
     small_files(site, "tiny", 25)
     with session(site.runtime) as spark:
@@ -125,7 +125,7 @@ def tiny(site: Site) -> dict[str, Any]:
     }
 
 
-def many(site: Site, tables: int = 20) -> dict[str, Any]:
+def many(site: MaintenanceContext, tables: int = 20) -> dict[str, Any]:
     """Small due tables in one process beside one bare spark-submit."""
     names = [f"{NAMESPACE}.many_{number}" for number in range(tables)]
     for name in names:
@@ -147,7 +147,7 @@ def many(site: Site, tables: int = 20) -> dict[str, Any]:
     }
 
 
-def _submit(site: Site, table: str) -> float:
+def _submit(site: MaintenanceContext, table: str) -> float:
     """CPU seconds of a spark-submit that compacts one table, its JVM included."""
     conf = spark_conf(site.runtime.lake) | {
         "spark.master": "local[2]",

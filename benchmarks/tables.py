@@ -24,7 +24,7 @@ import pyarrow as pa
 from lakeward.connectors.spark.connect import session
 from lakeward.platform.runtime import Home, Project, Runtime
 from lakeward.tables import run
-from lakeward.tables.context import Site
+from lakeward.tables.context import MaintenanceContext
 from lakeward.telemetry import logs
 
 NAMESPACE = "bench_tables"
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 @contextmanager
-def scratch(home: Path | None, policy: str = POLICY) -> Iterator[Site]:
+def scratch(home: Path | None, policy: str = POLICY) -> Iterator[MaintenanceContext]:
     """The stack's lake with a namespace of this run's own, dropped at the end."""
     logs.to_stderr()
     runtime = Runtime.load(Home.locate(home).runtime_file)
@@ -57,7 +57,7 @@ def scratch(home: Path | None, policy: str = POLICY) -> Iterator[Site]:
         project = Project(Path(folder))
         project.tables_file.parent.mkdir()
         project.tables_file.write_text(policy)
-        site = Site.of(runtime, project)
+        site = MaintenanceContext.of(runtime, project)
         site.catalog.create_namespace_if_not_exists(NAMESPACE)
         try:
             yield site
@@ -72,7 +72,7 @@ def machine() -> dict[str, object]:
     return {"cores": os.cpu_count(), "platform": platform.platform(), "load": os.getloadavg()[0]}
 
 
-def due_check(site: Site, tables: int) -> dict[str, float]:
+def due_check(site: MaintenanceContext, tables: int) -> dict[str, float]:
     """Milliseconds a table: the first look reads manifests, the second finds nothing changed."""
     rows = pa.table({"id": pa.array(range(10), pa.int64())})
     names = [f"{NAMESPACE}.due_{number}" for number in range(tables)]
@@ -88,7 +88,7 @@ def due_check(site: Site, tables: int) -> dict[str, float]:
     return {"tables": tables, "first_ms": round(taken[0], 1), "unchanged_ms": round(median(taken[1:]), 1)}
 
 
-def compaction(site: Site, megabytes: int) -> dict[str, object]:
+def compaction(site: MaintenanceContext, megabytes: int) -> dict[str, object]:
     """MB/s of a rewrite of 4 MB files on the warm server, all steps of `maintain` included, and of the statement."""
     seed = random.Random(7)
     rows = 130_000

@@ -24,7 +24,7 @@ from lakeward.demo.lake import DemoLake
 from lakeward.demo.producer import Sender
 from lakeward.demo.producing import Producing
 from lakeward.demo.prove import Prover, Topic, ranges
-from lakeward.demo.stand import Stand
+from lakeward.demo.stand import DemoStack
 from lakeward.platform.runtime import Home, Project
 from lakeward.registry import batches, drivers
 
@@ -35,7 +35,7 @@ PATIENCE_S = 600.0
 class Watched:
     """One driver of a stand, seen through the registry."""
 
-    def __init__(self, stand: Stand, driver: str) -> None:
+    def __init__(self, stand: DemoStack, driver: str) -> None:
         self.stand, self.driver = stand, driver
 
     def token(self) -> str:
@@ -63,7 +63,7 @@ class Watched:
 class Busy(Watched):
     """A stand whose stream `flights` is to land all the time."""
 
-    def __init__(self, stand: Stand) -> None:
+    def __init__(self, stand: DemoStack) -> None:
         super().__init__(stand, stand.specs[FLIGHTS].driver)
         self._lake = DemoLake(stand.runtime)
 
@@ -102,7 +102,7 @@ def arguments_of(what: str | None, results: Path, home: str) -> argparse.Argumen
 
 
 def run(
-    chosen: Sequence[Any], results: Path, home: Path, begin: Callable[[Stand], Callable[[Any], dict[str, Any]]]
+    chosen: Sequence[Any], results: Path, home: Path, begin: Callable[[DemoStack], Callable[[Any], dict[str, Any]]]
 ) -> tuple[dict[Any, dict[str, Any]], dict[str, Any]]:
     """Run the trials that are missing on one busy stack, a JSON line each, then prove every row.
 
@@ -113,7 +113,7 @@ def run(
     wanted = [seed for seed in chosen if seed not in lines]
     proof: dict[str, Any] = {}
     if wanted:
-        stand = Stand(Project(ROOT), Home(home), lambda line: print(line, flush=True))
+        stand = DemoStack(Project(ROOT), Home(home), lambda line: print(line, flush=True))
         done = threading.Event()
         try:
             stand.up()

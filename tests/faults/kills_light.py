@@ -30,7 +30,7 @@ from campaign import ROOT, known, seeds
 from kills import aftermath, summary
 from sqlalchemy import select
 
-from lakeward.demo.stand import Stand
+from lakeward.demo.stand import DemoStack
 from lakeward.platform.runtime import Home, Project
 from lakeward.registry import drivers
 from lakeward.registry.schema import observations
@@ -86,7 +86,7 @@ class Trials(Watched):
 
 
 @contextmanager
-def stand(home: Path, names: Sequence[str]) -> Iterator[Stand]:
+def stand(home: Path, names: Sequence[str]) -> Iterator[DemoStack]:
     """A whole stack that supervises a stand-in of each name."""
     project = home / "project"
     (project / "conf" / "streams").mkdir(parents=True, exist_ok=True)
@@ -95,7 +95,7 @@ def stand(home: Path, names: Sequence[str]) -> Iterator[Stand]:
     for folder in ("dags", "plugins"):
         shutil.copytree(ROOT / folder, project / folder, dirs_exist_ok=True)
     os.environ[WRAPPER] = shlex.join([sys.executable, str(SMALL_DRIVER)])  # the stack hands it on
-    made = Stand(Project(project), Home(home), lambda line: print(line, flush=True))
+    made = DemoStack(Project(project), Home(home), lambda line: print(line, flush=True))
     try:
         made.home.drivers.mkdir(parents=True, exist_ok=True)
         (made.home.drivers / "mode").write_text("calm")

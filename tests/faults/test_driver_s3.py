@@ -28,7 +28,7 @@ from lakeward.spec.model.sources import FilesSource
 from lakeward.supervision import probes
 from lakeward.supervision.backends.local import LocalBackend
 from lakeward.supervision.decide.dependencies import Dependency, Kind
-from lakeward.tables.context import Site
+from lakeward.tables.context import MaintenanceContext
 from lakeward.tables.observe.listing import ASIDE
 from lakeward.tables.orphans import sweep
 
@@ -198,7 +198,7 @@ def test_orphans_on_s3_are_put_aside_and_deleted_and_nothing_else(on_s3: Any, we
     project.tables_file.parent.mkdir(parents=True)
     thresholds = "{older_than: 1ms, max_share: 0.9, keep: 1ms, every: 1ms}"
     project.tables_file.write_text(f"unsafe:\n  - {{match: '*.*', why: files of a minute, orphans: {thresholds}}}\n")
-    site = Site.of(on_s3.runtime, project)
+    site = MaintenanceContext.of(on_s3.runtime, project)
     rows = pa.table({"n": [1, 2, 3]})
     site.catalog.create_namespace_if_not_exists(on_s3.name)
     name = f"{on_s3.name}.lying"
@@ -225,6 +225,6 @@ def test_orphans_on_s3_are_put_aside_and_deleted_and_nothing_else(on_s3: Any, we
     assert weed.names(f"{below}.sources") == [f"{below}.sources/stream/source/0"]
     assert len(site.load(name).scan().to_arrow()) == 3
     other = on_s3.runtime.model_copy(update={"checkpoints": f"s3a://{below}/checkpoints"})
-    [refused] = sweep(Site.of(other, project), name)["actions"]
+    [refused] = sweep(MaintenanceContext.of(other, project), name)["actions"]
     assert (refused["result"], "a checkpoint lies under its location" in refused["why"]) == ("refused", True)
     site.catalog.engine.dispose()

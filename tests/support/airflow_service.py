@@ -31,7 +31,7 @@ from lakeward.registry import drivers, engine, generations, incidents, streams
 from lakeward.registry.drivers import Driver
 from lakeward.registry.streams import Stream
 from lakeward.stack import airflow_config, airflow_parts, airflow_pool, private
-from lakeward.stack.site import Site
+from lakeward.stack.site import StackContext
 from lakeward.supervision.backends.base import Life
 from lakeward.supervision.backends.identity import life
 from lakeward.supervision.backends.local import LocalBackend
@@ -62,7 +62,7 @@ resources: {driver: DRIVER}
 class AirflowService:
     """A migrated Airflow with Lakeward's Dags; its processes run once `start` was called."""
 
-    site: Site
+    site: StackContext
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     token: str = ""
 
@@ -269,11 +269,11 @@ def project(root: Path, *streams: str) -> Iterator[Project]:
     yield Project(root)
 
 
-def site(folder: Path, project: Project, *, postgres: int, password: str, kafka: int | None = None) -> Site:
+def site(folder: Path, project: Project, *, postgres: int, password: str, kafka: int | None = None) -> StackContext:
     """The site of a stack whose PostgreSQL (and broker) somebody else runs; the role `lakeward` has this password."""
     broker = kafka or ports.any_free()
     at = {"postgres": postgres, "airflow": ports.any_free(), "kafka": broker, "connect": ports.any_free()}
-    made = Site(project, Home(folder), at, jars.find_java())
+    made = StackContext(project, Home(folder), at, jars.find_java())
     private.write(private.folder(made.home.secrets) / "lakeward.password", password)
     made.write()
     airflow_config.write(made)

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from lakeward.connectors.commit_protocol.attempt import Build, Redo
+from lakeward.connectors.commit_protocol.attempt import Build, RetryCommit
 from lakeward.connectors.commit_protocol.batch import RunningBatch
-from lakeward.connectors.commit_protocol.follow import Halt
+from lakeward.connectors.commit_protocol.follow import BlockReason
 from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.commit_protocol.result import BatchResult
 from lakeward.connectors.commit_protocol.writer import TableWriter
@@ -64,9 +64,9 @@ class MemoryTable:
         """
         with self.lock:
             if self.raw != expected:
-                raise Redo("the position moved")
+                raise RetryCommit("the position moved")
             if attempt not in self.staged:
-                raise Redo("the staged rows are gone")
+                raise RetryCommit("the staged rows are gone")
             self.rows += self.staged.pop(attempt)
             self.raw = raw
 
@@ -95,7 +95,7 @@ class MemoryWriter(TableWriter[FolderState, MemoryStaged]):
         raw = self.store.raw
         return FolderState(raw, None if raw is None else Position.model_validate_json(raw))
 
-    def check(self, state: FolderState) -> Halt | None:
+    def check(self, state: FolderState) -> BlockReason | None:
         return None
 
     def stage(self, rows: Any, state: FolderState, attempt: str) -> MemoryStaged:
@@ -132,7 +132,7 @@ class Traced:
 
     trace: list[str] = field(default_factory=list, init=False)
     fails: dict[str, list[Exception]] = field(default_factory=dict, init=False)
-    halt: Halt | None = field(default=None, init=False)
+    halt: BlockReason | None = field(default=None, init=False)
 
     def _step(self, name: str) -> None:
         self.trace.append(name)
@@ -143,7 +143,7 @@ class Traced:
         self._step("load")
         return super().load(session)  # type: ignore[misc]  # of the writer it is mixed into
 
-    def check(self, state: Any) -> Halt | None:
+    def check(self, state: Any) -> BlockReason | None:
         return self.halt or super().check(state)  # type: ignore[misc]  # of the writer it is mixed into
 
     def execute(self, rows: Any) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakeward.quality.suite.configured import Asked
+from lakeward.quality.suite.configured import ConfiguredCheck
 from lakeward.quality.verdicts.verdict import Check
 from lakeward.spec.model.suite import Expectation
 
@@ -181,10 +181,10 @@ def variants(kind: str, kwargs: Kwargs) -> Iterator[tuple[str, str, Kwargs]]:
         yield "fail", "row_condition", {**kwargs, **CONDITION}
 
 
-def asked(data: str) -> dict[tuple[int, str], Asked]:
+def asked(data: str) -> dict[tuple[int, str], ConfiguredCheck]:
     """Every check on a data set, by the case's number and the matrix's column."""
     return {
-        (number, column): Asked(f"{number}-{column}", Expectation(type=kind, kwargs=each), "increment", False)
+        (number, column): ConfiguredCheck(f"{number}-{column}", Expectation(type=kind, kwargs=each), "increment", False)
         for number, (kind, kwargs) in enumerate(ALL)
         for on, column, each in variants(kind, kwargs)
         if on == data

@@ -24,7 +24,7 @@ from sqlalchemy import text
 
 from lakeward.platform.runtime import Home, Project, Runtime
 from lakeward.registry import leases, maintenance
-from lakeward.tables.context import Site
+from lakeward.tables.context import MaintenanceContext
 from lakeward.tables.guard.actor import SCOPE
 from lakeward.tables.plan import ORDER
 from lakeward.tables.plan.orphans import ACTION as ORPHANS
@@ -99,7 +99,7 @@ class Rig:
         project.tables_file.write_text(POLICIES)
         self.home.root.mkdir()
         self.home.runtime_file.write_text(runtime.model_dump_json())
-        self.site, self.spark, self.fault = Site.of(runtime, project), spark, fault
+        self.site, self.spark, self.fault = MaintenanceContext.of(runtime, project), spark, fault
         self.site.catalog.create_namespace_if_not_exists(NAMESPACE)
 
     def run(self, trial: Trial) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from lakeward.tables.guard.readers import Reading
 from lakeward.tables.observe.listing import Listing
 from lakeward.tables.observe.references import Reference
 from lakeward.tables.plan.expire import expirable, plan_expire
-from lakeward.tables.plan.model import Action, Clamp, History, Needs
+from lakeward.tables.plan.model import Action, History, Needs, SnapshotPin
 from lakeward.tables.plan.orphans import judge, oldest_kept
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
@@ -306,7 +306,7 @@ class Schedule:
         if chain:
             self.refs[f"{kind}{self._last}"] = Ref(kind, self.chance.choice(chain))
 
-    def _clamps(self, facts: TableFacts) -> Iterator[Clamp]:
+    def _clamps(self, facts: TableFacts) -> Iterator[SnapshotPin]:
         yield pins.batches(0, self.now)
         if self.planted != "no staged batches":
             yield from pins.staged(facts, self.now)

@@ -29,7 +29,7 @@ FILE = "streams.json"
 
 
 @dataclass(frozen=True)
-class Glance:
+class DagSummary:
     """A spec as its Dag shows it.
 
     Attributes:
@@ -52,7 +52,7 @@ class Glance:
     schedule: str | None = None
 
     @classmethod
-    def of(cls, spec: StreamSpec) -> Glance:
+    def of(cls, spec: StreamSpec) -> DagSummary:
         """What is shown of a spec."""
         return cls(
             owner=str(spec.owner),
@@ -75,7 +75,7 @@ class Declared:
 
     id: str
     file: str
-    spec: Glance | None
+    spec: DagSummary | None
     problems: tuple[str, ...]
 
 
@@ -126,11 +126,11 @@ def _place(project: Project) -> Path:
     return Home.locate(None, project).root / "cache" / FILE
 
 
-def _glance(found: dict[str, Any] | None) -> Glance | None:
+def _glance(found: dict[str, Any] | None) -> DagSummary | None:
     if found is None:
         return None
     sources = tuple((str(name), str(connector)) for name, connector in found["sources"])
-    return Glance(**{**found, "tags": tuple(found["tags"]), "sources": sources})
+    return DagSummary(**{**found, "tags": tuple(found["tags"]), "sources": sources})
 
 
 def _code() -> Iterator[Path]:

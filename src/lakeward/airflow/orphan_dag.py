@@ -93,11 +93,11 @@ def matching(runtime: Runtime, project: Project, glob: str) -> list[str]:
         AirflowFailException: none matches, or the catalog does not answer.
     """
     from lakeward.platform.errors import LakewardError
-    from lakeward.tables.context import Site
+    from lakeward.tables.context import MaintenanceContext
 
     quiet_libraries()
     try:
-        known = Site.of(runtime, project).names()
+        known = MaintenanceContext.of(runtime, project).names()
     except LakewardError as error:
         log.error(error.what, why=error.why, next=error.next)
         raise AirflowFailException(str(error)) from None

@@ -36,7 +36,7 @@ def _read(project: Project) -> list[Declared]:
         if problem.severity == "error":
             wrong.setdefault(problem.file, []).append(problem.text())
     found = {
-        name: Declared(name, item.file, glance.Glance.of(item.spec), tuple(wrong.get(item.file, ())))
+        name: Declared(name, item.file, glance.DagSummary.of(item.spec), tuple(wrong.get(item.file, ())))
         for name, item in loaded.streams.items()
     }
     read = {item.file for item in found.values()}

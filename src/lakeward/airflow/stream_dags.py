@@ -16,7 +16,7 @@ from lakeward.airflow.names import stream_dag_id
 from lakeward.airflow.operate import Operate
 
 if TYPE_CHECKING:
-    from lakeward.airflow.glance import Glance
+    from lakeward.airflow.glance import DagSummary
 
 OPERATIONS = {
     "report": "report: how is it? (changes nothing)",
@@ -184,7 +184,7 @@ def _of_backfills() -> dict[str, Param]:
     }  # fmt: skip
 
 
-def _one_line(spec: Glance | None) -> str:
+def _one_line(spec: DagSummary | None) -> str:
     if spec is None:
         return "See the Dag's docs."
     sources = ", ".join(f"{connector} {name}" for name, connector in spec.sources)

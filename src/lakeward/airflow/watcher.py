@@ -19,7 +19,7 @@ from lakeward.platform.errors import LakewardError
 
 if TYPE_CHECKING:
     from lakeward.supervision.alarm import Alarm
-    from lakeward.supervision.heartbeat_monitor import Watchman
+    from lakeward.supervision.heartbeat_monitor import HeartbeatMonitor
 
 log = structlog.get_logger(__name__)
 
@@ -45,7 +45,7 @@ class StreamsTrigger(BaseEventTrigger):
     @classmethod
     async def open_shared_stream(cls, kwargs: dict[str, Any]) -> AsyncIterator[list[str]]:
         """Poll for ever. What goes wrong is logged and tried again: a watcher that ends watches nothing."""
-        eyes: tuple[Alarm, Watchman] | None = None
+        eyes: tuple[Alarm, HeartbeatMonitor] | None = None
         pause = float(kwargs.get("poll_s", POLL_S))
         while True:
             try:
@@ -76,17 +76,17 @@ class StreamsTrigger(BaseEventTrigger):
             yield _event(reasons)
 
 
-async def _eyes() -> tuple[Alarm, Watchman]:
+async def _eyes() -> tuple[Alarm, HeartbeatMonitor]:
     # Imported here: every parse of a Dag file imports this module, and only the triggerer needs the rest.
     from lakeward.airflow.connections import runtime_async
     from lakeward.airflow.notify import channel_async
     from lakeward.supervision.alarm import Alarm
-    from lakeward.supervision.heartbeat_monitor import Watchman
+    from lakeward.supervision.heartbeat_monitor import HeartbeatMonitor
     from lakeward.supervision.reconcile import backend_of, registry_of
 
     runtime = await runtime_async()
     connect = registry_of(runtime)
-    return Alarm(connect, runtime, backend_of(runtime)), Watchman(connect, await channel_async())
+    return Alarm(connect, runtime, backend_of(runtime)), HeartbeatMonitor(connect, await channel_async())
 
 
 def _event(reasons: list[str]) -> TriggerEvent:

@@ -51,12 +51,12 @@ def _end_well() -> None:
 def _check(report: Path | None, seed: int, records: int, rate: float | None, keep: bool, patience: float) -> None:
     from lakeward.demo import own_home
     from lakeward.demo.check import ALERTS, FLIGHTS, HOURLY, Check, Wanted
-    from lakeward.demo.stand import Stand
+    from lakeward.demo.stand import DemoStack
     from lakeward.platform.runtime import Home
 
     home = Home(state().home.root / "check")
     output = state().output
-    stand = Stand(state().project, home, output.note)
+    stand = DemoStack(state().project, home, output.note)
     stand.require(FLIGHTS, HOURLY, ALERTS)
     if report is not None:
         _look_at_report(report)

@@ -17,7 +17,7 @@ from lakeward.platform.errors import SpecError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lakeward.engine.assignment import Wanted
+    from lakeward.engine.assignment import Assignment
     from lakeward.operations.operation import Operation
     from lakeward.operations.request import Outcome, Request
     from lakeward.operations.runner import Runner
@@ -68,7 +68,7 @@ def _settings() -> Any:
     return load_project(state().project).settings
 
 
-def spark_of(runner: Runner) -> Callable[[Sequence[Wanted]], AbstractContextManager[SparkSession]]:
+def spark_of(runner: Runner) -> Callable[[Sequence[Assignment]], AbstractContextManager[SparkSession]]:
     """Opens a Spark of its own on this machine, with the lake's catalog, for some streams."""
     from lakeward.engine import analysis
 

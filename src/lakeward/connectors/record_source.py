@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lakeward.connectors.decode.json import JsonDecoder
-from lakeward.connectors.source import ERROR, RAW, REASON, VALUE, Inlet
+from lakeward.connectors.source import ERROR, RAW, REASON, VALUE, StreamSource
 from lakeward.platform.errors import SpecError
 from lakeward.spec.model.position_columns import RECORD_COLUMNS
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-class RecordInlet(Inlet):
+class RecordSource(StreamSource):
     """A source whose records have a value, and columns beside it."""
 
     @property

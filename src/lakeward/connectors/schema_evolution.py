@@ -41,7 +41,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Unfit:
+class IncompatibleColumns:
     """A column both have, of types that do not fit."""
 
     column: Column
@@ -72,7 +72,7 @@ class Comparison:
     lacking: list[Column] = field(default_factory=list)
     needed: list[Column] = field(default_factory=list)
     widened: list[tuple[Column, Kind]] = field(default_factory=list)
-    unfit: list[Unfit] = field(default_factory=list)
+    unfit: list[IncompatibleColumns] = field(default_factory=list)
     clashes: list[tuple[str, str]] = field(default_factory=list)
 
     @property
@@ -91,7 +91,7 @@ def compare(given: Kind, has: Kind, casts: Casts) -> Comparison:
 def in_delta(compared: Comparison) -> Comparison:
     """A comparison with a Delta table, which widens a type only where a person lets it."""
     why = "Delta widens a type in tables with delta.enableTypeWidening = true only, which older readers cannot read"
-    unfit = [Unfit(column, was, why) for column, was in compared.widened]
+    unfit = [IncompatibleColumns(column, was, why) for column, was in compared.widened]
     return replace(compared, unfit=[*compared.unfit, *unfit], widened=[])
 
 
@@ -132,7 +132,7 @@ def differences(compared: Comparison, lacking: Sequence[Column], *, additive: bo
     if missing:
         yield f"only in the table: {', '.join(each.name for each in missing)}"
     if not additive:
-        yield from (Unfit(column, was).text for column, was in compared.widened)
+        yield from (IncompatibleColumns(column, was).text for column, was in compared.widened)
     yield from (each.text for each in compared.unfit)
     yield from (f"{given} is {has} in the table: names that differ in case alone" for given, has in compared.clashes)
 
@@ -172,13 +172,13 @@ def _types(path: tuple[str, ...], given: Kind, has: Kind, casts: Casts, found: C
     if kinds[0] is None and kinds[1] is None:
         _leaves(path, given, has, casts, found)
     elif kinds[0] != kinds[1]:
-        found.unfit.append(Unfit(Column(path, given), has))
+        found.unfit.append(IncompatibleColumns(Column(path, given), has))
     elif kinds[0] == "struct":
         _structs(path, given, has, casts, found)
     elif kinds[0] == "array":
         _types((*path, "element"), given["elementType"], has["elementType"], casts, found)
     elif _plain(given["keyType"]) != _plain(has["keyType"]):
-        found.unfit.append(Unfit(Column(path, given), has, "the keys of a map stay as they are"))
+        found.unfit.append(IncompatibleColumns(Column(path, given), has, "the keys of a map stay as they are"))
     else:
         _types((*path, "value"), given["valueType"], has["valueType"], casts, found)
 
@@ -189,7 +189,7 @@ def _leaves(path: tuple[str, ...], given: Kind, has: Kind, casts: Casts, found: 
     if _widens(has, given):
         found.widened.append((Column(path, given), has))
     else:
-        found.unfit.append(Unfit(Column(path, given), has))
+        found.unfit.append(IncompatibleColumns(Column(path, given), has))
 
 
 def _widens(narrow: str, wide: str) -> bool:

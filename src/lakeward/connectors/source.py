@@ -38,7 +38,7 @@ class Reader(Protocol):
 
 
 @dataclass(frozen=True)
-class Gauge:
+class LagProbe:
     """Where the ends of a source are asked for, outside of any query: a cluster and its topics."""
 
     cluster: Cluster
@@ -46,7 +46,7 @@ class Gauge:
 
 
 @dataclass
-class Inlet(ABC):
+class StreamSource(ABC):
     """One source of one stream.
 
     Attributes:
@@ -117,7 +117,7 @@ class Inlet(ABC):
         """
         return
 
-    def gauge(self, at: str) -> Gauge | None:
+    def gauge(self, at: str) -> LagProbe | None:
         """Where its ends are measured, given the position it is at; None where nobody can say."""
         return None
 

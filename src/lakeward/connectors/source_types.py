@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from lakeward.connectors.delta.source.source import DeltaInlet
+from lakeward.connectors.delta.source.source import DeltaStreamSource
 from lakeward.connectors.file_access import FileAccess
-from lakeward.connectors.files.source import FilesInlet
-from lakeward.connectors.iceberg.source.source import IcebergInlet
+from lakeward.connectors.files.source import FilesStreamSource
+from lakeward.connectors.iceberg.source.source import IcebergStreamSource
 from lakeward.connectors.kafka import cluster
-from lakeward.connectors.kafka.source import KafkaInlet
-from lakeward.connectors.kinesis.source import KinesisInlet, place_of
-from lakeward.connectors.plain.format_source import FormatInlet
-from lakeward.connectors.plain.rate import RateInlet
-from lakeward.connectors.plain.socket_source import SocketInlet
-from lakeward.connectors.source import Inlet
+from lakeward.connectors.kafka.source import KafkaStreamSource
+from lakeward.connectors.kinesis.source import KinesisStreamSource, place_of
+from lakeward.connectors.plain.format_source import FormatStreamSource
+from lakeward.connectors.plain.rate import RateStreamSource
+from lakeward.connectors.plain.socket_source import SocketStreamSource
+from lakeward.connectors.source import StreamSource
 from lakeward.platform.errors import SpecError
 from lakeward.platform.runtime import Runtime
 from lakeward.spec.model.sources import Source
 from lakeward.spec.model.stream import StreamSpec
 
 
-def of(spec: StreamSpec, runtime: Runtime) -> list[Inlet]:
+def of(spec: StreamSpec, runtime: Runtime) -> list[StreamSource]:
     """The sources of a stream, in the order of the spec.
 
     Raises:
@@ -31,21 +31,21 @@ def of(spec: StreamSpec, runtime: Runtime) -> list[Inlet]:
     return found
 
 
-def _one(spec: StreamSpec, name: str, source: Source, runtime: Runtime) -> Inlet:
+def _one(spec: StreamSpec, name: str, source: Source, runtime: Runtime) -> StreamSource:
     if source.kafka is not None:
-        return KafkaInlet(name, source, cluster.find(source.kafka.connection, runtime), spec.trigger.unbatched)
+        return KafkaStreamSource(name, source, cluster.find(source.kafka.connection, runtime), spec.trigger.unbatched)
     if source.files is not None:
-        return FilesInlet(name, source, stream=str(spec.id), access=FileAccess(runtime.lake))
+        return FilesStreamSource(name, source, stream=str(spec.id), access=FileAccess(runtime.lake))
     if source.kinesis is not None:
-        return KinesisInlet(name, source, place_of(source.kinesis, runtime))
+        return KinesisStreamSource(name, source, place_of(source.kinesis, runtime))
     if source.iceberg is not None:
-        return IcebergInlet(name, source, runtime, str(spec.id))
+        return IcebergStreamSource(name, source, runtime, str(spec.id))
     if source.delta is not None:
-        return DeltaInlet(name, source, runtime, str(spec.id))
+        return DeltaStreamSource(name, source, runtime, str(spec.id))
     if source.rate is not None:
-        return RateInlet(name, source)
+        return RateStreamSource(name, source)
     if source.socket is not None:
-        return SocketInlet(name, source)
+        return SocketStreamSource(name, source)
     if source.format is not None:
-        return FormatInlet(name, source)
+        return FormatStreamSource(name, source)
     raise SpecError(f"Stream {spec.id} cannot be run yet", why=f"source {name} is {source.connector}; it is not built")

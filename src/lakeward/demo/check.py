@@ -26,7 +26,7 @@ from lakeward.demo.producer import Sender
 from lakeward.demo.producing import Producing
 from lakeward.demo.prove import Proof, Prover, Topic, complete, planned, ranges
 from lakeward.demo.report import QualityReport, Report, StreamReport, TableReport
-from lakeward.demo.stand import Stand
+from lakeward.demo.stand import DemoStack
 from lakeward.platform.errors import LakewardError, TimedOut
 from lakeward.registry import batches, drivers, maintenance, restarts, verifications
 from lakeward.spec.model.stream import StreamSpec
@@ -66,7 +66,7 @@ class Wanted:
 class Check:
     """One run of the story."""
 
-    stand: Stand
+    stand: DemoStack
     wanted: Wanted
     say: Callable[[str], None]
     report: Report = field(init=False)

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakeward.demo.lake import DemoLake, Shape
-from lakeward.demo.stand import Stand
+from lakeward.demo.stand import DemoStack
 from lakeward.registry import batches, maintenance, verifications
 from lakeward.supervision import observe
 from lakeward.supervision.reconcile import backend_of
 
 
 @dataclass(frozen=True)
-class StreamGlance:
+class StreamSummary:
     """One stream: its word, its sentence, and how many rows it landed; None where it keeps no count."""
 
     id: str
@@ -25,7 +25,7 @@ class StreamGlance:
 
 
 @dataclass(frozen=True)
-class TableGlance:
+class TableSummary:
     """One table: its shape now, its newest maintenance and its newest verdict in words."""
 
     name: str
@@ -35,14 +35,14 @@ class TableGlance:
 
 
 @dataclass(frozen=True)
-class Glance:
+class DemoSummary:
     """Everything at one moment."""
 
-    streams: tuple[StreamGlance, ...]
-    tables: tuple[TableGlance, ...]
+    streams: tuple[StreamSummary, ...]
+    tables: tuple[TableSummary, ...]
 
 
-def glance(stand: Stand, lake: DemoLake) -> Glance:
+def glance(stand: DemoStack, lake: DemoLake) -> DemoSummary:
     """Look once."""
     with stand.registry() as connection:
         facts = observe.read(connection)
@@ -52,9 +52,9 @@ def glance(stand: Stand, lake: DemoLake) -> Glance:
         names = sorted({str(spec.sink.table) for spec in specs.values() if spec.sink.table is not None})
         checked = {name: next(iter(verifications.newest(connection, name, limit=1)), None) for name in names}
     words = observe.verdicts(facts, observe.ask(backend_of(stand.runtime), facts))
-    return Glance(
+    return DemoSummary(
         tuple(
-            StreamGlance(
+            StreamSummary(
                 row.id,
                 specs[row.id].sink.label if row.id in specs else "-",
                 words[row.id].state.value,
@@ -65,7 +65,7 @@ def glance(stand: Stand, lake: DemoLake) -> Glance:
             for row in facts.streams
         ),
         tuple(
-            TableGlance(
+            TableSummary(
                 name,
                 lake.shape(name),
                 _maintenance(next((each for each in actions if each["table"] == name), None)),

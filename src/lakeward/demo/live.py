@@ -10,10 +10,10 @@ from rich.console import Console
 from rich.live import Live
 
 from lakeward.demo import flights
-from lakeward.demo.glance import Glance, glance
+from lakeward.demo.glance import DemoSummary, glance
 from lakeward.demo.lake import DemoLake
 from lakeward.demo.producer import Sender
-from lakeward.demo.stand import Stand
+from lakeward.demo.stand import DemoStack
 from lakeward.demo.view import board, line
 from lakeward.platform.errors import LakewardError
 from lakeward.platform.runtime import Home, Project
@@ -32,7 +32,7 @@ def live(
     Raises:
         LakewardError: a file of the project is wrong, a part did not start, or Kafka refused the flights.
     """
-    stand = Stand(project, home, say)
+    stand = DemoStack(project, home, say)
     stand.require()
     try:
         say("starting PostgreSQL, Kafka, a warm Spark and Airflow; Ctrl-C stops everything")
@@ -46,7 +46,7 @@ def live(
 
 
 @contextmanager
-def _producing(stand: Stand, seed: int, per_second: float) -> Iterator[tuple[Sender, list[LakewardError]]]:
+def _producing(stand: DemoStack, seed: int, per_second: float) -> Iterator[tuple[Sender, list[LakewardError]]]:
     """The flights of a year after the other, sent in a thread; what it fails of stands in the list."""
     sender, stop = Sender(stand.bootstrap, "flights"), threading.Event()
     failed: list[LakewardError] = []
@@ -67,7 +67,7 @@ def _producing(stand: Stand, seed: int, per_second: float) -> Iterator[tuple[Sen
         thread.join(timeout=30)
 
 
-def _watch(stand: Stand, sender: Sender, failed: list[LakewardError], say: Callable[[str], None]) -> None:
+def _watch(stand: DemoStack, sender: Sender, failed: list[LakewardError], say: Callable[[str], None]) -> None:
     """Show how it goes until somebody stops it."""
     console = Console(stderr=True)
     lake, airflow = DemoLake(stand.runtime), stand.airflow
@@ -76,7 +76,7 @@ def _watch(stand: Stand, sender: Sender, failed: list[LakewardError], say: Calla
     looks = 0
     with screen or nullcontext():
         while not failed:
-            seen: Glance | None = None
+            seen: DemoSummary | None = None
             with suppress(LakewardError):  # the registry may be away for a moment: the next look comes soon
                 seen = glance(stand, lake)
             if seen is not None and screen is not None:

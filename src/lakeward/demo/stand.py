@@ -39,7 +39,7 @@ Say = Callable[[str], None]
 
 
 @dataclass
-class Stand:
+class DemoStack:
     """One home with the demo's project deployed on it.
 
     Attributes:

@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from lakeward.demo.glance import Glance
+from lakeward.demo.glance import DemoSummary
 
 _COLOURS = {
     "healthy": "green",
@@ -18,7 +18,7 @@ _COLOURS = {
 }
 
 
-def board(glance: Glance, *, sent: int, url: str, user: str, password: str) -> RenderableType:
+def board(glance: DemoSummary, *, sent: int, url: str, user: str, password: str) -> RenderableType:
     """Everything on one screen; the way to the Airflow UI stands last, where the eye ends."""
     return Group(
         _streams(glance),
@@ -32,14 +32,14 @@ def board(glance: Glance, *, sent: int, url: str, user: str, password: str) -> R
     )
 
 
-def line(glance: Glance, *, sent: int) -> str:
+def line(glance: DemoSummary, *, sent: int) -> str:
     """The same in one line, for a log."""
     streams = ", ".join(f"{each.id} {each.state} ({_number(each.landed)} rows)" for each in glance.streams)
     tables = ", ".join(f"{each.name} {each.shape.files} files ({each.verdict})" for each in glance.tables)
     return f"{sent:,} produced; {streams}; {tables}"
 
 
-def _streams(glance: Glance) -> Table:
+def _streams(glance: DemoSummary) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
     for name in ("stream", "into", "state"):
         table.add_column(name, no_wrap=True)
@@ -52,7 +52,7 @@ def _streams(glance: Glance) -> Table:
     return table
 
 
-def _tables(glance: Glance) -> Table:
+def _tables(glance: DemoSummary) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
     table.add_column("table", no_wrap=True)
     for name in ("rows", "files", "snapshots"):

@@ -11,7 +11,7 @@ import structlog
 
 from lakeward.driver.maintenance_pause import AGAIN_S
 from lakeward.driver.running import Running
-from lakeward.engine.assignment import Picture
+from lakeward.engine.assignment import DesiredState
 from lakeward.registry.backpressure import Level
 from lakeward.spec.model.stream import StreamSpec
 
@@ -19,12 +19,12 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass
-class Slowing:
+class Backpressure:
     """Remembers which streams are slowed down, and since when."""
 
     _since: dict[str, tuple[Level, float]] = field(default_factory=dict)
 
-    def turn(self, running: Mapping[str, Running], picture: Picture | None, taken: float) -> None:
+    def turn(self, running: Mapping[str, Running], picture: DesiredState | None, taken: float) -> None:
         """Set the pace of every stream; a registry that went away slows nobody down."""
         now = time.monotonic()
         said = picture.asks(taken) if picture is not None else None

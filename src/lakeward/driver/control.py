@@ -16,21 +16,21 @@ from pydantic import ValidationError
 from lakeward.connectors.python import packages
 from lakeward.driver import completed, thread_dumps, watchdog
 from lakeward.driver import decide as deciding
-from lakeward.driver.backpressure import Slowing
-from lakeward.driver.decide import Bury, Drain, Exit, Finish, Seen, Start
+from lakeward.driver.backpressure import Backpressure
+from lakeward.driver.decide import Drain, Exit, FinalizeQuery, Finish, ObservedQuery, Start
 from lakeward.driver.failing import Failure, Failures, Offsets
 from lakeward.driver.jvm import Jvm
 from lakeward.driver.lag import Watched
-from lakeward.driver.lag_targets import Standing
-from lakeward.driver.maintenance_pause import Resting
+from lakeward.driver.lag_targets import LagTargets
+from lakeward.driver.maintenance_pause import MaintenancePause
 from lakeward.driver.recorder import Recorder
 from lakeward.driver.registry_link import Link
 from lakeward.driver.running import Running
-from lakeward.driver.starting import Starter
+from lakeward.driver.starting import QueryLauncher
 from lakeward.driver.tasks import Task, Tasks
 from lakeward.driver.watchdog import Watchdog
 from lakeward.engine import jvm_errors
-from lakeward.engine.assignment import Wanted
+from lakeward.engine.assignment import Assignment
 from lakeward.engine.checkpoint import files
 from lakeward.platform.errors import DependencyDown, SpecError, expect
 from lakeward.platform.failures import EXIT_FENCED, EXIT_STOPPED, FailureClass, judge
@@ -71,7 +71,7 @@ class Control:
         standing: where the streams stand, for their lag.
     """
 
-    starter: Starter
+    starter: QueryLauncher
     link: Link
     recorder: Recorder
     failures: Failures
@@ -79,9 +79,9 @@ class Control:
     folder: Path
     tasks: Tasks = field(default_factory=Tasks)
     ending: threading.Event = field(default_factory=threading.Event)
-    standing: Standing = field(default_factory=Standing)
-    resting: Resting = field(default_factory=Resting)
-    slowing: Slowing = field(default_factory=Slowing)
+    standing: LagTargets = field(default_factory=LagTargets)
+    resting: MaintenancePause = field(default_factory=MaintenancePause)
+    slowing: Backpressure = field(default_factory=Backpressure)
     _running: dict[str, Running] = field(default_factory=dict)
     _draining: dict[str, float] = field(default_factory=dict)
     _end: End | None = None
@@ -144,7 +144,7 @@ class Control:
                     self._drain(stream, why)
                 case Finish(stream):
                     self._finish(stream)
-                case Bury(stream):
+                case FinalizeQuery(stream):
                     self._bury(stream)
             if self._end is not None:
                 return
@@ -183,11 +183,11 @@ class Control:
         """What the lag thread measures."""
         return self.standing.watched(list(self._running.values()))
 
-    def _seen(self, each: Running) -> Seen:
+    def _seen(self, each: Running) -> ObservedQuery:
         since = self._draining.get(each.stream)
         draining = since is not None
         limit = ENDING_DRAIN_S if self.ending.is_set() else DRAIN_S
-        return Seen(
+        return ObservedQuery(
             generation=each.wanted.generation,
             active=each.active,
             draining=draining,
@@ -231,7 +231,7 @@ class Control:
 
         self.tasks.begin("interrupt", stream, work, running)
 
-    def _start(self, wanted: Wanted) -> None:
+    def _start(self, wanted: Assignment) -> None:
         self.link.busy |= {wanted.stream}
         self.tasks.begin("start", wanted.stream, lambda: self.starter.start(wanted), wanted)
 
@@ -252,7 +252,7 @@ class Control:
                 failure, stopped = task.result
                 self._interrupted(task.subject, failure, stopped)
 
-    def _started(self, wanted: Wanted, running: Running) -> None:
+    def _started(self, wanted: Assignment, running: Running) -> None:
         self._running[wanted.stream] = running
         self.standing.began(wanted.stream, running.at)
         self.recorder.note(wanted.stream, query_id=str(running.query.id), query_state="running", error=None)
@@ -349,7 +349,7 @@ class Control:
         with suppress(DependencyDown):
             self.failures.after(stream, told)
 
-    def _failed(self, wanted: Wanted, failure: Failure) -> None:
+    def _failed(self, wanted: Assignment, failure: Failure) -> None:
         kind = failure.judgement.failure_class
         if kind is FailureClass.FENCED:
             self._end = End(EXIT_FENCED, failure.words, str(kind), wanted.stream, failure.batch_id, failure.offsets)
@@ -360,7 +360,7 @@ class Control:
             self.failures.handle(wanted, failure, picture.now if picture is not None else None)
 
 
-def _told(wanted: Wanted, error: Exception) -> BaseException:
+def _told(wanted: Assignment, error: Exception) -> BaseException:
     """A stored spec that this version cannot read is a problem of the spec, said like one."""
     if not isinstance(error, ValidationError):
         return error

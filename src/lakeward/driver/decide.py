@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lakeward.engine.assignment import Picture, Wanted
+from lakeward.engine.assignment import Assignment, DesiredState
 from lakeward.platform.failures import EXIT_FENCED, EXIT_STOPPED
 
 
 @dataclass(frozen=True)
-class Seen:
+class ObservedQuery:
     """A started stream, as the driver sees it.
 
     Attributes:
@@ -40,7 +40,7 @@ class Seen:
 class Start:
     """Start a stream's query."""
 
-    wanted: Wanted
+    wanted: Assignment
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Finish:
 
 
 @dataclass(frozen=True)
-class Bury:
+class FinalizeQuery:
     """A query ended by itself: find out why, and when it is tried again."""
 
     stream: str
@@ -73,12 +73,12 @@ class Exit:
     why: str
 
 
-Action = Start | Drain | Finish | Bury | Exit
+Action = Start | Drain | Finish | FinalizeQuery | Exit
 
 
 def decide(
-    picture: Picture | None,
-    seen: Mapping[str, Seen],
+    picture: DesiredState | None,
+    seen: Mapping[str, ObservedQuery],
     *,
     ending: bool,
     waiting: frozenset[str] = frozenset(),
@@ -112,7 +112,7 @@ def decide(
     return actions
 
 
-def _renewed(picture: Picture | None, packages: str | None) -> bool:
+def _renewed(picture: DesiredState | None, packages: str | None) -> bool:
     """Whether only a new process can run what is wanted: it needs packages, and none of it the ones that are here.
 
     Where some streams need these and some others, a start of the others is refused: waiting would not help them.
@@ -121,9 +121,9 @@ def _renewed(picture: Picture | None, packages: str | None) -> bool:
     return bool(wanted) and packages is not None and packages not in wanted
 
 
-def _of_started(stream: str, each: Seen, picture: Picture | None, ending: str) -> Action | None:
+def _of_started(stream: str, each: ObservedQuery, picture: DesiredState | None, ending: str) -> Action | None:
     if not each.active:
-        return Bury(stream)
+        return FinalizeQuery(stream)
     if each.unbatched and not each.leased:
         return Finish(stream)  # at once: a boundary may be minutes away, and it writes all the time
     if each.draining:

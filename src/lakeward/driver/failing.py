@@ -13,7 +13,7 @@ from typing import Any
 import structlog
 from sqlalchemy import Connection
 
-from lakeward.engine.assignment import Wanted
+from lakeward.engine.assignment import Assignment
 from lakeward.platform.errors import Blocked, DependencyDown, LakewardError
 from lakeward.platform.failures import FailureClass, Judgement, judge, signature
 from lakeward.registry import events, observations, restarts, streams
@@ -91,7 +91,7 @@ class Failures:
     _parked: dict[str, _Parked] = field(default_factory=dict)
     _history: dict[str, _History] = field(default_factory=dict)
 
-    def handle(self, wanted: Wanted, failure: Failure, now: datetime | None) -> FailureClass:
+    def handle(self, wanted: Assignment, failure: Failure, now: datetime | None) -> FailureClass:
         """Decide what follows, remember it and tell the registry.
 
         Args:
@@ -129,7 +129,7 @@ class Failures:
             self._park(stream, until, self._retry(stream, failure, judged, attempt, moment, history.same))
         return judged.failure_class
 
-    def _before(self, wanted: Wanted, now: datetime | None) -> _History:
+    def _before(self, wanted: Assignment, now: datetime | None) -> _History:
         """What an earlier process knew of the stream: its count does not begin anew because a neighbour ended it."""
         try:
             with self.connect() as connection:
@@ -281,7 +281,7 @@ def _told(stream: str, failure: Failure, judged: Judgement, same: int) -> dict[s
     return {"what": words[0], "why": "\n".join(words[1:]), "next": f"correct it, then: {start}"}
 
 
-def _policy(wanted: Wanted, base: timedelta) -> restart.Policy:
+def _policy(wanted: Assignment, base: timedelta) -> restart.Policy:
     try:
         found = restart.Policy.of(wanted.spec.restart)
     except ValueError:  # the spec itself is what is wrong

@@ -10,7 +10,7 @@ from lakeward.driver.running import Running
 
 
 @dataclass
-class Standing:
+class LagTargets:
     """Written by the threads of batches and of the lag, read by the control loop: each a whole value by one name."""
 
     _at: dict[str, dict[str, str]] = field(default_factory=dict)

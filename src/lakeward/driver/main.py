@@ -24,7 +24,7 @@ from lakeward.driver.lag import LagThread
 from lakeward.driver.listener import listener_of
 from lakeward.driver.recorder import Recorder
 from lakeward.driver.registry_link import Link
-from lakeward.driver.starting import Starter
+from lakeward.driver.starting import QueryLauncher
 from lakeward.driver.tasks import Tasks
 from lakeward.engine import event_log, session
 from lakeward.engine.batch import Done
@@ -126,7 +126,7 @@ def _run(launch: Launch) -> End:
             return drivers.checkpoints(connection)
         return None
 
-    starter = Starter(
+    starter = QueryLauncher(
         spark, launch.runtime, held, report, lambda wanted: listener_of(wanted.stream, recorder), declared
     )
     failures = Failures(launch.driver, link.connect, log=lambda stream: tail.newest(launch.folder, stream))
@@ -138,7 +138,7 @@ def _run(launch: Launch) -> End:
         measured,
         lambda stream, found: recorder.watch(stream, app_id=app_id, **found),
     )
-    tender = event_log.Tender(launch.folder)
+    tender = event_log.EventLogRotator(launch.folder)
     link.state = "running"
     for each in (recorder, lag, tender):
         each.start()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from lakeward.driver.running import Running
-from lakeward.engine.assignment import Picture
+from lakeward.engine.assignment import DesiredState
 from lakeward.spec.model.stream import StreamSpec
 
 _log = structlog.get_logger(__name__)
@@ -20,12 +20,12 @@ CHANGES_ROWS = ("upsert", "complete")
 
 
 @dataclass
-class Resting:
+class MaintenancePause:
     """Remembers since when each stream rests in which window."""
 
     _since: dict[str, tuple[str, float]] = field(default_factory=dict)
 
-    def turn(self, running: Mapping[str, Running], picture: Picture | None, taken: float) -> frozenset[str]:
+    def turn(self, running: Mapping[str, Running], picture: DesiredState | None, taken: float) -> frozenset[str]:
         """Rest whatever is asked to, within its freshness; the streams that stand between two batches now."""
         now = time.monotonic()
         said = picture.asks(taken) if picture is not None else None

@@ -16,7 +16,7 @@ from pathlib import Path
 import structlog
 from sqlalchemy import Connection, func, select
 
-from lakeward.engine.assignment import Picture, Wanted
+from lakeward.engine.assignment import Assignment, DesiredState
 from lakeward.platform.errors import DependencyDown
 from lakeward.platform.runtime import Launch
 from lakeward.registry import backpressure, drivers, engine, leases, writer_pauses
@@ -47,7 +47,7 @@ class Link:
         self._process = secrets.token_hex(8)
         self._stop = threading.Event()
         self._looked = threading.Condition()
-        self._picture: Picture | None = None
+        self._picture: DesiredState | None = None
         self._taken = 0.0
         self._until: dict[str, float] = {}
         self._hosted: frozenset[str] = frozenset()
@@ -78,7 +78,7 @@ class Link:
         """Opens a transaction."""
         return engine.connect(self._url, self.pgpass)
 
-    def picture(self) -> tuple[Picture | None, float]:
+    def picture(self) -> tuple[DesiredState | None, float]:
         """The newest picture and when it was asked for (monotonic)."""
         with self._looked:
             return self._picture, self._taken
@@ -148,19 +148,19 @@ class Link:
                     self._looked.notify_all()
             self._stop.wait(max(0.05, LOOK_S - (time.monotonic() - began)))
 
-    def _look(self, connection: Connection, began: float) -> tuple[Picture, set[tuple[str, str]]]:
+    def _look(self, connection: Connection, began: float) -> tuple[DesiredState, set[tuple[str, str]]]:
         """What is wanted, and the leases that are ours once the transaction is committed."""
         name, token = self._launch.driver, self._launch.token
         now = connection.execute(select(func.now())).scalar_one()
         row = drivers.find(connection, name)
         held: set[tuple[str, str]] = set()
         if row is None or row.token != token:
-            return Picture(now, fenced=True), held
+            return DesiredState(now, fenced=True), held
         hosted = {each.id: each for each in drivers.hosted(connection, name)}
         self._hosted = frozenset(hosted)
         if began - self._renewed >= RENEW_S:
             if not drivers.beat(connection, name, token, state=self._says(), spark_ui=self.spark_ui):
-                return Picture(now, fenced=True), held
+                return DesiredState(now, fenced=True), held
             held = self._renew(connection, began)
         ready = {each.id: each for each in hosted.values() if _ready(each)}
         held -= {("stream", stream) for stream in self._give_back(connection, frozenset(ready))}
@@ -172,7 +172,7 @@ class Link:
                 held.add(("stream", stream))
         wanted = self._wanted(connection, run)
         resting, slowed = self._windows(connection), backpressure.current(connection)
-        picture = Picture(now, wanted, frozenset(later), frozenset(hosted), windows=resting, pressures=slowed)
+        picture = DesiredState(now, wanted, frozenset(later), frozenset(hosted), windows=resting, pressures=slowed)
         return picture, held
 
     def _windows(self, connection: Connection) -> dict[str, str]:
@@ -200,13 +200,13 @@ class Link:
         self._renewed = began
         return held
 
-    def _wanted(self, connection: Connection, run: Mapping[str, Hosted]) -> dict[str, Wanted]:
+    def _wanted(self, connection: Connection, run: Mapping[str, Hosted]) -> dict[str, Assignment]:
         """The streams to run with their specs; each spec is read once, for it never changes."""
         keys = {(each.id, each.generation) for each in run.values()}
         self._plans = {key: plan for key, plan in self._plans.items() if key in keys}
         self._plans |= drivers.plans(connection, keys - self._plans.keys())
         return {
-            stream: Wanted(
+            stream: Assignment(
                 stream, plan.generation, plan.spec, self._launch.runtime.checkpoint_of(plan.checkpoint), each.query_id
             )
             for stream, each in run.items()

@@ -11,7 +11,7 @@ import structlog
 
 from lakeward.driver.failing import Offsets
 from lakeward.engine import jvm_errors
-from lakeward.engine.assignment import Wanted
+from lakeward.engine.assignment import Assignment
 from lakeward.engine.batch import BatchFunction
 from lakeward.engine.checkpoint import files as checkpoint
 from lakeward.engine.checkpoint import state_errors
@@ -35,7 +35,7 @@ COMMIT_LOG_S = 10.0
 class Running:
     """One start of one stream."""
 
-    wanted: Wanted
+    wanted: Assignment
     query: StreamingQuery
     function: BatchFunction
     gate: Gate

@@ -17,17 +17,17 @@ from lakeward.connectors.commit_protocol import offsets
 from lakeward.connectors.commit_protocol.position import NO_DATA, Position
 from lakeward.connectors.file_access import FileAccess
 from lakeward.connectors.iceberg import quarantine
-from lakeward.connectors.kafka.source import KafkaInlet
+from lakeward.connectors.kafka.source import KafkaStreamSource
 from lakeward.connectors.kafka.starting_offsets import partitions
 from lakeward.connectors.python import packages
-from lakeward.connectors.source import Inlet
+from lakeward.connectors.source import StreamSource
 from lakeward.driver.real_time import query as hop
-from lakeward.driver.real_time.accounting import Accounts
-from lakeward.driver.real_time.progress_marker import Mark, Marks
-from lakeward.driver.real_time.running import RunningHop
+from lakeward.driver.real_time.accounting import RecordAccounting
+from lakeward.driver.real_time.progress_marker import ProgressMarker, ProgressMarkers
+from lakeward.driver.real_time.running import RunningRealTimeQuery
 from lakeward.driver.running import Running
 from lakeward.engine import executors, flow, session
-from lakeward.engine.assignment import Wanted
+from lakeward.engine.assignment import Assignment
 from lakeward.engine.batch import BatchFunction, Done
 from lakeward.engine.checkpoint import compatibility, conflicts, fresh, preflight
 from lakeward.engine.checkpoint import files as checkpoint
@@ -36,7 +36,7 @@ from lakeward.engine.checkpoint.rebuild import rebuild
 from lakeward.engine.flow import Flow
 from lakeward.engine.gate import Gate
 from lakeward.engine.references import References
-from lakeward.engine.sinks.base import Declared, Landing, Standing
+from lakeward.engine.sinks.base import Declared, Landing, SinkState
 from lakeward.engine.sinks.choose import choose
 from lakeward.engine.sinks.evolving import GrowingLanding
 from lakeward.engine.sinks.exact import ExactLanding
@@ -57,7 +57,7 @@ TURNS, TURN_S = 2, 15.0
 
 
 @dataclass(frozen=True)
-class Starter:
+class QueryLauncher:
     """What every start of a stream in this driver needs.
 
     Args:
@@ -73,12 +73,12 @@ class Starter:
     runtime: Runtime
     held: Callable[[str], None]
     report: Callable[[Done], None]
-    listener: Callable[[Wanted], StreamingQueryListener]
+    listener: Callable[[Assignment], StreamingQueryListener]
     declared: Declared = lambda: None
     _turns: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(TURNS))
     _creating: threading.Lock = field(default_factory=threading.Lock)
 
-    def start(self, wanted: Wanted) -> Running:
+    def start(self, wanted: Assignment) -> Running:
         """Start a stream's query.
 
         Raises:
@@ -94,7 +94,7 @@ class Starter:
             if turn:
                 self._turns.release()
 
-    def _start(self, wanted: Wanted) -> Running:
+    def _start(self, wanted: Assignment) -> Running:
         began = time.monotonic()
         spec = wanted.spec
         sources = source_types.of(spec, self.runtime)
@@ -177,10 +177,10 @@ class Starter:
             "at": dict(begin.at),
         }
         if isinstance(landing, Sent):
-            return RunningHop(**made, accounts=_follow(landing, function, query, wanted))
+            return RunningRealTimeQuery(**made, accounts=_follow(landing, function, query, wanted))
         return Running(**made)
 
-    def _open(self, own: SparkSession, wanted: Wanted, beside: str | None, built: Flow, begin: flow.Start) -> None:
+    def _open(self, own: SparkSession, wanted: Assignment, beside: str | None, built: Flow, begin: flow.Start) -> None:
         """Tell each source where the checkpoint keeps what is its own, and make a new checkpoint where it needs one."""
         names = offsets.order_of(built.query, [inlet.name for inlet in built.inlets])
         order = [next(inlet for inlet in built.inlets if inlet.name == name) for name in names]
@@ -190,7 +190,7 @@ class Starter:
         if begin.fresh and not built.stateful:  # state would begin at nothing; so no batch follows the position
             rebuild(wanted.checkpoint, order, begin.begin, FileAccess(self.runtime.lake))
 
-    def _kept(self, own: SparkSession, wanted: Wanted) -> Checkpoint:
+    def _kept(self, own: SparkSession, wanted: Assignment) -> Checkpoint:
         """The checkpoint; refused if another stream has it."""
         others = self.declared() or {}
         places = {name: self.runtime.checkpoint_of(recorded) for name, recorded in others.items()}
@@ -202,11 +202,11 @@ class Starter:
 
     def _judge(
         self,
-        wanted: Wanted,
+        wanted: Assignment,
         kept: Checkpoint,
-        standing: Standing,
+        standing: SinkState,
         landing: Landing,
-        sources: list[Inlet],
+        sources: list[StreamSource],
         topic_ids: dict[str, str],
     ) -> flow.Start:
         """Compare checkpoint, table and sources before anything runs: where the query begins, if it may."""
@@ -233,7 +233,7 @@ class Starter:
         return flow.Start(str(finding), finding is preflight.Finding.FRESH, _goes_on(position), ends)
 
 
-def _topic_ids(sources: list[Inlet]) -> dict[str, str]:
+def _topic_ids(sources: list[StreamSource]) -> dict[str, str]:
     """The ids of what a stream's sources read, as they are now."""
     found: dict[str, str] = {}
     for inlet in sources:
@@ -242,31 +242,36 @@ def _topic_ids(sources: list[Inlet]) -> dict[str, str]:
 
 
 def _hop_begin(
-    own: SparkSession, wanted: Wanted, sources: list[Inlet], topics: dict[str, str], kept: Checkpoint, found: flow.Start
+    own: SparkSession,
+    wanted: Assignment,
+    sources: list[StreamSource],
+    topics: dict[str, str],
+    kept: Checkpoint,
+    found: flow.Start,
 ) -> flow.Start:
     """Where a hop begins; refused where its driver has too few cores."""
     [source] = sources
-    inlet = expect_type(source, KafkaInlet, "the source")
+    inlet = expect_type(source, KafkaStreamSource, "the source")
     names = sorted(topics)
     hop.check_cores(wanted.spec, partitions(inlet.cluster, names), own.sparkContext.defaultParallelism)
     ends = preflight.ends_of(kept, [inlet.name])
-    passed = Mark(kept.committed + 1, ends[inlet.name]) if ends else None
-    begin = hop.begin(inlet, Marks(own, wanted.checkpoint), names, passed)
+    passed = ProgressMarker(kept.committed + 1, ends[inlet.name]) if ends else None
+    begin = hop.begin(inlet, ProgressMarkers(own, wanted.checkpoint), names, passed)
     # Said at each start: until its first epoch is committed, continuous processing begins anew.
     return replace(found, fresh=True, begin={inlet.name: begin})
 
 
-def _follow(landing: Sent, function: BatchFunction, query: StreamingQuery, wanted: Wanted) -> Accounts:
+def _follow(landing: Sent, function: BatchFunction, query: StreamingQuery, wanted: Assignment) -> RecordAccounting:
     """Begin to account for what a hop passes."""
     own, spec = function.session, wanted.spec
     interval = expect(spec.trigger.interval, "the interval of the trigger")
-    accounts = Accounts(
+    accounts = RecordAccounting(
         function=function,
         sent=landing,
         inlet=function.flow.inlets[0],
         files=checkpoint.files_of(own, wanted.checkpoint),
         folder=wanted.checkpoint,
-        marks=Marks(own, wanted.checkpoint),
+        marks=ProgressMarkers(own, wanted.checkpoint),
         check=lambda count: hop.check_cores(spec, count, own.sparkContext.defaultParallelism),
         interval_s=float(interval.seconds),
     )
@@ -278,7 +283,7 @@ def _follow(landing: Sent, function: BatchFunction, query: StreamingQuery, wante
     return accounts
 
 
-def _fits(own: SparkSession, wanted: Wanted, kept: Checkpoint, position: Position | None, built: Flow) -> list[str]:
+def _fits(own: SparkSession, wanted: Assignment, kept: Checkpoint, position: Position | None, built: Flow) -> list[str]:
     """Refuse a checkpoint that is not this query's; gives what a person should know all the same."""
     by_name = {inlet.name: inlet for inlet in built.inlets}
     order = offsets.order_of(built.query, list(by_name))
@@ -293,7 +298,7 @@ def _fits(own: SparkSession, wanted: Wanted, kept: Checkpoint, position: Positio
     return notes
 
 
-def _of_landing(landing: Landing, wanted: Wanted) -> list[str]:
+def _of_landing(landing: Landing, wanted: Assignment) -> list[str]:
     """What a person should know of how the transform fits its table."""
     found = list(landing.notes) if isinstance(landing, GrowingLanding) else []
     for note in found:

@@ -16,7 +16,7 @@ from lakeward.spec.python.packages import digest_of
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Assignment:
     """One stream that should run.
 
     Attributes:
@@ -51,7 +51,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Picture:
+class DesiredState:
     """The registry at one moment.
 
     Attributes:
@@ -65,14 +65,14 @@ class Picture:
     """
 
     now: datetime
-    run: Mapping[str, Wanted] = field(default_factory=dict)
+    run: Mapping[str, Assignment] = field(default_factory=dict)
     later: frozenset[str] = frozenset()
     hosted: frozenset[str] = frozenset()
     fenced: bool = False
     windows: Mapping[str, str] = field(default_factory=dict)
     pressures: Mapping[str, Pressed] = field(default_factory=dict)
 
-    def asks(self, taken: float) -> Picture | None:
+    def asks(self, taken: float) -> DesiredState | None:
         """Itself while it may hold streams up: not longer than a lease lives, so that a registry that went away cannot.
 
         Args:

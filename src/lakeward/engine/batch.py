@@ -23,7 +23,7 @@ from lakeward.engine import rows, transform
 from lakeward.engine.flow import Flow
 from lakeward.engine.gate import Draining, Gate
 from lakeward.engine.references import References
-from lakeward.engine.routing import Bad, Sorter, keep
+from lakeward.engine.routing import Bad, RowRouter, keep
 from lakeward.engine.sinks.base import Landing
 from lakeward.platform.errors import DependencyDown, SpecError
 from lakeward.platform.text import rfc3339
@@ -200,8 +200,8 @@ class BatchFunction:
         return found.good, found.consumed, found.bad, None
 
     @property
-    def _sorter(self) -> Sorter:
-        return Sorter(self.stream, self.flow)
+    def _sorter(self) -> RowRouter:
+        return RowRouter(self.stream, self.flow)
 
     def _with_state(
         self, result: DataFrame, batch_id: int, held: ExitStack

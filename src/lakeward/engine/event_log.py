@@ -98,7 +98,7 @@ def _event(line: bytes) -> str:
     return head[10:].split(b'"', 1)[0].decode()
 
 
-class Tender:
+class EventLogRotator:
     """Looks after the event log of one launch, every few minutes."""
 
     def __init__(self, folder: Path) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors.commit_protocol import offsets
 from lakeward.connectors.python.code import UserCodeFailed
-from lakeward.connectors.source import ERROR, RAW, REASON, Inlet
+from lakeward.connectors.source import ERROR, RAW, REASON, StreamSource
 from lakeward.engine import rows, transform
 from lakeward.platform.errors import SpecError
 from lakeward.spec.model.stream import StreamSpec
@@ -61,7 +61,7 @@ class Flow:
     """
 
     spec: StreamSpec
-    inlets: list[Inlet]
+    inlets: list[StreamSource]
     query: DataFrame
     stateful: bool
     columns: Any
@@ -72,7 +72,11 @@ class Flow:
 
 
 def build(
-    session: SparkSession, spec: StreamSpec, sources: list[Inlet], references: Mapping[str, DataFrame], start: Start
+    session: SparkSession,
+    spec: StreamSpec,
+    sources: list[StreamSource],
+    references: Mapping[str, DataFrame],
+    start: Start,
 ) -> Flow:
     """Build a stream's plan in `session`, whose views it sets.
 
@@ -118,12 +122,12 @@ def build(
     return Flow(spec, sources, raw, False, transformed.schema, lineage, joined, whole, transformed)
 
 
-def stream_of(inlet: Inlet, session: SparkSession, start: Start) -> DataFrame:
+def stream_of(inlet: StreamSource, session: SparkSession, start: Start) -> DataFrame:
     """Raw records of a source as a stream, recognisable in the plan."""
     return offsets.mark(inlet.read(session, fresh=start.fresh, begin=start.begin.get(inlet.name)), inlet.name)
 
 
-def good(inlet: Inlet, decoded: DataFrame) -> DataFrame:
+def good(inlet: StreamSource, decoded: DataFrame) -> DataFrame:
     """The rows the transform sees: decoded well, without our own columns, with watermark and deduplication."""
     from pyspark.sql import functions as F
 
@@ -153,7 +157,7 @@ def _one_record_a_row(spec: StreamSpec, *, kept: bool, why_state: str | None, no
         )
 
 
-def _raw(session: SparkSession, sources: list[Inlet], start: Start) -> DataFrame:
+def _raw(session: SparkSession, sources: list[StreamSource], start: Start) -> DataFrame:
     from pyspark.sql import functions as F
 
     parts = [stream_of(inlet, session, start).withColumn(SOURCE, F.lit(inlet.name)) for inlet in sources]

@@ -28,7 +28,7 @@ Bad = tuple["DataFrame", int, tuple[str, ...]]
 
 
 @dataclass(frozen=True)
-class Sorted:
+class RoutedRows:
     """Records, sorted.
 
     Attributes:
@@ -43,7 +43,7 @@ class Sorted:
 
 
 @dataclass(frozen=True)
-class Sorter:
+class RowRouter:
     """Sorts the records of one stream by its plan."""
 
     stream: str
@@ -55,7 +55,7 @@ class Sorter:
         found = {inlet.identity for inlet in self.flow.inlets}
         return found.pop() if len(found) == 1 else (quarantine.REASON, quarantine.RAW)
 
-    def by_row(self, raw: DataFrame, references: Mapping[str, DataFrame], held: ExitStack) -> Sorted:
+    def by_row(self, raw: DataFrame, references: Mapping[str, DataFrame], held: ExitStack) -> RoutedRows:
         """Everything from one reading of the records.
 
         Args:
@@ -88,7 +88,7 @@ class Sorter:
         if self.flow.lineage == "rows" and self.flow.joins:
             went_in = consumed - sum(number for _, number, _ in bad)
             self.one_to_one(good, went_in, came_out)
-        return Sorted(good, consumed, bad + broken)
+        return RoutedRows(good, consumed, bad + broken)
 
     def judge(
         self, result: DataFrame, held: ExitStack, raw: DataFrame | None = None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lakeward.connectors.decode.json import KEPT_BYTES
 from lakeward.connectors.iceberg import quarantine
 from lakeward.connectors.iceberg.quarantine import Kept
-from lakeward.connectors.source import ERROR, RAW, REASON, VALUE, Inlet
+from lakeward.connectors.source import ERROR, RAW, REASON, VALUE, StreamSource
 from lakeward.platform.errors import SpecError
 from lakeward.spec.model.position_columns import INGESTED_AT, OWN_COLUMNS, POSITION_TYPES
 
@@ -48,7 +48,7 @@ def judged(frame: DataFrame, rules: Mapping[str, str]) -> DataFrame:
     return frame.withColumn(REASON, broken)
 
 
-def undecoded(inlet: Inlet, decoded: DataFrame) -> DataFrame:
+def undecoded(inlet: StreamSource, decoded: DataFrame) -> DataFrame:
     """The records that could not be decoded, shaped for the quarantine table."""
     from pyspark.sql import functions as F
 
@@ -102,7 +102,7 @@ def broken(judgement: DataFrame, rules: Mapping[str, str], source: str, identity
     )
 
 
-def with_record(broken: DataFrame, raw: DataFrame, inlet: Inlet) -> DataFrame:
+def with_record(broken: DataFrame, raw: DataFrame, inlet: StreamSource) -> DataFrame:
     """Put the records of broken rows in the place of the rows, so that they can be decoded again.
 
     Args:

@@ -30,7 +30,7 @@ TIMEOUT_S = 300.0
 
 
 @dataclass(frozen=True)
-class Seen:
+class ObservedStream:
     """One stream at one moment."""
 
     facts: Facts
@@ -75,14 +75,14 @@ class Context:
     sleep: Callable[[float], None] = time.sleep
     analyse: Callable[[StreamSpec, Mapping[str, Any] | None, Runtime | None], list[str]] = problems
 
-    def see(self, stream: str) -> Seen:
+    def see(self, stream: str) -> ObservedStream:
         """The stream as it is now."""
         with self.connect() as connection:
             facts = observe.read(connection)
             row = streams.get(connection, stream)
         found = observe.ask(self.backend or backend_of(self.runtime), facts)
         sight = observe.sight(facts, found, row)
-        return Seen(facts, row, verdict(sight), sight.process)
+        return ObservedStream(facts, row, verdict(sight), sight.process)
 
     def reconcile(self) -> None:
         """One pass, so that an operation needs nobody else."""
@@ -136,5 +136,5 @@ class Context:
         with self.connect() as connection:
             row = drivers.find(connection, job.driver)
             if row is not None and row.token == job.token:
-                drivers.buried(connection, row.name, row.token, exit_code=row.exit_code, error=row.error or text)
+                drivers.terminated(connection, row.name, row.token, exit_code=row.exit_code, error=row.error or text)
             events.record(connection, "driver", job.driver, "killed", text, handle=dict(job.handle or {}))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakeward.operations.context import Seen
+from lakeward.operations.context import ObservedStream
 from lakeward.operations.generation import again
 from lakeward.operations.operation import Held
 from lakeward.operations.request import Outcome, Plan, StreamOperation
@@ -114,7 +114,7 @@ class Rollback(OnStream[RollbackPlan]):
             )
         return stable
 
-    def _runs(self, seen: Seen, number: int, operation: int) -> bool:
+    def _runs(self, seen: ObservedStream, number: int, operation: int) -> bool:
         """It is well, and its driver has said since that it started just this generation."""
         if seen.verdict.state not in (State.HEALTHY, State.LAGGING, State.COMPLETED):
             return False

@@ -8,7 +8,7 @@ from datetime import timedelta
 from sqlalchemy import Connection, func, select
 
 from lakeward.operations import sink_position
-from lakeward.operations.context import Seen
+from lakeward.operations.context import ObservedStream
 from lakeward.operations.generation import again
 from lakeward.operations.operation import Held
 from lakeward.operations.request import Outcome, Plan, StreamOperation
@@ -151,7 +151,7 @@ def continues(row: Stream, old: StreamSpec, new: StreamSpec, after: Generation) 
         )
 
 
-def _will_be_taken_back(seen: Seen) -> bool:
+def _will_be_taken_back(seen: ObservedStream) -> bool:
     blocked, proving = seen.row.blocked, seen.row.proving
     return bool(
         blocked and proving and proving.get("previous") is not None and blocked.get("reason") in OF_THE_GENERATION

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from lakeward.operations.context import TIMEOUT_S, Context, Seen
+from lakeward.operations.context import TIMEOUT_S, Context, ObservedStream
 from lakeward.platform.errors import LakewardError, Refused, TimedOut
 from lakeward.platform.text import span
 from lakeward.registry import operations, streams
@@ -51,12 +51,12 @@ class Waiting:
 
     def until(
         self,
-        reached: Callable[[Seen], bool],
+        reached: Callable[[ObservedStream], bool],
         word: str,
         *,
         usual_s: float = TIMEOUT_S,
         more_s: float = 0.0,
-        bears: Callable[[Seen], bool] = lambda seen: False,
+        bears: Callable[[ObservedStream], bool] = lambda seen: False,
     ) -> str:
         """Look until `reached` says yes; how it came about, in words.
 
@@ -144,7 +144,7 @@ class Waiting:
             streams.set_desired(connection, [self.stream], "running", keep_block=True)
 
 
-def _stopped(seen: Seen) -> bool:
+def _stopped(seen: ObservedStream) -> bool:
     """Its query has ended: it gave its lease back, or its process is gone."""
     if seen.row.desired != "running" and seen.verdict.state in (State.COMPLETED, State.LAGGING):
         return True  # there was nothing to stop

@@ -157,7 +157,7 @@ def exited(connection: Connection, name: str, token: str, *, exit_code: int | No
     )
 
 
-def buried(connection: Connection, name: str, token: str, *, exit_code: int | None, error: str | None) -> None:
+def terminated(connection: Connection, name: str, token: str, *, exit_code: int | None, error: str | None) -> None:
     """Record the end of a launch, together with what follows from it, and give its leases back."""
     connection.execute(
         update(drivers)

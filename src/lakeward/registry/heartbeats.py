@@ -13,7 +13,7 @@ from lakeward.registry.schema import ticks
 
 
 @dataclass(frozen=True)
-class Tick:
+class Heartbeat:
     """The newest success of `name`; `age_s` in database time."""
 
     name: str
@@ -33,8 +33,8 @@ def record(connection: Connection, name: str, *, duration_s: float, **detail: An
     )
 
 
-def newest(connection: Connection, name: str) -> Tick | None:
+def newest(connection: Connection, name: str) -> Heartbeat | None:
     """The newest success, None if there never was one."""
     age = func.extract("epoch", func.now() - ticks.c.at).label("age_s")
     row = connection.execute(select(ticks, age).where(ticks.c.name == name)).one_or_none()
-    return None if row is None else Tick(**{**row._mapping, "age_s": float(row.age_s)})
+    return None if row is None else Heartbeat(**{**row._mapping, "age_s": float(row.age_s)})

@@ -20,7 +20,7 @@ _AGAIN_S = 1.0
 """After a failure to listen."""
 
 
-class Notices:
+class Notifications:
     """The notices of one channel, on a connection of their own. A notice may be missed: look again now and then."""
 
     def __init__(self, url: str, pgpass: Path | None, channel: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from lakeward.platform import ports
 from lakeward.stack import private
-from lakeward.stack.site import REGISTRY_ROLE, Site
+from lakeward.stack.site import REGISTRY_ROLE, StackContext
 
 ADMIN = "admin"
 USERS = (ADMIN, "op", "user", "viewer")  # each has the role of its name
@@ -17,7 +17,7 @@ PARALLELISM = 4
 _HEADER = "# Written by `lakeward stack up` at every start: a change here does not last.\n"
 
 
-def write(site: Site) -> None:
+def write(site: StackContext) -> None:
     """Write everything Airflow reads at its start; secrets are made once and kept."""
     home = private.folder(site.airflow_home)
     private.folder(home / "plugins")
@@ -29,12 +29,12 @@ def write(site: Site) -> None:
     private.write(home / "airflow.cfg", _HEADER + _text(settings(site)))
 
 
-def passwords_file_of(site: Site) -> Any:
+def passwords_file_of(site: StackContext) -> Any:
     """The file the auth manager reads: user -> password."""
     return site.home.secrets / "airflow.passwords.json"
 
 
-def settings(site: Site) -> dict[str, dict[str, object]]:
+def settings(site: StackContext) -> dict[str, dict[str, object]]:
     """Section -> key -> value. Memory and CPU of one machine decide: one worker, one parser, four tasks."""
     database = f"postgresql+psycopg2://{REGISTRY_ROLE}@{ports.HOST}:{site.ports['postgres']}/airflow"
     plugins = site.project.root / "plugins"
@@ -88,7 +88,7 @@ def settings(site: Site) -> dict[str, dict[str, object]]:
     }
 
 
-def connections(site: Site) -> dict[str, dict[str, Any]]:
+def connections(site: StackContext) -> dict[str, dict[str, Any]]:
     """The Airflow connections Lakeward's Dags name."""
     return {
         "lakeward_registry": {
@@ -109,7 +109,7 @@ def connections(site: Site) -> dict[str, dict[str, Any]]:
     }
 
 
-def _fernet_key(site: Site) -> str:
+def _fernet_key(site: StackContext) -> str:
     from cryptography.fernet import Fernet
 
     return private.keep(private.folder(site.home.secrets) / "airflow.fernet.key", Fernet.generate_key().decode())

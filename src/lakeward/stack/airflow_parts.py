@@ -17,7 +17,7 @@ from lakeward.platform.runtime import SUPERVISION_POOL
 from lakeward.stack import airflow_pool
 from lakeward.stack.part import Part
 from lakeward.stack.program import Program
-from lakeward.stack.site import Site
+from lakeward.stack.site import StackContext
 
 
 class AirflowPart(Part):
@@ -78,7 +78,7 @@ class Triggerer(AirflowPart):
     health = ("triggerer", "latest_triggerer_heartbeat")
 
 
-def environment(site: Site) -> dict[str, str]:
+def environment(site: StackContext) -> dict[str, str]:
     """What Airflow's processes, and the tasks they run, see."""
     return site.environment(
         AIRFLOW_HOME=str(site.airflow_home),
@@ -87,7 +87,7 @@ def environment(site: Site) -> dict[str, str]:
     )
 
 
-def monitor(site: Site) -> dict[str, Any]:
+def monitor(site: StackContext) -> dict[str, Any]:
     """Airflow's own view of its health; empty when the API does not answer."""
     # The plain client: four parts ask several times a second, and httpx sets up TLS for each of its clients.
     link = http.client.HTTPConnection(ports.HOST, site.ports["airflow"], timeout=5)
@@ -103,7 +103,7 @@ def monitor(site: Site) -> dict[str, Any]:
     return facts
 
 
-def migrate(site: Site) -> None:
+def migrate(site: StackContext) -> None:
     """Bring Airflow's database to the installed version.
 
     Raises:

@@ -10,7 +10,7 @@ import httpx
 
 from lakeward.platform.errors import DependencyDown
 from lakeward.stack.airflow_config import ADMIN, PARALLELISM, passwords_file_of
-from lakeward.stack.site import Site
+from lakeward.stack.site import StackContext
 
 NAME = "lakeward_supervision"
 DEFAULT = "default_pool"
@@ -21,7 +21,7 @@ PATIENCE_S = 180.0
 """On a busy machine an API server that is up may still take its time for the first answers."""
 
 
-def ensure(site: Site, patience_s: float = PATIENCE_S) -> None:
+def ensure(site: StackContext, patience_s: float = PATIENCE_S) -> None:
     """Make the pool of one slot, and leave the other tasks one slot fewer than there are.
 
     Raises:

@@ -16,7 +16,7 @@ from lakeward.platform.errors import LakewardError
 from lakeward.platform.runtime import Home, Project
 from lakeward.platform.text import size
 from lakeward.stack import airflow_config, requirements
-from lakeward.stack.site import Site
+from lakeward.stack.site import StackContext
 from lakeward.stack.stack import Stack
 from lakeward.stack.state import WANTED_PORTS, StackState
 
@@ -121,7 +121,7 @@ def part_checks(stack: Stack) -> Iterator[Check]:
         yield Check(part.name, part.state == "up", part.state, "up", f"lakeward stack up   (its log: less {part.log})")
 
 
-def paused_dags(site: Site, timeout_s: float = 10) -> Check:
+def paused_dags(site: StackContext, timeout_s: float = 10) -> Check:
     """A paused Dag takes runs and never starts them."""
     wanted = "no paused Lakeward Dag"
     password = site.secret("airflow.password")

@@ -8,7 +8,7 @@ from lakeward.platform.errors import SpecError
 from lakeward.stack.airflow_parts import ApiServer, DagProcessor, Scheduler, Triggerer
 from lakeward.stack.part import Part
 from lakeward.stack.services import CheckerPart, ConnectPart, KafkaPart, PostgresPart
-from lakeward.stack.site import Site
+from lakeward.stack.site import StackContext
 
 PARTS: tuple[type[Part], ...] = (
     PostgresPart,
@@ -40,6 +40,6 @@ def resolve(asked: Iterable[str] | None) -> set[str]:
     return chosen | {need for group in chosen for need in NEEDS.get(group, set())}
 
 
-def parts(site: Site, groups: Collection[str]) -> list[Part]:
+def parts(site: StackContext, groups: Collection[str]) -> list[Part]:
     """The parts of these groups, in the order they start."""
     return [part(site) for part in PARTS if part.group in groups]

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 from lakeward.stack.program import Program
-from lakeward.stack.site import Site
+from lakeward.stack.site import StackContext
 
 
 class Part(ABC):
@@ -24,7 +24,7 @@ class Part(ABC):
     listens: str | None = None
     patience_s: float = 600  # how long a start may take on a slow machine
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: StackContext) -> None:
         self.site = site
 
     @property

@@ -32,7 +32,7 @@ _LOCAL = "localhost,127.0.0.1"
 
 
 @dataclass(frozen=True)
-class Site:
+class StackContext:
     """Everything a part needs to know of the others; pure values.
 
     Attributes:

@@ -11,7 +11,7 @@ from lakeward.platform import ports
 from lakeward.platform.errors import Refused, Unhealthy
 from lakeward.platform.runtime import Home, Project, absent
 from lakeward.stack import airflow_config, claims, down, groups, requirements, status, up
-from lakeward.stack.site import DATABASES, REGISTRY_ROLE, Site
+from lakeward.stack.site import DATABASES, REGISTRY_ROLE, StackContext
 from lakeward.stack.state import LOCK, WANTED_PORTS, StackState, exclusive
 from lakeward.stack.supervisor import Supervisor
 
@@ -44,7 +44,7 @@ class Stack:
             requirements.check(self.home)
             jars.ensure(lambda name: say(f"fetching {name}"))
             jars.archive.ensure(say)
-            site = Site(self.project, self.home, self._ports(state), java)
+            site = StackContext(self.project, self.home, self._ports(state), java)
             timings = up.Up(site, state, asked | self._running_groups(state), deploy, say).run()
         return describe(site, asked, timings)
 
@@ -70,10 +70,10 @@ class Stack:
         """Memory of the stack without the drivers."""
         return status.total_pss_bytes(StackState.load(self.home))
 
-    def site(self, state: StackState | None = None) -> Site:
+    def site(self, state: StackState | None = None) -> StackContext:
         """The site as it was last started; nothing is chosen anew."""
         known = state or StackState.load(self.home)
-        return Site(self.project, self.home, {**WANTED_PORTS, **known.ports}, jars.find_java())
+        return StackContext(self.project, self.home, {**WANTED_PORTS, **known.ports}, jars.find_java())
 
     def _refuse_unknown(self, state: StackState) -> None:
         found = None if state.running else Supervisor(self.home).find()
@@ -102,7 +102,7 @@ class Stack:
         return claims.claim(self.home.root, choose)
 
 
-def describe(site: Site, asked: Iterable[str], timings: dict[str, float]) -> dict[str, Any]:
+def describe(site: StackContext, asked: Iterable[str], timings: dict[str, float]) -> dict[str, Any]:
     """The JSON of `stack up`."""
     shown = set(asked)
     found: dict[str, Any] = {"home": site.home.root}

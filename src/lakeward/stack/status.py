@@ -13,7 +13,7 @@ import psutil
 from lakeward.platform.errors import LakewardError, expect
 from lakeward.stack import groups, session
 from lakeward.stack.part import Part
-from lakeward.stack.site import Site
+from lakeward.stack.site import StackContext
 from lakeward.stack.state import StackState
 from lakeward.stack.supervisor import Observed, Supervisor
 
@@ -38,7 +38,7 @@ class PartStatus:
     log: Path
 
 
-def status(site: Site, state: StackState) -> list[PartStatus]:
+def status(site: StackContext, state: StackState) -> list[PartStatus]:
     """The parts of the last `up`, in the order they start; all `down` when the supervisor does not live."""
     parts = groups.parts(site, state.parts or groups.GROUPS)
     observed: dict[str, Observed] = {}

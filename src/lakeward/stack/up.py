@@ -15,7 +15,7 @@ from lakeward.registry import engine
 from lakeward.stack import airflow_config, airflow_parts, airflow_pool, groups, session, waiting
 from lakeward.stack.part import Part
 from lakeward.stack.services import PostgresPart
-from lakeward.stack.site import Site
+from lakeward.stack.site import StackContext
 from lakeward.stack.state import StackState
 from lakeward.stack.supervisor import Supervisor
 
@@ -61,7 +61,7 @@ class Up:
 
     def __init__(
         self,
-        site: Site,
+        site: StackContext,
         state: StackState,
         asked: Collection[str],
         deploy: Callable[[], None] | None,

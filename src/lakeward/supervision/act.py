@@ -18,7 +18,7 @@ from lakeward.spec.model.driver_conf import conf
 from lakeward.spec.model.settings import Settings
 from lakeward.supervision import termination
 from lakeward.supervision.backends.base import Backend, launch_folder
-from lakeward.supervision.decide.reconcile import Adopt, Bury, Decision, Kill, Launch, Nothing, Unstick
+from lakeward.supervision.decide.reconcile import Adopt, Decision, FinalizeLaunch, Kill, Launch, Nothing, Unstick
 from lakeward.supervision.driver_failure import Failing
 from lakeward.supervision.observe import Connect, Facts
 
@@ -61,7 +61,7 @@ class Actor:
                 done = self._launch(decision, facts)
             case Adopt():
                 done = self._adopt(decision)
-            case Bury():
+            case FinalizeLaunch():
                 done = self._bury(decision, facts)
             case Unstick():
                 done = self._unstick(decision)
@@ -152,14 +152,14 @@ class Actor:
             events.record(connection, "driver", name, "unstuck", text, pid=pid, gone=gone, dump=dump)
         return Done(name, "killed" if gone else "failed", text, {"pid": pid, "dump": dump})
 
-    def _bury(self, decision: Bury, facts: Facts) -> Done:
+    def _bury(self, decision: FinalizeLaunch, facts: Facts) -> Done:
         name = decision.driver
         with self.connect() as connection:
             row = drivers.find(connection, name)
             if row is None or row.token != decision.token:
                 return Done(name, "skipped", f"Driver {name} was launched anew meanwhile")
             end = termination.of(row, decision.job)
-            drivers.buried(connection, name, row.token, exit_code=end.code, error=end.error or None)
+            drivers.terminated(connection, name, row.token, exit_code=end.code, error=end.error or None)
             text = end.words(name, known=row.handle is not None, reason=decision.reason)
             if not decision.wanted or end.code == 0:
                 events.record(connection, "driver", name, "exited", text, exit_code=end.code)

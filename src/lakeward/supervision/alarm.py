@@ -22,7 +22,7 @@ from lakeward.supervision.decide.health import SETTLED, TROUBLE, State
 from lakeward.supervision.decide.reconcile import plan
 from lakeward.supervision.incidents import RECONCILE, STREAMS
 from lakeward.supervision.observe import Connect, Facts, Found
-from lakeward.supervision.startup_grace import Calm
+from lakeward.supervision.startup_grace import StartupGracePeriod
 
 AGAIN_S = 30.0
 
@@ -44,10 +44,10 @@ class Alarm:
                 facts = look.read(connection, whole=False)
                 missed = self._missed(connection)
         except DependencyDown:
-            Calm(self._runtime.drivers).lost()
+            StartupGracePeriod(self._runtime.drivers).lost()
             return []
         found = look.ask(self._backend, facts)
-        calm = Calm(self._runtime.drivers).answered(server_up_s=facts.answering_s)
+        calm = StartupGracePeriod(self._runtime.drivers).answered(server_up_s=facts.answering_s)
         reasons = [f"{item.driver}: {item.reason}" for item in plan(look.world(facts, found, calm)).acts]
         reasons += self._edges(facts, found)
         reasons += [missed] if missed is not None else []

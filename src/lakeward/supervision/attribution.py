@@ -30,7 +30,7 @@ LOOKED_AT = 10
 
 
 @dataclass(frozen=True)
-class Blame:
+class Attribution:
     """Whose batch it may have been: for each suspect, how often in a row the driver died like this with it there."""
 
     times: Mapping[str, int]
@@ -46,7 +46,7 @@ class Blame:
         return sorted(name for name, times in self.times.items() if times == self.worst)
 
 
-def of(connection: Connection, facts: Facts, row: Driver, death: Death, words: str) -> Blame:
+def of(connection: Connection, facts: Facts, row: Driver, death: Death, words: str) -> Attribution:
     """Whose batch this death was."""
     hosted = [item.id for item in facts.streams if item.driver == row.name and item.desired == "running"]
     if death.stream in hosted:
@@ -54,7 +54,7 @@ def of(connection: Connection, facts: Facts, row: Driver, death: Death, words: s
     else:
         ran = [name for name in hosted if _in_a_batch(facts.observations.get(name), row)]
     if not ran:
-        return Blame({})
+        return Attribution({})
     alike: list[datetime] = []
     for earlier in restarts.recent(connection, row.name, LOOKED_AT):
         if signature(earlier.error) != signature(words):
@@ -65,7 +65,7 @@ def of(connection: Connection, facts: Facts, row: Driver, death: Death, words: s
         seen = facts.observations.get(name)
         landed = seen.committed_at if seen is not None else None
         times[name] = 1 + sum(1 for at in alike if landed is None or at > landed)
-    return Blame(times)
+    return Attribution(times)
 
 
 def place(

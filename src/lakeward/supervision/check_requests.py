@@ -25,14 +25,16 @@ SLACK = timedelta(seconds=10)
 
 
 @dataclass(frozen=True)
-class Seen:
+class ObservedHead:
     """The newest run of a table: when it began, and the snapshot it looked up to."""
 
     at: datetime
     snapshot: int | None
 
 
-def decide(facts: Facts, suites: Collection[str], seen: Mapping[str, Seen], asked: Mapping[str, int]) -> dict[str, int]:
+def decide(
+    facts: Facts, suites: Collection[str], seen: Mapping[str, ObservedHead], asked: Mapping[str, int]
+) -> dict[str, int]:
     """Table -> the newest snapshot a stream has landed in it, where no run has looked at it or was asked to. Pure.
 
     Args:
@@ -73,10 +75,10 @@ def _asked(connection: Connection) -> dict[str, int]:
     return {} if tick is None else dict(tick.detail.get("tables") or {})
 
 
-def _seen(run: Mapping[str, Any]) -> Seen:
-    return Seen(run["at"], run["to_snapshot"])
+def _seen(run: Mapping[str, Any]) -> ObservedHead:
+    return ObservedHead(run["at"], run["to_snapshot"])
 
 
-def _covered(run: Seen | None, at: datetime, snapshot: int) -> bool:
+def _covered(run: ObservedHead | None, at: datetime, snapshot: int) -> bool:
     """Whether a run has looked at a batch: up to its snapshot, or up to a later one, a compaction's."""
     return run is not None and (run.snapshot == snapshot or run.at - SKEW > at)

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from lakeward.platform.text import span
 from lakeward.registry import heartbeats
-from lakeward.registry.heartbeats import Tick
+from lakeward.registry.heartbeats import Heartbeat
 
 RECONCILE = "reconcile"
 EVERY_S = 60.0
@@ -17,7 +17,7 @@ MISSED = 3
 """Passes in a row that may stay away before it is an alarm."""
 
 
-def judge(tick: Tick | None, every_s: float = EVERY_S) -> str | None:
+def judge(tick: Heartbeat | None, every_s: float = EVERY_S) -> str | None:
     """Why nobody looks after the streams, or None. A deployment in which no pass ever ran is not judged."""
     if tick is None or tick.age_s <= MISSED * every_s:
         return None
@@ -27,7 +27,7 @@ def judge(tick: Tick | None, every_s: float = EVERY_S) -> str | None:
     )
 
 
-def newest(connection: Connection) -> Tick | None:
+def newest(connection: Connection) -> Heartbeat | None:
     """The newest pass that succeeded."""
     return heartbeats.newest(connection, RECONCILE)
 

@@ -17,7 +17,7 @@ from lakeward.platform.text import listed
 from lakeward.registry import events, restarts, streams
 from lakeward.registry.drivers import Driver
 from lakeward.supervision import attribution
-from lakeward.supervision.attribution import Blame
+from lakeward.supervision.attribution import Attribution
 from lakeward.supervision.decide import restart
 from lakeward.supervision.decide.restart import POISON_ATTEMPTS, Attempt
 from lakeward.supervision.observe import Facts
@@ -84,7 +84,7 @@ class Failing:
         death: Death,
         text: str,
         facts: Facts,
-        found: Blame,
+        found: Attribution,
         attempt: Attempt,
     ) -> timedelta | None:
         """Make the streams to blame wait for a person; the pause before the others are started again."""
@@ -153,7 +153,7 @@ class Failing:
         )
 
 
-def _apart(connection: Connection, name: str, found: Blame, facts: Facts) -> None:
+def _apart(connection: Connection, name: str, found: Attribution, facts: Facts) -> None:
     """Start the suspects one after another, so that the next death says which one it was."""
     first, *others = found.suspects
     for number, stream in enumerate(others, start=1):

@@ -17,7 +17,7 @@ from lakeward.supervision.observe import Connect
 log = structlog.get_logger(__name__)
 
 
-class Watchman:
+class HeartbeatMonitor:
     """Sends what is unsaid while the incident of the missing passes is open. The pass that ends it tells its end."""
 
     def __init__(self, connect: Connect, channel: Channel) -> None:

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from lakeward.platform.text import count, moment, span
 from lakeward.quality.ranges.verification_lag import first_seen, late_s
 from lakeward.quality.results import incident
-from lakeward.quality.results.status import Standing
+from lakeward.quality.results.status import ProofStatus
 from lakeward.quality.verdicts.verdict import Verdict
 from lakeward.registry import heartbeats, incidents
 
@@ -20,7 +20,7 @@ KIND = "verification_lag"
 _TICK = "unproven"
 
 
-def watch(connection: Connection, tables: Sequence[Standing], now: datetime) -> list[str]:
+def watch(connection: Connection, tables: Sequence[ProofStatus], now: datetime) -> list[str]:
     """Open the incident of each table that is late, change it while it lasts, close it when the table is not.
 
     Returns:
@@ -48,7 +48,7 @@ def watch(connection: Connection, tables: Sequence[Standing], now: datetime) -> 
     return told
 
 
-def lines(standing: Standing, late: float) -> list[str]:
+def lines(standing: ProofStatus, late: float) -> list[str]:
     """The message."""
     lag, table = standing.lag, standing.table
     rows = f", {count(lag.rows, 'row')}" if lag.rows else ""
@@ -69,7 +69,7 @@ def lines(standing: Standing, late: float) -> list[str]:
     return told
 
 
-def _why(standing: Standing) -> str:
+def _why(standing: ProofStatus) -> str:
     newest: Any = standing.newest
     if newest is None:
         return "no check run has ever looked at it"
@@ -79,7 +79,7 @@ def _why(standing: Standing) -> str:
     return f"no check run has looked since {at}"
 
 
-def _proven(standing: Standing) -> str:
+def _proven(standing: ProofStatus) -> str:
     proof: Any = standing.proof
     if proof is None:
         return "nothing of it waits for a proof any more"

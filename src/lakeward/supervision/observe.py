@@ -28,8 +28,8 @@ from lakeward.spec.model.stream import Limits
 from lakeward.spec.model.trigger import UNBATCHED
 from lakeward.spec.model.types import Duration
 from lakeward.supervision.backends.base import Backend, Job, Known, Life
-from lakeward.supervision.decide.health import Sight, Verdict, verdict
-from lakeward.supervision.decide.reconcile import World, remains
+from lakeward.supervision.decide.health import HealthInput, Verdict, verdict
+from lakeward.supervision.decide.reconcile import ObservedState, remains
 from lakeward.supervision.decide.stuck import stuck
 
 log = structlog.get_logger(__name__)
@@ -192,9 +192,9 @@ def ask(backend: Backend, facts: Facts) -> Found:
         return None
 
 
-def world(facts: Facts, found: Found, calm: str | None) -> World:
+def world(facts: Facts, found: Found, calm: str | None) -> ObservedState:
     """The part of the facts reconcile decides on."""
-    return World(
+    return ObservedState(
         streams=facts.streams,
         drivers=facts.drivers,
         leases=facts.driver_leases,
@@ -209,15 +209,15 @@ def world(facts: Facts, found: Found, calm: str | None) -> World:
     )
 
 
-def sight(facts: Facts, found: Found, stream: Stream) -> Sight:
+def sight(facts: Facts, found: Found, stream: Stream) -> HealthInput:
     """Everything known of one stream."""
     return _sight(facts, _by_launch(found), stream)
 
 
-def _sight(facts: Facts, jobs: Jobs, stream: Stream) -> Sight:
+def _sight(facts: Facts, jobs: Jobs, stream: Stream) -> HealthInput:
     driver = facts.drivers.get(stream.driver)
     life, unasked = _life(driver, jobs, stream.id)
-    return Sight(
+    return HealthInput(
         stream=stream,
         limits=facts.limits(stream.id),
         driver=driver,

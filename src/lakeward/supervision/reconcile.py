@@ -28,13 +28,13 @@ from lakeward.supervision.decide.health import Verdict
 from lakeward.supervision.decide.reconcile import Kill, Plan, plan
 from lakeward.supervision.observe import Connect, Facts, Found
 from lakeward.supervision.stabilization import Proved
-from lakeward.supervision.startup_grace import Calm
-from lakeward.supervision.state_log import Edge
+from lakeward.supervision.startup_grace import StartupGracePeriod
+from lakeward.supervision.state_log import StateChange
 
 log = structlog.get_logger(__name__)
 
 LEASE_TTL = timedelta(seconds=60)
-__all__ = ["Edge", "Summary", "backend_of", "reconcile_once", "registry_of"]
+__all__ = ["StateChange", "Summary", "backend_of", "reconcile_once", "registry_of"]
 
 ROUNDS = 4
 """Kill, bury, launch and a look after it: what one death needs."""
@@ -57,7 +57,7 @@ class Summary:
 
     done: tuple[Done, ...] = ()
     states: Mapping[str, Verdict] = field(default_factory=dict)
-    edges: tuple[Edge, ...] = ()
+    edges: tuple[StateChange, ...] = ()
     after_s: float | None = None
     held_by: str | None = None
     calm: str | None = None
@@ -111,7 +111,7 @@ def reconcile_once(
     """
     begun = time.monotonic()
     runtime.drivers.mkdir(parents=True, exist_ok=True)
-    calm = Calm(runtime.drivers, calm_s)
+    calm = StartupGracePeriod(runtime.drivers, calm_s)
     token = secrets.token_hex(16)
     try:
         with connect() as connection:
@@ -136,7 +136,7 @@ def _asked(settings: Settings | Callable[[], Settings] | None) -> Callable[[], S
     return settings
 
 
-def _pass(actor: Actor, calm: Calm, begun: float) -> Summary:
+def _pass(actor: Actor, calm: StartupGracePeriod, begun: float) -> Summary:
     done: list[Done] = []
     decided = Plan()
     why_calm: str | None = None
@@ -201,7 +201,7 @@ def _surroundings(actor: Actor) -> tuple[Facts, Found]:
 
 def _finish(
     actor: Actor, facts: Facts, found: Found
-) -> tuple[tuple[Proved, ...], dict[str, Verdict], tuple[Edge, ...]]:
+) -> tuple[tuple[Proved, ...], dict[str, Verdict], tuple[StateChange, ...]]:
     """What the pass leaves behind: proofs, words, incidents."""
     with actor.connect() as connection:
         proved = tuple(stabilization.prove(connection, facts))

@@ -15,7 +15,7 @@ from lakeward.registry.leases import STREAM_TTL
 _AWAY = "away"
 
 
-class Calm:
+class StartupGracePeriod:
     """Remembers on this machine that the registry was away."""
 
     def __init__(self, folder: Path, ttl_s: float = STREAM_TTL.total_seconds()) -> None:

@@ -16,7 +16,7 @@ from lakeward.supervision.observe import Facts, Found
 
 
 @dataclass(frozen=True)
-class Edge:
+class StateChange:
     """A stream's word changed."""
 
     stream: str
@@ -25,7 +25,7 @@ class Edge:
     why: str
 
 
-def tell(connection: Connection, facts: Facts, states: dict[str, Verdict]) -> tuple[Edge, ...]:
+def tell(connection: Connection, facts: Facts, states: dict[str, Verdict]) -> tuple[StateChange, ...]:
     """Store the words, and what follows from them; returns those that changed."""
     changed = {
         item.id: now
@@ -39,7 +39,7 @@ def tell(connection: Connection, facts: Facts, states: dict[str, Verdict]) -> tu
         before = facts.by_id[name]
         if before.state == now.state.value:
             continue
-        edges.append(Edge(name, before.state, now.state.value, now.why))
+        edges.append(StateChange(name, before.state, now.state.value, now.why))
         held = span((facts.now - before.since).total_seconds())
         text = f"{before.state} for {held} → {now.state.value}: {now.why}"
         lines.append((name, text, {"before": before.state, "after": now.state.value}))

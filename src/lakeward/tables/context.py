@@ -32,7 +32,7 @@ CHANGES_ROWS = ("upsert", "complete")  # sink modes that delete or overwrite by 
 
 
 @dataclass(frozen=True)
-class Site:
+class MaintenanceContext:
     """Everything maintenance needs to reach. `project` may hold nothing: then the defaults hold."""
 
     runtime: Runtime
@@ -40,7 +40,7 @@ class Site:
     policies: Tables = field(default_factory=Tables)
 
     @classmethod
-    def of(cls, runtime: Runtime, project: Project) -> Site:
+    def of(cls, runtime: Runtime, project: Project) -> MaintenanceContext:
         """The site of a deployment and a project.
 
         Raises:

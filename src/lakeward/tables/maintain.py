@@ -16,7 +16,7 @@ from lakeward.registry import events, maintenance
 from lakeward.spec.model import policy
 from lakeward.tables.act.server import Statements
 from lakeward.tables.act.spark import on_spark
-from lakeward.tables.context import Site
+from lakeward.tables.context import MaintenanceContext
 from lakeward.tables.guard.actor import TTL, Transaction, actor
 from lakeward.tables.needs import surroundings
 from lakeward.tables.observation import look, register, see, shown
@@ -29,7 +29,7 @@ Tell = Callable[[dict[str, Any]], None]
 
 
 def maintain_table(
-    site: Site,
+    site: MaintenanceContext,
     table: str,
     wanted: Collection[str],
     holder: str | None = None,

@@ -20,7 +20,7 @@ from lakeward.tables.guard import locations, pins, readers
 from lakeward.tables.guard.positions import OffMain, off_main
 from lakeward.tables.plan.advice import Feed
 from lakeward.tables.plan.cost import PRIORS, learn
-from lakeward.tables.plan.model import Clamp, History, Needs
+from lakeward.tables.plan.model import History, Needs, SnapshotPin
 
 LEDGER = 300  # actions of a table looked back at
 _LOST = (  # what Iceberg says when somebody else committed first, and what a partly failed rewrite ends with
@@ -109,7 +109,7 @@ def needs_of(
     """
     known = around.tables.get(facts.table)
     begun = [row for row in maintenance.unfinished_actions(connection, facts.table) if row["id"] not in set(mine)]
-    held: list[Clamp] = [
+    held: list[SnapshotPin] = [
         pins.batches(longest_batch(connection, facts), now),
         *pins.staged(facts, now),
         *pins.publications(facts, around.running, now),
@@ -139,7 +139,7 @@ def needs_of(
     return needs, problems
 
 
-def _unverified(connection: Connection, facts: TableFacts, now: datetime, *, has_suite: bool) -> Clamp | None:
+def _unverified(connection: Connection, facts: TableFacts, now: datetime, *, has_suite: bool) -> SnapshotPin | None:
     """What no check has seen, and what readers of the proven rows open."""
     seen = has_suite or bool(verifications.newest(connection, facts.table, limit=1))
     if facts.format == "delta":

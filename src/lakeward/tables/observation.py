@@ -16,7 +16,7 @@ from lakeward.platform.errors import SpecError
 from lakeward.platform.text import count, size
 from lakeward.registry import maintenance
 from lakeward.spec.model.policy import Policy
-from lakeward.tables.context import Site, class_of, thresholds
+from lakeward.tables.context import MaintenanceContext, class_of, thresholds
 from lakeward.tables.facts import Profile, TableFacts, profile_of
 from lakeward.tables.guard.positions import OffMain
 from lakeward.tables.guard.readers import Reading
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Seen:
+class ObservedTable:
     """A table as it was loaded, by PyIceberg or as the state of a Delta log, and its facts."""
 
     loaded: Table | State
@@ -42,10 +42,10 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Look:
+class TableObservation:
     """Everything a decision about one table stands on, and the decision."""
 
-    seen: Seen
+    seen: ObservedTable
     needs: Needs
     problems: list[OffMain]
     history: History
@@ -59,7 +59,7 @@ class Look:
         return self.seen.facts
 
 
-def see(site: Site, table: str, around: Surroundings, known: Profile | None = None) -> Seen:
+def see(site: MaintenanceContext, table: str, around: Surroundings, known: Profile | None = None) -> ObservedTable:
     """Load a table and read its facts; `known` spares the manifests when nothing changed."""
     folder = site.delta(table)
     if folder is not None:
@@ -67,10 +67,12 @@ def see(site: Site, table: str, around: Surroundings, known: Profile | None = No
     loaded = site.load(table)
     policy = site.policy(table, class_of(table, around.writers, tuple(streams_of(loaded.properties))))
     facts = iceberg.table_facts(loaded, lambda size, properties: thresholds(policy, size, properties), known)
-    return Seen(loaded, facts, policy)
+    return ObservedTable(loaded, facts, policy)
 
 
-def _see_delta(site: Site, table: str, folder: Path, around: Surroundings, known: Profile | None) -> Seen:
+def _see_delta(
+    site: MaintenanceContext, table: str, folder: Path, around: Surroundings, known: Profile | None
+) -> ObservedTable:
     read = state.read(folder, known.snapshot_id if known is not None and known.snapshot_id is not None else -1)
     if read is None:
         raise SpecError(
@@ -78,18 +80,18 @@ def _see_delta(site: Site, table: str, folder: Path, around: Surroundings, known
         )
     policy = site.policy(table, class_of(table, around.writers, tuple(streams_of(read.domains)), delta=True))
     facts = delta.table_facts(table, read, lambda size, properties: thresholds(policy, size, properties), known)
-    return Seen(read, facts, policy)
+    return ObservedTable(read, facts, policy)
 
 
 def look(
     connection: Connection,
-    site: Site,
-    seen: Seen,
+    site: MaintenanceContext,
+    seen: ObservedTable,
     around: Surroundings,
     wanted: Collection[str] = ORDER,
     mine: Collection[int] = (),
     only: Collection[str] = (),
-) -> Look:
+) -> TableObservation:
     """Decide what is due for a table that was just seen; `only`: the partitions a person named.
 
     Raises:
@@ -118,7 +120,7 @@ def look(
     made = plan(seen.facts, seen.policy, needs, history, now, wanted, only)
     name = seen.facts.table
     lines = advice(seen.facts, seen.policy.compact, around.feeds.get(name, ()), now)
-    return Look(seen, needs, problems, history, made, now, around.readers.get(name, ()), lines)
+    return TableObservation(seen, needs, problems, history, made, now, around.readers.get(name, ()), lines)
 
 
 def register(connection: Connection, around: Surroundings, facts: TableFacts) -> None:
@@ -139,7 +141,7 @@ def known_profiles(connection: Connection) -> dict[str, Profile]:
     return found
 
 
-def shown(there: Look) -> dict[str, Any]:
+def shown(there: TableObservation) -> dict[str, Any]:
     """What a maintenance run tells of a table before it acts, as JSON."""
     facts, made = there.facts, there.plan.document()
     return {"table": facts.table, "told": told(facts), "plan": made, "advice": list(there.advice)}

@@ -26,7 +26,7 @@ from lakeward.platform.errors import LakewardError, Refused
 from lakeward.platform.text import count, size, span
 from lakeward.registry import events, maintenance
 from lakeward.spec.model.policy import Orphans
-from lakeward.tables.context import Site
+from lakeward.tables.context import MaintenanceContext
 from lakeward.tables.guard.actor import TTL, Actor, actor
 from lakeward.tables.guard.location_overlap import intruder_in
 from lakeward.tables.guard.locations import canonical
@@ -50,7 +50,7 @@ _STAMP: Final = "%Y%m%dT%H%M%SZ"  # name of a run's folder
 
 
 def sweep(
-    site: Site,
+    site: MaintenanceContext,
     table: str,
     holder: str | None = None,
     *,
@@ -125,7 +125,7 @@ def sweep(
 class _Sweep:
     """One run over one table."""
 
-    site: Site
+    site: MaintenanceContext
     table: str
     mine: Actor
     policy: Orphans

@@ -19,13 +19,13 @@ from lakeward.platform.runtime import Project, Runtime
 from lakeward.registry import backpressure, maintenance
 from lakeward.registry.backpressure import Level
 from lakeward.spec.model.policy import Engine
-from lakeward.tables.context import Site
+from lakeward.tables.context import MaintenanceContext
 from lakeward.tables.guard import readers
 from lakeward.tables.guard.positions import block_streams
 from lakeward.tables.ledger import entry
 from lakeward.tables.maintain import Tell, maintain_table
 from lakeward.tables.needs import surroundings
-from lakeward.tables.observation import Look, known_profiles, look, register, see, shown
+from lakeward.tables.observation import TableObservation, known_profiles, look, register, see, shown
 from lakeward.tables.orphans import sweep
 from lakeward.tables.plan import ORDER
 from lakeward.tables.plan.metadata import DELETE
@@ -46,7 +46,7 @@ def observe(runtime: Runtime, project: Project, tables: Sequence[str] | None = N
         `{"tables": [health of each, plus "plan"], "due": [tables to maintain now, best first], "left": [{"table",
         "why", "next_at"} for those the budget leaves out], "errors": {table: text}}`
     """
-    site = Site.of(runtime, project)
+    site = MaintenanceContext.of(runtime, project)
     with site.registry() as connection:
         around, profiles = surroundings(connection), known_profiles(connection)
         since = maintenance.due_since(connection)
@@ -103,7 +103,7 @@ def pins(runtime: Runtime, project: Project, table: str) -> dict[str, Any]:
     Returns:
         `{"table", "readers": [as in health], "pins": [{"who", "why", "since"}], "refusals": [text]}`, oldest pin first.
     """
-    there = _look_at(Site.of(runtime, project), table, ORDER)
+    there = _look_at(MaintenanceContext.of(runtime, project), table, ORDER)
     held = sorted(there.needs.clamps, key=lambda each: each.at)
     return {
         "table": table,
@@ -119,7 +119,7 @@ def why(runtime: Runtime, project: Project, table: str) -> dict[str, Any]:
     Returns:
         `{"table", "plan", "advice": [line], "last": entry of the ledger or null}`
     """
-    site = Site.of(runtime, project)
+    site = MaintenanceContext.of(runtime, project)
     there = _look_at(site, table, ORDER)
     with site.registry() as connection:
         done = maintenance.newest_actions(connection, table, 1)
@@ -162,7 +162,7 @@ def maintain(
         SpecError: no such table, action or partition.
     """
     wanted = wanted_actions(actions or (["compact"] if partitions else None))
-    site = Site.of(runtime, project)
+    site = MaintenanceContext.of(runtime, project)
     if wanted == (ORPHANS,):
         done = sweep(site, table, holder, dry_run=dry_run) | {"advice": []}
         tell(done)  # what is due is what the listing found
@@ -193,7 +193,7 @@ def matching(
     Raises:
         SpecError: no such action; no table fits.
     """
-    wanted, site = wanted_actions(actions), Site.of(runtime, project)
+    wanted, site = wanted_actions(actions), MaintenanceContext.of(runtime, project)
     if not set(pattern) & set("*?["):
         return [_look_at(site, pattern, wanted).plan.document()]
     names = fnmatch.filter(known := site.names(), pattern)
@@ -220,21 +220,23 @@ def wanted_actions(actions: Collection[str] | None) -> tuple[str, ...]:
     return tuple(each for each in there if each in (actions or ORDER))
 
 
-def _looks(runtime: Runtime, project: Project, table: str | None) -> list[Look]:
-    site = Site.of(runtime, project)
+def _looks(runtime: Runtime, project: Project, table: str | None) -> list[TableObservation]:
+    site = MaintenanceContext.of(runtime, project)
     with site.registry() as connection:
         around, profiles = surroundings(connection), known_profiles(connection)
         names = [table] if table is not None else site.names()
         return [look(connection, site, see(site, name, around, profiles.get(name)), around) for name in names]
 
 
-def _look_at(site: Site, table: str, wanted: Collection[str], only: Collection[str] = ()) -> Look:
+def _look_at(
+    site: MaintenanceContext, table: str, wanted: Collection[str], only: Collection[str] = ()
+) -> TableObservation:
     with site.registry() as connection:
         around = surroundings(connection)
         return look(connection, site, see(site, table, around), around, wanted, only=only)
 
 
-def _health(there: Look) -> dict[str, Any]:
+def _health(there: TableObservation) -> dict[str, Any]:
     facts, profile = there.facts, there.facts.profile
     due = [each.action for each in there.plan.actions]
     return {
@@ -258,17 +260,17 @@ def _health(there: Look) -> dict[str, Any]:
     }
 
 
-def _pressure(there: Look) -> Pressure:
+def _pressure(there: TableObservation) -> Pressure:
     policy = there.seen.policy
     return pressure(there.facts, policy.compact, policy.pressure, there.history.done.get("compact"), there.plan)
 
 
-def _advice(there: Look) -> str:
+def _advice(there: TableObservation) -> str:
     """What matters most now, and what would make less work of the table."""
     return "; ".join(each for each in (_headline(there), *there.advice) if each)
 
 
-def _headline(there: Look) -> str:
+def _headline(there: TableObservation) -> str:
     refused = [each for each in there.plan.not_planned if each.refused]
     if refused:
         return refused[0].why

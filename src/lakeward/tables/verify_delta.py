@@ -40,7 +40,7 @@ def _rows(table: State, path: str, live: Live) -> int:
 
 
 @dataclass(frozen=True)
-class Standing:
+class DeltaState:
     """What stands in a table's folder.
 
     Attributes:
@@ -52,17 +52,17 @@ class Standing:
     gone: frozenset[str]
 
 
-def standing(state: State) -> Standing:
+def standing(state: State) -> DeltaState:
     """Look; no file is opened."""
 
     def there(path: str) -> bool:
         return log.absolute(state.folder, path).exists()
 
     missing = frozenset(path for path in state.files if not there(path))
-    return Standing(missing, frozenset(path for path in state.gone if there(path)))
+    return DeltaState(missing, frozenset(path for path in state.gone if there(path)))
 
 
-def verify_vacuum(action: Action, before: State, held: Standing, after: State) -> Verdict:
+def verify_vacuum(action: Action, before: State, held: DeltaState, after: State) -> Verdict:
     """Judge a VACUUM: every file of the newest version stands, nothing young went, and what was promised did.
 
     Args:

@@ -21,13 +21,13 @@ from lakeward.tables.act.server import Run, Statements, cpu_of_server
 from lakeward.tables.act.spark import OnSpark, Spark
 from lakeward.tables.act.statements import statements
 from lakeward.tables.act.writer_pause import window
-from lakeward.tables.context import CHANGES_ROWS, Site
+from lakeward.tables.context import CHANGES_ROWS, MaintenanceContext
 from lakeward.tables.facts import TableFacts
 from lakeward.tables.guard.actor import Actor
 from lakeward.tables.guard.positions import OffMain, block_streams, on_main
 from lakeward.tables.ledger import change
 from lakeward.tables.needs import Surroundings
-from lakeward.tables.observation import Look, Seen, look, see
+from lakeward.tables.observation import ObservedTable, TableObservation, look, see
 from lakeward.tables.observe.commits import moved_by
 from lakeward.tables.plan import Action
 from lakeward.tables.plan.expire import expirable
@@ -41,7 +41,7 @@ from lakeward.tables.verify import (
     verify_metadata,
     verify_tags,
 )
-from lakeward.tables.verify_delta import Standing, standing, verify_vacuum
+from lakeward.tables.verify_delta import DeltaState, standing, verify_vacuum
 from lakeward.tables.verify_delta import moved_by as moved_in_log
 from lakeward.telemetry import failpoints
 
@@ -67,7 +67,7 @@ class Work:
         results: one entry an action, the command line's JSON.
     """
 
-    site: Site
+    site: MaintenanceContext
     table: str
     around: Surroundings
     plan_id: str
@@ -77,7 +77,7 @@ class Work:
     only: Collection[str] = ()
     results: list[dict[str, Any]] = field(default_factory=list)
 
-    def all(self, due: list[str], wanted: Collection[str], first: Look) -> list[dict[str, Any]]:
+    def all(self, due: list[str], wanted: Collection[str], first: TableObservation) -> list[dict[str, Any]]:
         """Run what is due; expiry is looked at again after a compaction, because that makes it due."""
         if "expire" in wanted and first.problems:
             self._refuse(first.problems)
@@ -161,11 +161,17 @@ class Work:
             return []
         return [each for each in facts.streams if each in self.around.running]
 
-    def _see(self) -> Seen:
+    def _see(self) -> ObservedTable:
         return see(self.site, self.table, self.around)
 
     def _judge(
-        self, action: Action, there: Look, after: Seen, run: Run, checked: dict[str, int], disk: Standing | None
+        self,
+        action: Action,
+        there: TableObservation,
+        after: ObservedTable,
+        run: Run,
+        checked: dict[str, int],
+        disk: DeltaState | None,
     ) -> Verdict:
         before, was, became = there.facts, there.seen.loaded, after.loaded
         if after.facts.uuid != before.uuid:
@@ -199,7 +205,7 @@ class Work:
             others_change_rows=self.around.writers.get(self.table) in CHANGES_ROWS,
         )
 
-    def _undo(self, before: TableFacts, after: Seen, verdict: Verdict) -> str:
+    def _undo(self, before: TableFacts, after: ObservedTable, verdict: Verdict) -> str:
         """Take the rewrite back if nothing stands on it, else hold expiry for a person."""
         head = after.facts.snapshot_id
         to = before.snapshot_id
@@ -240,13 +246,13 @@ class Work:
         events.record(connection, "table", self.table, entry["action"], text, duration_s=entry["duration_s"])
 
 
-def _statements(there: Look, action: Action) -> list[str]:
+def _statements(there: TableObservation, action: Action) -> list[str]:
     if isinstance(there.seen.loaded, State):
         return act_delta.statements(there.seen.loaded.folder, action)
     return statements(there.facts.table, action, there.seen.policy)
 
 
-def _on_disk(seen: Seen, name: str) -> Standing | None:
+def _on_disk(seen: ObservedTable, name: str) -> DeltaState | None:
     """What stands in the folder before a VACUUM."""
     return standing(seen.loaded) if name == "expire" and isinstance(seen.loaded, State) else None
 

@@ -29,7 +29,7 @@ def _plant(kind: str) -> None:
         if stream not in begun:
             begun.add(stream)
             return product.AlreadyLanded(position)
-        return product.Land(position.seq + 1) if isinstance(found, product.Halt) else found
+        return product.Land(position.seq + 1) if isinstance(found, product.BlockReason) else found
 
     writer.follow = files.follow = wrong
 

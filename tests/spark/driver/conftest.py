@@ -15,8 +15,8 @@ import pytest
 from moved_rig import Registry
 
 from lakeward import jars
-from lakeward.driver.starting import Starter
-from lakeward.engine.assignment import Wanted
+from lakeward.driver.starting import QueryLauncher
+from lakeward.engine.assignment import Assignment
 from lakeward.engine.batch import Done
 from lakeward.operations.runner import Runner
 from lakeward.platform.runtime import Lake, Runtime
@@ -69,11 +69,11 @@ class Lab:
             **more,
         }
 
-    def wanted(self, document: dict[str, Any], **more: Any) -> Wanted:
+    def wanted(self, document: dict[str, Any], **more: Any) -> Assignment:
         stream = document["id"]
-        return Wanted(stream, 1, document, f"{self.folder}/checkpoints/{stream}/1", **more)
+        return Assignment(stream, 1, document, f"{self.folder}/checkpoints/{stream}/1", **more)
 
-    def starter(self) -> Starter:
+    def starter(self) -> QueryLauncher:
         from pyspark.sql.streaming.listener import StreamingQueryListener
 
         progress = self.progress
@@ -86,7 +86,7 @@ class Lab:
             def onQueryIdle(self, event: Any) -> None: ...
             def onQueryTerminated(self, event: Any) -> None: ...
 
-        return Starter(
+        return QueryLauncher(
             self.spark, self.runtime, lambda s: self.leased(s), self.done.append, lambda wanted: Keep(),
             lambda: self.declared(),
         )  # fmt: skip

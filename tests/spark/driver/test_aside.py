@@ -12,7 +12,7 @@ import pytest
 from replay_rig import Died, at, deployed, die
 
 from lakeward.cli.streams.audit import audit
-from lakeward.engine.assignment import Wanted
+from lakeward.engine.assignment import Assignment
 from lakeward.operations.quarantine.remove import Failing, Report, put_aside
 from lakeward.operations.replay.replay import replay
 from lakeward.platform.errors import Refused
@@ -43,7 +43,7 @@ def _failing(lab: Any, most: int) -> Failing:
 
 
 def _aside(lab: Any, document: dict[str, Any], most: int = 100, **more: Any) -> Report:
-    return put_aside(lab.spark, Wanted(document["id"], 1, document, ""), lab.runtime, _failing(lab, most), **more)
+    return put_aside(lab.spark, Assignment(document["id"], 1, document, ""), lab.runtime, _failing(lab, most), **more)
 
 
 def _audit(lab: Any, document: dict[str, Any]) -> tuple[int, ...]:
@@ -90,7 +90,7 @@ def test_failing_rows_go_aside_once_wherever_it_dies_and_land_again_when_mended(
     lab.produce(topic, [{"n": 8, "s": "later"}])
     mended = {**before, "transform": {"sql": "SELECT CAST(n DIV 100 AS INT) AS n, * EXCEPT (n) FROM source"}}
     lab.run(before, 1)
-    landed = replay(lab.spark, Wanted(mended["id"], 2, mended, ""), lab.runtime)
+    landed = replay(lab.spark, Assignment(mended["id"], 2, mended, ""), lab.runtime)
     assert (landed.found, landed.landed, landed.failing) == (2, 2, [])
     assert _audit(lab, mended) == (8, 0, 0, 0, 0, 0)
     assert sorted((row["_kafka_offset"], row["n"]) for row in lab.rows() if row["_kafka_offset"] in (2, 5)) == [

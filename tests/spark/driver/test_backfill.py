@@ -11,7 +11,7 @@ import pytest
 from lakeward.connectors.commit_protocol.position import of_properties
 from lakeward.connectors.iceberg.audit import audit
 from lakeward.connectors.kafka import position
-from lakeward.engine.assignment import Wanted
+from lakeward.engine.assignment import Assignment
 from lakeward.operations.backfill.backfill import Report, backfill
 from lakeward.platform.errors import Refused
 from lakeward.telemetry import failpoints
@@ -38,7 +38,7 @@ def _at(nth: int) -> Callable[[], None]:
 
 def _run(lab: Any, document: dict[str, Any], topic: str, start: int, end: int, into: str | None, **more: Any) -> Report:
     first, last = (position.render({topic: {0: each}}) for each in (start, end))
-    wanted = Wanted(document["id"], 1, document, "")
+    wanted = Assignment(document["id"], 1, document, "")
     return backfill(lab.spark, wanted, lab.runtime, first, last, into=into, **more)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from lakeward.connectors.commit_protocol.position import of_properties
 from lakeward.connectors.files import listing
-from lakeward.engine.assignment import Wanted
+from lakeward.engine.assignment import Assignment
 from lakeward.operations.backfill import range
 from lakeward.operations.backfill.backfill import Report, backfill_files
 from lakeward.platform.errors import Refused, SpecError
@@ -29,7 +29,7 @@ def _die() -> None:
 
 
 def _run(lab: Any, document: dict[str, Any], pattern: str, into: str | None, **more: Any) -> Report:
-    wanted = Wanted(document["id"], 1, document, "")
+    wanted = Assignment(document["id"], 1, document, "")
     span = range.of_files(wanted.spec, lab.runtime, listing.look(pattern), **more)
     return backfill_files(lab.spark, wanted, lab.runtime, span, into=into)
 

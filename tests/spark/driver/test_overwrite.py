@@ -9,7 +9,7 @@ import pytest
 from lakeward.connectors.commit_protocol.position import Position, of_properties
 from lakeward.connectors.iceberg.audit import audit
 from lakeward.connectors.kafka import position
-from lakeward.engine.assignment import Wanted
+from lakeward.engine.assignment import Assignment
 from lakeward.operations.backfill.backfill import Report, overwrite
 from lakeward.platform.errors import Refused
 from lakeward.spec.sql.statements import quote_text
@@ -28,7 +28,7 @@ def _die() -> None:
 
 def _run(lab: Any, document: dict[str, Any], topic: str, start: int, end: int, **more: Any) -> Report:
     first, last = (position.render({topic: {0: each}}) for each in (start, end))
-    return overwrite(lab.spark, Wanted(document["id"], 2, document, ""), lab.runtime, first, last, **more)
+    return overwrite(lab.spark, Assignment(document["id"], 2, document, ""), lab.runtime, first, last, **more)
 
 
 def _audit(lab: Any, catalog: Any, stream: str) -> Any:

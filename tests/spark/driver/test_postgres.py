@@ -16,7 +16,7 @@ from lakeward.connectors.commit_protocol.writer import Redo
 from lakeward.connectors.postgres import connection, evolve, table
 from lakeward.connectors.postgres.name import Name
 from lakeward.engine import analysis
-from lakeward.engine.assignment import Wanted
+from lakeward.engine.assignment import Assignment
 from lakeward.engine.sinks.choose import choose
 from lakeward.platform.errors import Blocked, Fenced, SpecError
 from lakeward.platform.runtime import Database
@@ -170,7 +170,7 @@ def test_a_stream_under_a_new_name_is_refused_until_the_old_position_is_taken_ou
 def test_new_columns_come_with_their_generation_and_fence_the_older_one(served: Any) -> None:
     topic = served.topic()
 
-    def wanted(generation: int, columns: str, evolution: str = "additive") -> Wanted:
+    def wanted(generation: int, columns: str, evolution: str = "additive") -> Assignment:
         select = {"sql": f"SELECT {columns}, s FROM source"}
         document = _document(served, topic, transform=select, schema={"evolution": evolution}, lineage="none")
         return replace(served.wanted(document), generation=generation)

@@ -15,7 +15,7 @@ from moved_rig import Registry, accepted, deployed
 from lakeward.cli.streams.audit import audit
 from lakeward.connectors.commit_protocol import position
 from lakeward.connectors.kafka.position import render
-from lakeward.engine.assignment import Wanted
+from lakeward.engine.assignment import Assignment
 from lakeward.operations.backfill.backfill import backfill
 from lakeward.operations.rebuild import names, plan
 from lakeward.operations.rebuild.fill import Filling
@@ -109,7 +109,7 @@ class Rig:
 
     @contextmanager
     def spark(self, plan: RebuildPlan) -> Iterator[Filling]:
-        wanted = Wanted(plan.stream, plan.target.generation, plan.target.spec, "")
+        wanted = Assignment(plan.stream, plan.target.generation, plan.target.spec, "")
         yield Filling(self.lab.spark, wanted, self.lab.runtime, plan.made, plan.fill, plan.start)
 
     def rebuild(self, **more: Any) -> Outcome:

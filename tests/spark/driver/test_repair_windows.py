@@ -10,7 +10,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from lakeward.connectors.commit_protocol.position import of_properties
-from lakeward.engine.assignment import Wanted
+from lakeward.engine.assignment import Assignment
 from lakeward.operations.backfill.backfill import Report, repair_windows
 from lakeward.platform.errors import Refused
 from lakeward.telemetry import failpoints
@@ -43,7 +43,7 @@ def _spec(lab: Any, topic: str, sql: str, **sink: Any) -> dict[str, Any]:
 
 
 def _run(lab: Any, document: dict[str, Any], low: float, high: float, **more: Any) -> Report:
-    wanted = Wanted(document["id"], 1, document, "")
+    wanted = Assignment(document["id"], 1, document, "")
     first, last = (_T + timedelta(minutes=each) for each in (low, high))
     return repair_windows(lab.spark, wanted, lab.runtime, first, last, **more)
 

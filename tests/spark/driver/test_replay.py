@@ -13,7 +13,7 @@ from replay_rig import Died, at, deployed, die
 
 from lakeward.cli.streams.audit import audit
 from lakeward.connectors.commit_protocol.replay import key
-from lakeward.engine.assignment import Wanted
+from lakeward.engine.assignment import Assignment
 from lakeward.operations.replay.replay import Report, replay
 from lakeward.platform.errors import Refused
 from lakeward.registry import changes
@@ -49,7 +49,7 @@ def _stream(lab: Any) -> tuple[str, dict[str, Any], dict[str, Any]]:
 
 
 def _replay(lab: Any, document: dict[str, Any], **more: Any) -> Report:
-    return replay(lab.spark, Wanted(document["id"], 2, document, ""), lab.runtime, **more)
+    return replay(lab.spark, Assignment(document["id"], 2, document, ""), lab.runtime, **more)
 
 
 def _audit(lab: Any, document: dict[str, Any]) -> tuple[int, ...]:

@@ -22,7 +22,7 @@ from lakeward.platform.runtime import Project, Runtime
 from lakeward.registry import streams
 from lakeward.registry.schema import generations
 from lakeward.registry.schema import streams as stream_rows
-from lakeward.tables.context import Site
+from lakeward.tables.context import MaintenanceContext
 from lakeward.tables.guard import pins
 
 if TYPE_CHECKING:
@@ -48,13 +48,13 @@ unsafe:
 
 
 @pytest.fixture
-def site(connect_server: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+def site(connect_server: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MaintenanceContext:
     """Thresholds low enough for tables of a few rows; no wait for staged batches; no tag due after midnight."""
     monkeypatch.setattr(pins, "STAGED_FLOOR", timedelta(0))
     project = Project(tmp_path)
     project.tables_file.parent.mkdir()
     project.tables_file.write_text(LOW)
-    return Site.of(connect_server, project)
+    return MaintenanceContext.of(connect_server, project)
 
 
 @dataclass
@@ -68,7 +68,7 @@ class Made:
 
     name: str
     spark: SparkSession
-    site: Site
+    site: MaintenanceContext
 
     @property
     def sql_name(self) -> str:
@@ -115,7 +115,7 @@ class Made:
 
 
 @pytest.fixture
-def make_table(remote: SparkSession, site: Site) -> Iterator[Callable[..., Made]]:
+def make_table(remote: SparkSession, site: MaintenanceContext) -> Iterator[Callable[..., Made]]:
     """Makes partitioned tables; dropped at the end."""
     made: list[Made] = []
 
@@ -137,7 +137,7 @@ def make_table(remote: SparkSession, site: Site) -> Iterator[Callable[..., Made]
 
 
 @pytest.fixture
-def of_yesterday(site: Site, remote) -> Iterator[Made]:
+def of_yesterday(site: MaintenanceContext, remote) -> Iterator[Made]:
     """A table made yesterday evening, with two commits."""
     today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     table = Made(f"maintained.y_{uuid.uuid4().hex[:8]}", remote, site)
@@ -150,7 +150,7 @@ def of_yesterday(site: Site, remote) -> Iterator[Made]:
 
 
 @pytest.fixture
-def stream(site: Site) -> Iterator[Callable[..., str]]:
+def stream(site: MaintenanceContext) -> Iterator[Callable[..., str]]:
     """Registers streams; removed at the end."""
     names: list[str] = []
 

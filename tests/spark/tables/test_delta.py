@@ -13,11 +13,11 @@ from delta_rig import ROWS, Rig
 
 from lakeward.connectors.delta import state
 from lakeward.tables import run
-from lakeward.tables.context import Site
+from lakeward.tables.context import MaintenanceContext
 
 
 @pytest.fixture
-def rig(spark, lake, site: Site) -> Rig:
+def rig(spark, lake, site: MaintenanceContext) -> Rig:
     return Rig(spark, lake, f"maintained.d_{uuid.uuid4().hex[:8]}").create(("kind",))
 
 
@@ -44,7 +44,9 @@ def landing(rig: Rig, batch: int) -> Iterator[list[int]]:
 
 
 @pytest.mark.timeout(600)  # two JVMs start for it
-def test_small_files_become_large_ones_while_a_stream_lands_and_what_is_left_is_vacuumed(rig: Rig, site: Site) -> None:
+def test_small_files_become_large_ones_while_a_stream_lands_and_what_is_left_is_vacuumed(
+    rig: Rig, site: MaintenanceContext
+) -> None:
     writer = rig.writer()
     for batch in range(4):
         rig.land(batch, writer)

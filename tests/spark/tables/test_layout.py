@@ -11,12 +11,12 @@ import pytest
 
 from lakeward.connectors.delta import location, state
 from lakeward.tables import run
-from lakeward.tables.context import Site
+from lakeward.tables.context import MaintenanceContext
 from lakeward.tables.plan.tags import DAILY
 
 
 @pytest.fixture
-def policy(site: Site):
+def policy(site: MaintenanceContext):
     """Replaces the thresholds of the tests' tables."""
 
     def write(text: str) -> None:
@@ -25,7 +25,7 @@ def policy(site: Site):
     return write
 
 
-def compacted(site: Site, table: str) -> dict:
+def compacted(site: MaintenanceContext, table: str) -> dict:
     (done,) = run.maintain(site.runtime, site.project, table, ["compact"])["actions"]
     assert (done["result"], done["verified"]) == ("done", True), done["why"]
     return done

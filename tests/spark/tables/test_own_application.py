@@ -21,7 +21,7 @@ from lakeward.registry import maintenance
 from lakeward.spec.model.settings import Driver
 from lakeward.tables import run
 from lakeward.tables.act.server import Statements
-from lakeward.tables.context import Site
+from lakeward.tables.context import MaintenanceContext
 from lakeward.tables.maintain import maintain_table
 
 POLICY = """
@@ -44,13 +44,13 @@ with application(Runtime.load(Path(sys.argv[1])), "maintenance", Driver()) as mi
 
 
 @pytest.fixture
-def alone(site: Site) -> Site:
+def alone(site: MaintenanceContext) -> MaintenanceContext:
     """A project whose tables are maintained on an application of their own, in a deployment without a warm server."""
     file = site.project.tables_file
     file.write_text(file.read_text() + POLICY)
     small = "drivers: {maintenance: {cores: 1, memory: 768m, compiler: quick}}\n"
     site.project.settings_file.write_text(small)
-    return Site.of(site.runtime.model_copy(update={"connect": None}), site.project)
+    return MaintenanceContext.of(site.runtime.model_copy(update={"connect": None}), site.project)
 
 
 def listeners(port: int) -> list[psutil.Process]:
@@ -185,7 +185,7 @@ def test_a_warm_server_that_dies_in_the_middle_is_told_and_the_next_run_works(al
             return super().execute(statement)
 
     with application(site.runtime, "maintenance", alone.settings().driver("maintenance")) as server:
-        warm = Site.of(server.runtime, site.project)
+        warm = MaintenanceContext.of(server.runtime, site.project)
         entry = maintain_table(warm, table.name, ["compact"], on="connect", engine=Killed)["actions"][0]
         assert entry["result"] == "failed"
         assert "the Spark Connect server went away in the middle (localhost:" in entry["why"]

@@ -7,18 +7,18 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from lakeward.airflow import schedule_dags
 from lakeward.airflow.completion import CompletionTrigger
-from lakeward.airflow.glance import Declared, Glance
+from lakeward.airflow.glance import DagSummary, Declared
 from lakeward.airflow.project import named, scheduled
 from lakeward.airflow.schedule_dags import RunToEnd, build
 
-GLANCE = Glance(
+GLANCE = DagSummary(
     owner="ops", team=None, tags=(), sources=(("source", "kafka"),), sink="nyc.flights", sink_connector="iceberg",
     sink_mode="append", every="", driver="nyc", stall="5 min", schedule="0 * * * *",
 )  # fmt: skip
 
 
 def test_only_streams_with_a_schedule_have_one() -> None:
-    always = Glance(**{**vars(GLANCE), "schedule": None})
+    always = DagSummary(**{**vars(GLANCE), "schedule": None})
     found = [Declared("a", "a.yaml", GLANCE, ()), Declared("b", "b.yaml", always, ()), Declared("c", "c", None, ("x",))]
     assert [each.id for each in scheduled(found)] == ["a"]
 
@@ -35,7 +35,7 @@ def test_a_task_builds_it_by_its_name_alone() -> None:
 
 
 def test_what_airflow_refuses_is_said_in_a_dag_of_that_name() -> None:
-    refused = Glance(**{**vars(GLANCE), "tags": ("x" * 101,)})
+    refused = DagSummary(**{**vars(GLANCE), "tags": ("x" * 101,)})
     dag = build(Declared("flights", "conf/streams/flights.yaml", refused, ()))
     assert dag.dag_id == "schedule__flights"
     assert "Airflow refuses this stream's values: tag cannot be longer" in str(dag.doc_md)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from lakeward.airflow.glance import Declared, Glance
+from lakeward.airflow.glance import DagSummary, Declared
 from lakeward.airflow.stream_dags import build
 
-GLANCE = Glance(
+GLANCE = DagSummary(
     owner="ops", team=None, tags=(), sources=(("source", "kafka"),), sink="nyc.flights", sink_connector="iceberg",
     sink_mode="append", every="every 10 s", driver="nyc", stall="5 min",
 )  # fmt: skip
 
 
 def test_what_airflow_refuses_is_said_in_a_dag_of_that_name() -> None:
-    refused = Glance(**{**vars(GLANCE), "tags": ("x" * 101,)})
+    refused = DagSummary(**{**vars(GLANCE), "tags": ("x" * 101,)})
     dag = build(Declared("flights", "conf/streams/flights.yaml", refused, ()))
     assert dag.dag_id == "stream__flights"
     assert "file has problems" in dag.tags

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from lakeward.connectors import source_types
-from lakeward.connectors.files.source import FilesInlet
+from lakeward.connectors.files.source import FilesStreamSource
 from lakeward.connectors.kafka.cluster import Cluster
-from lakeward.connectors.kafka.source import KafkaInlet
-from lakeward.connectors.plain.rate import RateInlet
-from lakeward.connectors.source import Gauge
+from lakeward.connectors.kafka.source import KafkaStreamSource
+from lakeward.connectors.plain.rate import RateStreamSource
+from lakeward.connectors.source import LagProbe
 from lakeward.platform.errors import DependencyDown, SpecError
 from lakeward.platform.runtime import Lake, Runtime
 from lakeward.spec.model.stream import StreamSpec, long_form
@@ -33,13 +33,13 @@ def one(tmp_path: Path, source: dict[str, Any], **more: Any) -> Any:
 
 def test_topics_are_measured_at_their_brokers(tmp_path: Path) -> None:
     inlet = one(tmp_path, {"kafka": {"topics": ["a", "b"], "max_offsets_per_trigger": 1}})
-    assert isinstance(inlet, KafkaInlet)
+    assert isinstance(inlet, KafkaStreamSource)
     assert (inlet.reads, inlet.gauge("-")) == (
         frozenset({"a", "b"}),
-        Gauge(Cluster("lakeward_kafka", "b:1"), ("a", "b")),
+        LagProbe(Cluster("lakeward_kafka", "b:1"), ("a", "b")),
     )
     inlet = one(tmp_path, {"kafka": {"pattern": "a.*", "max_offsets_per_trigger": 1}})
-    assert inlet.gauge('{"a1":{"0":3}}') == Gauge(Cluster("lakeward_kafka", "b:1"), ("a1",)), (
+    assert inlet.gauge('{"a1":{"0":3}}') == LagProbe(Cluster("lakeward_kafka", "b:1"), ("a1",)), (
         "what a pattern reads, the position says"
     )
     assert not inlet.checked
@@ -47,7 +47,7 @@ def test_topics_are_measured_at_their_brokers(tmp_path: Path) -> None:
 
 def test_files_have_no_ends_to_measure_and_are_looked_at_inside_the_batch(tmp_path: Path) -> None:
     inlet = one(tmp_path, {"files": {"path": f"{tmp_path}/*/x*", "format": "text", "max_files_per_trigger": 1}})
-    assert isinstance(inlet, FilesInlet)
+    assert isinstance(inlet, FilesStreamSource)
     assert (inlet.reads, inlet.gauge("-"), inlet.checked) == (frozenset(), None, True)
     assert inlet.ids() == {f"{tmp_path}/*/x*": "files"}
 
@@ -60,7 +60,7 @@ def test_a_folder_that_is_not_there_is_waited_for(tmp_path: Path) -> None:
 
 def test_generated_rows_have_a_place_of_their_own_in_time(tmp_path: Path) -> None:
     inlet = one(tmp_path, {"rate": {"rows_per_second": 10}})
-    assert isinstance(inlet, RateInlet)
+    assert isinstance(inlet, RateStreamSource)
     assert (inlet.canonical("7"), inlet.gauge("7"), inlet.ids()) == ("7", None, {})
 
 

@@ -4,18 +4,18 @@ from io import StringIO
 
 from rich.console import Console
 
-from lakeward.demo.glance import Glance, StreamGlance, TableGlance, _maintenance
+from lakeward.demo.glance import DemoSummary, StreamSummary, TableSummary, _maintenance
 from lakeward.demo.lake import Shape
 from lakeward.demo.view import board, line
 
-SEEN = Glance(
+SEEN = DemoSummary(
     (
-        StreamGlance("flights", "nyc.flights", "healthy", "batch 3 landed 1 s ago; nothing waits", 17412, 88),
-        StreamGlance(
+        StreamSummary("flights", "nyc.flights", "healthy", "batch 3 landed 1 s ago; nothing waits", 17412, 88),
+        StreamSummary(
             "delay_alerts", "kafka:delay_alerts", "restarting", "killed by signal 9; attempt 1 in 4 s", None, 3
         ),
     ),
-    (TableGlance("nyc.flights", Shape(12, 17412, 9), "compact done: 40 files to 6", "hold, 10:00:01 UTC"),),
+    (TableSummary("nyc.flights", Shape(12, 17412, 9), "compact done: 40 files to 6", "hold, 10:00:01 UTC"),),
 )
 
 

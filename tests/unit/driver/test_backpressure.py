@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from lakeward.driver.backpressure import Slowing
-from lakeward.engine.assignment import Picture, Wanted
+from lakeward.driver.backpressure import Backpressure
+from lakeward.engine.assignment import Assignment, DesiredState
 from lakeward.registry.backpressure import Level, Pressed
 
 
@@ -32,15 +32,15 @@ def running(sink: dict[str, Any], trigger: str = "10s", freshness: str = "2m") -
         "quarantine": {"table": "a.q"}, "lineage": "none", "trigger": {"every": trigger},
         "limits": {"freshness": freshness},
     }  # fmt: skip
-    return SimpleNamespace(wanted=Wanted("s", 1, document, "c"), gate=Paced())
+    return SimpleNamespace(wanted=Assignment("s", 1, document, "c"), gate=Paced())
 
 
-def pressed(level: Level, table: str = "a.t") -> Picture:
-    return Picture(datetime.now(UTC), pressures={table: Pressed(level, "1000 commits")})
+def pressed(level: Level, table: str = "a.t") -> DesiredState:
+    return DesiredState(datetime.now(UTC), pressures={table: Pressed(level, "1000 commits")})
 
 
 def test_every_stream_of_the_table_is_slowed_down_and_no_other() -> None:
-    slowing = Slowing()
+    slowing = Backpressure()
     appends, upserts = running({"iceberg": {"table": "a.t"}}), running({"delta": {"table": "a.t", "mode": "complete"}})
     elsewhere, sends = running({"iceberg": {"table": "a.u"}}), running({"kafka": {"topic": "t"}})
     streams = {"appends": appends, "upserts": upserts, "elsewhere": elsewhere, "sends": sends}
@@ -56,12 +56,12 @@ def test_every_stream_of_the_table_is_slowed_down_and_no_other() -> None:
 @pytest.mark.parametrize(("trigger", "freshness", "distance"), [("10s", "2m", 20), ("90s", "2m", 120)])
 def test_batches_are_no_further_apart_than_their_rows_may_be_old(trigger: str, freshness: str, distance: float) -> None:
     stream = running({"iceberg": {"table": "a.t"}}, trigger, freshness)
-    Slowing().turn({"s": stream}, pressed(Level.LENGTHEN), time.monotonic())
+    Backpressure().turn({"s": stream}, pressed(Level.LENGTHEN), time.monotonic())
     assert stream.gate.spaced == [distance]
 
 
 def test_a_registry_that_went_away_slows_nobody_down() -> None:
-    slowing, stream = Slowing(), running({"iceberg": {"table": "a.t"}})
+    slowing, stream = Backpressure(), running({"iceberg": {"table": "a.t"}})
     slowing.turn({"s": stream}, pressed(Level.HOLD), time.monotonic())
     slowing.turn({"s": stream}, pressed(Level.HOLD), time.monotonic() - 60)
     slowing.turn({"s": stream}, None, 0)

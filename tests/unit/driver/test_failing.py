@@ -11,14 +11,14 @@ from sqlalchemy import func, select
 
 from lakeward.driver.decide import Action, Exit, decide
 from lakeward.driver.failing import Failure, Failures
-from lakeward.engine.assignment import Picture, Wanted
+from lakeward.engine.assignment import Assignment, DesiredState
 from lakeward.platform.errors import Blocked, DependencyDown, SpecError
 from lakeward.registry import drivers, events, observations, restarts, streams
 
 
 @pytest.fixture
-def wanted(stream: str) -> Wanted:
-    return Wanted(stream, 1, {}, "/ck")
+def wanted(stream: str) -> Assignment:
+    return Assignment(stream, 1, {}, "/ck")
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def test_a_dependency_is_tried_again_with_growing_pauses(
-    failures: Failures, wanted: Wanted, connect: Any, driver: str
+    failures: Failures, wanted: Assignment, connect: Any, driver: str
 ) -> None:
     error = DependencyDown("Kafka does not answer", why="brokers 127.0.0.1:1")
     for attempt in (1, 2, 3):
@@ -47,7 +47,7 @@ def test_a_dependency_is_tried_again_with_growing_pauses(
         assert "brokers 127.0.0.1:1" in seen.error["error"]
 
 
-def test_it_starts_again_only_on_a_picture_taken_after_the_record(failures: Failures, wanted: Wanted) -> None:
+def test_it_starts_again_only_on_a_picture_taken_after_the_record(failures: Failures, wanted: Assignment) -> None:
     before = time.monotonic()
     failures.handle(wanted, Failure(DependencyDown("down")), NOW)
     assert failures.waiting(before) == {wanted.stream}, "this picture is from before: it still says run"
@@ -55,7 +55,7 @@ def test_it_starts_again_only_on_a_picture_taken_after_the_record(failures: Fail
 
 
 def test_a_stream_that_failed_and_is_stopped_then_does_not_keep_its_driver(
-    failures: Failures, wanted: Wanted, connect: Any, driver: str
+    failures: Failures, wanted: Assignment, connect: Any, driver: str
 ) -> None:
     failures.handle(wanted, Failure(DependencyDown("down")), datetime.now(UTC))
 
@@ -65,7 +65,7 @@ def test_a_stream_that_failed_and_is_stopped_then_does_not_keep_its_driver(
             now = connection.execute(select(func.now())).scalar_one()
             [row] = drivers.hosted(connection, driver)
         later = [row.id] if row.desired == "running" and row.run_after > now else []
-        picture = Picture(now, later=frozenset(later), hosted=frozenset([row.id]))
+        picture = DesiredState(now, later=frozenset(later), hosted=frozenset([row.id]))
         return decide(picture, {}, ending=False, waiting=failures.waiting(taken))
 
     assert act() == [], "its back-off is not over"
@@ -74,7 +74,7 @@ def test_a_stream_that_failed_and_is_stopped_then_does_not_keep_its_driver(
     assert act() == [Exit(0, "nothing is to run")]
 
 
-def test_a_wrong_spec_blocks_with_what_why_next(failures: Failures, wanted: Wanted, connect: Any) -> None:
+def test_a_wrong_spec_blocks_with_what_why_next(failures: Failures, wanted: Assignment, connect: Any) -> None:
     failures.handle(wanted, Failure(SpecError("does not fit", why="column x", next="correct it")), NOW)
     with connect() as connection:
         blocked = streams.get(connection, wanted.stream).blocked
@@ -84,7 +84,7 @@ def test_a_wrong_spec_blocks_with_what_why_next(failures: Failures, wanted: Want
     assert failures.waiting(time.monotonic()) == frozenset(), "the block is the registry's now"
 
 
-def test_a_block_keeps_its_reason(failures: Failures, wanted: Wanted, connect: Any) -> None:
+def test_a_block_keeps_its_reason(failures: Failures, wanted: Assignment, connect: Any) -> None:
     failures.handle(wanted, Failure(Blocked("gap", why="3 to 5", reason="gap"), batch_id=7), NOW)
     with connect() as connection:
         blocked = streams.get(connection, wanted.stream).blocked
@@ -92,7 +92,7 @@ def test_a_block_keeps_its_reason(failures: Failures, wanted: Wanted, connect: A
 
 
 def test_a_batch_that_fails_the_same_way_three_times_waits_for_a_person(
-    driver: str, wanted: Wanted, connect: Any
+    driver: str, wanted: Assignment, connect: Any
 ) -> None:
     failures = Failures(driver, connect, chance=lambda: 0.5, log=lambda stream: [f"the last line about {stream}"])
 
@@ -118,7 +118,7 @@ def test_a_batch_that_fails_the_same_way_three_times_waits_for_a_person(
 
 
 def test_a_neighbour_that_ends_the_process_does_not_make_the_count_begin_anew(
-    driver: str, wanted: Wanted, connect: Any
+    driver: str, wanted: Assignment, connect: Any
 ) -> None:
     offsets = {"source": {"start": "1", "end": "2"}}
     error = Failure(RuntimeError("[DIVIDE_BY_ZERO] task 17"), batch_id=5, offsets=offsets)
@@ -134,7 +134,7 @@ def test_a_neighbour_that_ends_the_process_does_not_make_the_count_begin_anew(
 
 
 def test_a_value_the_registry_cannot_hold_is_spelled_out_and_counts_like_any_other(
-    driver: str, wanted: Wanted, connect: Any
+    driver: str, wanted: Assignment, connect: Any
 ) -> None:
     value = "[CAST_INVALID_INPUT] The value 'a\x00b\ud800' cannot be cast"
     error = Failure(RuntimeError(value), batch_id=5, offsets={"source": {"start": "1", "end": "2"}})
@@ -147,7 +147,7 @@ def test_a_value_the_registry_cannot_hold_is_spelled_out_and_counts_like_any_oth
     assert blocked["log"] == [blocked["error"]]
 
 
-def test_a_failure_of_long_ago_makes_no_pause_longer(driver: str, wanted: Wanted, connect: Any) -> None:
+def test_a_failure_of_long_ago_makes_no_pause_longer(driver: str, wanted: Assignment, connect: Any) -> None:
     down = Failure(DependencyDown("Kafka does not answer"))
     for now in (datetime.now(UTC), datetime.now(UTC) + timedelta(hours=1)):
         Failures(driver, connect, chance=lambda: 0.5).handle(wanted, down, now)
@@ -155,7 +155,9 @@ def test_a_failure_of_long_ago_makes_no_pause_longer(driver: str, wanted: Wanted
             assert restarts.newest(connection)[driver, wanted.stream].attempt == 1
 
 
-def test_an_unknown_error_of_one_batch_becomes_that_batchs(failures: Failures, wanted: Wanted, connect: Any) -> None:
+def test_an_unknown_error_of_one_batch_becomes_that_batchs(
+    failures: Failures, wanted: Assignment, connect: Any
+) -> None:
     error = ValueError("something nobody has a class for")
     found = [failures.handle(wanted, Failure(error, batch_id=3), NOW) for _ in range(3)]
     assert found == ["infra", "infra", "poison"]
@@ -163,7 +165,7 @@ def test_an_unknown_error_of_one_batch_becomes_that_batchs(failures: Failures, w
         assert streams.get(connection, wanted.stream).blocked["batch"] == 3
 
 
-def test_a_full_disk_names_its_cause_and_blocks_nothing(failures: Failures, wanted: Wanted, connect: Any) -> None:
+def test_a_full_disk_names_its_cause_and_blocks_nothing(failures: Failures, wanted: Assignment, connect: Any) -> None:
     text = "java.io.IOException: No space left on device"
     for _ in range(5):
         failures.handle(wanted, Failure(RuntimeError("Job aborted"), text=text, batch_id=3), NOW)
@@ -175,7 +177,7 @@ def test_a_full_disk_names_its_cause_and_blocks_nothing(failures: Failures, want
     assert "disk full" in told["text"]
 
 
-def test_while_the_registry_is_away_the_pause_is_kept_here(driver: str, wanted: Wanted, connect: Any) -> None:
+def test_while_the_registry_is_away_the_pause_is_kept_here(driver: str, wanted: Assignment, connect: Any) -> None:
     away = True
 
     def reach() -> Any:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from lakeward.driver.maintenance_pause import Resting
-from lakeward.engine.assignment import Picture, Wanted
+from lakeward.driver.maintenance_pause import MaintenancePause
+from lakeward.engine.assignment import Assignment, DesiredState
 from lakeward.engine.gate import Gate
 
 UPSERT = {"iceberg": {"table": "a.t", "mode": "upsert", "keys": ["n"]}}
@@ -23,15 +23,15 @@ def running(sink: dict[str, Any] | None = None, freshness: str = "2m") -> Any:
         "quarantine": {"table": "a.q"}, "lineage": "none", "trigger": {"every": "1s"},
         "limits": {"freshness": freshness},
     }  # fmt: skip
-    return SimpleNamespace(wanted=Wanted("s", 1, document, "c"), gate=Gate())
+    return SimpleNamespace(wanted=Assignment("s", 1, document, "c"), gate=Gate())
 
 
-def asked(*windows: tuple[str, str]) -> Picture:
-    return Picture(datetime.now(UTC), windows=dict(windows))
+def asked(*windows: tuple[str, str]) -> DesiredState:
+    return DesiredState(datetime.now(UTC), windows=dict(windows))
 
 
 def test_only_a_stream_that_changes_rows_of_that_table_rests_and_goes_on_when_the_window_is_over() -> None:
-    resting, upsert = Resting(), running()
+    resting, upsert = MaintenancePause(), running()
     adds, elsewhere = (
         running({"iceberg": {"table": "a.t"}}),
         running({"iceberg": {**UPSERT["iceberg"], "table": "a.u"}}),
@@ -46,7 +46,7 @@ def test_only_a_stream_that_changes_rows_of_that_table_rests_and_goes_on_when_th
 
 
 def test_it_rests_no_longer_than_its_rows_may_be_old(monkeypatch: pytest.MonkeyPatch) -> None:
-    resting, upsert, now = Resting(), running(freshness="1m"), [1000.0]
+    resting, upsert, now = MaintenancePause(), running(freshness="1m"), [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     assert resting.turn({"s": upsert}, asked(("a.t", "x")), now[0]) == {"s"}
     now[0] += 59
@@ -57,7 +57,7 @@ def test_it_rests_no_longer_than_its_rows_may_be_old(monkeypatch: pytest.MonkeyP
 
 
 def test_a_registry_that_went_away_holds_nobody() -> None:
-    resting, upsert = Resting(), running()
+    resting, upsert = MaintenancePause(), running()
     old = time.monotonic()
     assert resting.turn({"s": upsert}, asked(("a.t", "x")), old) == {"s"}
     assert resting.turn({"s": upsert}, asked(("a.t", "x")), old - 60) == frozenset()

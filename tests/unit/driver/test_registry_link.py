@@ -14,7 +14,7 @@ from sqlalchemy import func, select, text
 
 from lakeward.driver import registry_link as linking
 from lakeward.driver.registry_link import TURN_S, Link
-from lakeward.engine.assignment import Picture
+from lakeward.engine.assignment import DesiredState
 from lakeward.platform.errors import DependencyDown
 from lakeward.platform.runtime import Launch
 from lakeward.registry import drivers, engine, leases, observations, operations, streams, writer_pauses
@@ -305,7 +305,7 @@ def test_a_window_is_seen_and_a_stream_that_rests_in_it_says_so(
 
     with connect() as connection:
         assert leases.take(connection, writer_pauses.WINDOW, "a.t", "mine", "a test", writer_pauses.TTL)
-    _until(lambda: (link.picture()[0] or Picture(datetime.now(UTC))).windows == {"a.t": "mine"})
+    _until(lambda: (link.picture()[0] or DesiredState(datetime.now(UTC))).windows == {"a.t": "mine"})
     assert awake() == [stream]
     link.resting = frozenset({stream})
     _until(lambda: awake() == [])
@@ -313,4 +313,4 @@ def test_a_window_is_seen_and_a_stream_that_rests_in_it_says_so(
     _until(lambda: awake() == [stream])
     with connect() as connection:  # its maintenance died
         connection.execute(text("UPDATE leases SET until = now() - interval '1 s' WHERE scope = 'window'"))
-    _until(lambda: (link.picture()[0] or Picture(datetime.now(UTC), windows={"?": "?"})).windows == {})
+    _until(lambda: (link.picture()[0] or DesiredState(datetime.now(UTC), windows={"?": "?"})).windows == {})

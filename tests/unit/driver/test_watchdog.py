@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lakeward.driver.watchdog import DOUBT_S, Watchdog, hung
-from lakeward.engine.assignment import Wanted
+from lakeward.engine.assignment import Assignment
 from lakeward.engine.gate import Draining, Gate
 from lakeward.platform.failures import Cause, judge
 
@@ -17,7 +17,7 @@ from lakeward.platform.failures import Cause, judge
 class Query:
     """As much of a running query as a watchdog looks at."""
 
-    wanted: Wanted
+    wanted: Assignment
     gate: Gate = field(default_factory=Gate)
     started: float = 0.0
     finished_tasks: int = 0
@@ -35,7 +35,7 @@ def query() -> Any:
         "decode": {"json": "n INT"},
         "sink": {"iceberg": {"table": "ns.t"}}, "trigger": {"every": "10s"}, "limits": {"stall": "2m"},
     }  # fmt: skip
-    return Query(Wanted("flights", 1, document, "/ck"))
+    return Query(Assignment("flights", 1, document, "/ck"))
 
 
 def test_a_batch_that_gets_nowhere_hangs(query: Any) -> None:
@@ -89,7 +89,7 @@ def test_between_batches_only_a_stream_with_something_to_do_hangs(query: Any) ->
 
 
 def test_a_stream_that_lands_seldom_does_not_hang_in_between(query: Any) -> None:
-    rare = Wanted("flights", 1, {**query.wanted.document, "trigger": {"every": "1h"}}, "/ck")
+    rare = Assignment("flights", 1, {**query.wanted.document, "trigger": {"every": "1h"}}, "/ck")
     query, dog = Query(rare), Watchdog()
     dog.look(query, 3, now=0.0)
     assert dog.look(query, 3, now=7200.0) is None

@@ -12,7 +12,7 @@ from lakeward.operations.runner import Runner
 from lakeward.operations.stream import OnStream
 from lakeward.platform.errors import Fenced, Refused, SpecError
 from lakeward.registry import operations, streams
-from lakeward.supervision.startup_grace import Calm
+from lakeward.supervision.startup_grace import StartupGracePeriod
 
 ASKED = Request(StreamOperation.RESET, "flights", comment="old news", approval=Approval("bob", "0 to 3"))
 REASON = {"reason": "poison", "what": "cast", "why": "", "next": "", "batch": 3}
@@ -39,7 +39,9 @@ class Failing(OnStream[Plan]):
 
 @pytest.fixture
 def runner(connected, runtime, backend, monkeypatch):
-    monkeypatch.setattr(Calm, "answered", lambda self, server_up_s: None)  # the test's server has only just started
+    monkeypatch.setattr(
+        StartupGracePeriod, "answered", lambda self, server_up_s: None
+    )  # the test's server has only just started
     return Runner(connected, runtime, author="ada", holder="test", backend=backend, timeout_s=60.0)
 
 

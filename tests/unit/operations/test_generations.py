@@ -15,7 +15,7 @@ from lakeward.platform.errors import Refused, Unhealthy
 from lakeward.registry import changes, drivers, events, generations, streams
 from lakeward.spec.model.stream import StreamSpec
 from lakeward.supervision.decide.stability import Proving
-from lakeward.supervision.startup_grace import Calm
+from lakeward.supervision.startup_grace import StartupGracePeriod
 
 UPGRADE, ROLLBACK = (
     Request(operation, "flights", wait=False) for operation in (StreamOperation.UPGRADE, StreamOperation.ROLLBACK)
@@ -61,7 +61,9 @@ def generation(connected):
 
 @pytest.fixture
 def operator(connected, runtime, backend, monkeypatch):
-    monkeypatch.setattr(Calm, "answered", lambda self, server_up_s: None)  # the test's server has only just started
+    monkeypatch.setattr(
+        StartupGracePeriod, "answered", lambda self, server_up_s: None
+    )  # the test's server has only just started
 
     def make(wrong: list[str] | None = None, sleep=lambda s: None) -> Runner:
         return Runner(

@@ -19,12 +19,14 @@ from lakeward.registry import changes, drivers, events, leases, operations, rest
 from lakeward.supervision.backends import identity
 from lakeward.supervision.backends.base import Life
 from lakeward.supervision.decide.health import State
-from lakeward.supervision.startup_grace import Calm
+from lakeward.supervision.startup_grace import StartupGracePeriod
 
 
 @pytest.fixture
 def operator(connected, runtime, backend, monkeypatch):
-    monkeypatch.setattr(Calm, "answered", lambda self, server_up_s: None)  # the test's server has only just started
+    monkeypatch.setattr(
+        StartupGracePeriod, "answered", lambda self, server_up_s: None
+    )  # the test's server has only just started
 
     def make(timeout_s: float = 60.0) -> Runner:
         return Runner(connected, runtime, author="ada", holder="test", backend=backend, timeout_s=timeout_s)

@@ -13,12 +13,14 @@ from lakeward.operations.waiting import Waiting
 from lakeward.platform.errors import Refused
 from lakeward.registry import operations, streams
 from lakeward.supervision import abandoned_operations
-from lakeward.supervision.startup_grace import Calm
+from lakeward.supervision.startup_grace import StartupGracePeriod
 
 
 @pytest.fixture
 def operator(connected, runtime, backend, monkeypatch):
-    monkeypatch.setattr(Calm, "answered", lambda self, server_up_s: None)  # the test's server has only just started
+    monkeypatch.setattr(
+        StartupGracePeriod, "answered", lambda self, server_up_s: None
+    )  # the test's server has only just started
     return Runner(connected, runtime, author="ada", holder="the command line of ada on here", backend=backend)
 
 

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, text
 
 from lakeward.registry import check_runs
 from lakeward.registry.check_runs import CLAIMS, DONE, Claim, Claimed, Fenced
-from lakeward.registry.listen import Notices
+from lakeward.registry.listen import Notifications
 
 TTL, WANTED, TIMEOUT = timedelta(seconds=15), timedelta(seconds=30), timedelta(minutes=5)
 OVER = timedelta(seconds=-1)
@@ -156,12 +156,12 @@ def test_nobody_takes_a_run_over_while_its_result_is_being_kept(other: Other):
 
 
 @pytest.fixture
-def notices(registry_url: str, postgres) -> Iterator[Notices]:
-    with Notices(registry_url, postgres.pgpass, check_runs.CHANNEL) as made:
+def notices(registry_url: str, postgres) -> Iterator[Notifications]:
+    with Notifications(registry_url, postgres.pgpass, check_runs.CHANNEL) as made:
         yield made
 
 
-def test_a_run_that_is_asked_for_wakes_whoever_waits(other: Other, notices: Notices):
+def test_a_run_that_is_asked_for_wakes_whoever_waits(other: Other, notices: Notifications):
     def later() -> None:
         with other() as connection:
             ask(connection)
@@ -174,7 +174,7 @@ def test_a_run_that_is_asked_for_wakes_whoever_waits(other: Other, notices: Noti
     asker.join()
 
 
-def test_a_listener_whose_connection_is_ended_listens_again(other: Other, notices: Notices):
+def test_a_listener_whose_connection_is_ended_listens_again(other: Other, notices: Notifications):
     with other() as connection:
         connection.execute(
             text(

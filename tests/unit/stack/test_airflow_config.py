@@ -11,24 +11,24 @@ import pytest
 from lakeward.jars import Java
 from lakeward.platform.runtime import Home, Project
 from lakeward.stack import airflow_config
-from lakeward.stack.site import Site
+from lakeward.stack.site import StackContext
 from lakeward.stack.state import WANTED_PORTS
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Site:
+def site(tmp_path: Path) -> StackContext:
     # A percent sign and a space: both have broken configuration files.
     root = tmp_path / "50% of it"
-    return Site(Project(root), Home(root / ".lakeward"), dict(WANTED_PORTS), Java(Path("/j/bin/java"), 17))
+    return StackContext(Project(root), Home(root / ".lakeward"), dict(WANTED_PORTS), Java(Path("/j/bin/java"), 17))
 
 
-def read(site: Site) -> configparser.ConfigParser:
+def read(site: StackContext) -> configparser.ConfigParser:
     parser = configparser.ConfigParser()
     parser.read(site.airflow_home / "airflow.cfg")
     return parser
 
 
-def test_the_written_file_reads_back(site: Site) -> None:
+def test_the_written_file_reads_back(site: StackContext) -> None:
     airflow_config.write(site)
     config = read(site)
     assert config["core"]["dags_folder"] == str(site.project.dags)
@@ -39,7 +39,7 @@ def test_the_written_file_reads_back(site: Site) -> None:
     assert Path(kwargs["connections_file_path"]).exists()
 
 
-def test_keys_and_passwords_are_made_once_and_private(site: Site) -> None:
+def test_keys_and_passwords_are_made_once_and_private(site: StackContext) -> None:
     airflow_config.write(site)
     before = (site.airflow_home / "airflow.cfg").read_text()
     airflow_config.write(site)
@@ -51,7 +51,7 @@ def test_keys_and_passwords_are_made_once_and_private(site: Site) -> None:
         assert file.stat().st_mode & 0o077 == 0, file
 
 
-def test_the_connections_are_those_the_dags_name(site: Site) -> None:
+def test_the_connections_are_those_the_dags_name(site: StackContext) -> None:
     found = airflow_config.connections(site)
     assert {name: facts["conn_type"] for name, facts in found.items()} == {
         "lakeward_registry": "postgres",
@@ -62,7 +62,7 @@ def test_the_connections_are_those_the_dags_name(site: Site) -> None:
     assert found["lakeward_connect"]["password"] == site.secret("connect.token")
 
 
-def test_a_project_with_plugins_brings_its_own(site: Site) -> None:
+def test_a_project_with_plugins_brings_its_own(site: StackContext) -> None:
     assert "plugins" in str(airflow_config.settings(site)["core"]["plugins_folder"])
     (site.project.root / "plugins").mkdir(parents=True)
     assert airflow_config.settings(site)["core"]["plugins_folder"] == site.project.root / "plugins"

@@ -13,7 +13,7 @@ from lakeward.jars import Java
 from lakeward.platform.errors import DependencyDown
 from lakeward.platform.runtime import Home, Project
 from lakeward.stack import airflow_config, airflow_pool, private
-from lakeward.stack.site import Site
+from lakeward.stack.site import StackContext
 from lakeward.stack.state import WANTED_PORTS
 
 
@@ -24,7 +24,7 @@ def answers() -> list[int]:
 
 
 @pytest.fixture
-def site(tmp_path: Path, answers: list[int]) -> Iterator[Site]:
+def site(tmp_path: Path, answers: list[int]) -> Iterator[StackContext]:
     class Api(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             self.send_error(answers.pop(0) if len(answers) > 1 else answers[0])
@@ -34,7 +34,7 @@ def site(tmp_path: Path, answers: list[int]) -> Iterator[Site]:
     with HTTPServer(("127.0.0.1", 0), Api) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         at = {**WANTED_PORTS, "airflow": server.server_port}
-        made = Site(Project(tmp_path), Home(tmp_path / "home"), at, Java(Path("/j/bin/java"), 17))
+        made = StackContext(Project(tmp_path), Home(tmp_path / "home"), at, Java(Path("/j/bin/java"), 17))
         file = airflow_config.passwords_file_of(made)
         private.folder(file.parent)
         private.write(file, '{"admin": "hunter2"}')
@@ -42,7 +42,7 @@ def site(tmp_path: Path, answers: list[int]) -> Iterator[Site]:
         server.shutdown()
 
 
-def test_what_does_not_answer_yet_is_asked_again_and_a_refusal_is_told(site: Site, answers: list[int]) -> None:
+def test_what_does_not_answer_yet_is_asked_again_and_a_refusal_is_told(site: StackContext, answers: list[int]) -> None:
     answers += [503, 500, 409, 403]
     with pytest.raises(DependencyDown, match="403") as told:
         airflow_pool.ensure(site)
@@ -50,7 +50,7 @@ def test_what_does_not_answer_yet_is_asked_again_and_a_refusal_is_told(site: Sit
     assert "hunter2" not in str(told.value)
 
 
-def test_patience_has_an_end(site: Site, answers: list[int]) -> None:
+def test_patience_has_an_end(site: StackContext, answers: list[int]) -> None:
     answers += [503]
     with pytest.raises(DependencyDown, match="lakeward stack up"):
         airflow_pool.ensure(site, patience_s=0.0)

@@ -11,16 +11,16 @@ import pytest
 from lakeward.jars import Java
 from lakeward.platform.errors import SpecError
 from lakeward.platform.runtime import Home, ObjectStore, Project, Runtime
-from lakeward.stack.site import Site
+from lakeward.stack.site import StackContext
 from lakeward.stack.state import WANTED_PORTS
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return Site(Project(tmp_path), Home(tmp_path / "home"), dict(WANTED_PORTS), Java(Path("/j/bin/java"), 17))
+def site(tmp_path: Path) -> StackContext:
+    return StackContext(Project(tmp_path), Home(tmp_path / "home"), dict(WANTED_PORTS), Java(Path("/j/bin/java"), 17))
 
 
-def test_what_is_written_is_what_others_load(site: Site) -> None:
+def test_what_is_written_is_what_others_load(site: StackContext) -> None:
     site.write()
     runtime = Runtime.load(site.home.runtime_file)
     assert runtime == site.runtime()
@@ -33,13 +33,13 @@ def test_what_is_written_is_what_others_load(site: Site) -> None:
     assert "127.0.0.1:15432:*:catalog:" in runtime.pgpass.read_text()
 
 
-def test_the_catalogs_password_file_opens_nothing_else(site: Site) -> None:
+def test_the_catalogs_password_file_opens_nothing_else(site: StackContext) -> None:
     site.write()
     users = {line.split(":")[3] for line in site.catalog_pgpass.read_text().splitlines()}
     assert users == {"catalog"}
 
 
-def test_programs_inherit_only_what_is_named(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_inherit_only_what_is_named(site: StackContext, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW__CORE__EXECUTOR", "SequentialExecutor")
     monkeypatch.setenv("PGPASSWORD", "x")
     monkeypatch.setenv("https_proxy", "http://proxy:3128")
@@ -56,7 +56,7 @@ def test_programs_inherit_only_what_is_named(site: Site, monkeypatch: pytest.Mon
     assert environment["MORE"] == "yes"
 
 
-def test_a_warehouse_and_checkpoints_of_the_settings_are_everybodys(site: Site, tmp_path: Path) -> None:
+def test_a_warehouse_and_checkpoints_of_the_settings_are_everybodys(site: StackContext, tmp_path: Path) -> None:
     (tmp_path / "conf").mkdir()
     file = tmp_path / "conf" / "lakeward.yaml"
     file.write_text("catalog: {warehouse: s3://lake/w, connection: lakeward_s3}\ncheckpoints: s3://lake/c\n")

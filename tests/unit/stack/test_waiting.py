@@ -18,7 +18,7 @@ from lakeward.platform.runtime import Home, Project
 from lakeward.stack import groups, waiting
 from lakeward.stack.part import Part
 from lakeward.stack.program import Program
-from lakeward.stack.site import Site
+from lakeward.stack.site import StackContext
 from lakeward.stack.state import WANTED_PORTS, Process
 from lakeward.stack.supervisor import Supervisor
 
@@ -36,12 +36,12 @@ class Answering(Part):
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return Site(Project(tmp_path), Home(tmp_path / "home"), dict(WANTED_PORTS), Java(Path("/j/bin/java"), 17))
+def site(tmp_path: Path) -> StackContext:
+    return StackContext(Project(tmp_path), Home(tmp_path / "home"), dict(WANTED_PORTS), Java(Path("/j/bin/java"), 17))
 
 
 @pytest.fixture
-def wait(site: Site) -> Iterator[Callable[[int], None]]:
+def wait(site: StackContext) -> Iterator[Callable[[int], None]]:
     """Wait for a part of this session whose port this process serves."""
     with socket.socket() as server:
         server.bind((ports.HOST, 0))
@@ -59,13 +59,13 @@ def test_a_part_that_answers_itself_is_well(wait: Callable[[int], None]) -> None
     wait(os.getsid(0))
 
 
-def test_an_answer_of_another_process_is_no_start(wait: Callable[[int], None], site: Site) -> None:
+def test_an_answer_of_another_process_is_no_start(wait: Callable[[int], None], site: StackContext) -> None:
     with pytest.raises(Unhealthy, match="Another process answers in the place of kafka") as error:
         wait(os.getsid(0) + 1)
     assert f"process {os.getpid()} has taken 127.0.0.1:{site.ports['kafka']}" in error.value.why
 
 
-def test_every_part_with_a_port_is_asked_whose_it_is(site: Site) -> None:
+def test_every_part_with_a_port_is_asked_whose_it_is(site: StackContext) -> None:
     served = {part.name: part.listens for part in groups.parts(site, groups.GROUPS) if part.listens}
     assert served == {
         "postgres": "postgres", "kafka": "kafka", "connect": "connect", "airflow-api-server": "airflow",

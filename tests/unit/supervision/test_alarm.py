@@ -8,7 +8,7 @@ from lakeward.platform.errors import DependencyDown
 from lakeward.registry import heartbeats, incidents
 from lakeward.supervision.alarm import AGAIN_S, Alarm
 from lakeward.supervision.reconcile import reconcile_once
-from lakeward.supervision.startup_grace import Calm
+from lakeward.supervision.startup_grace import StartupGracePeriod
 
 
 class Clock:
@@ -21,7 +21,7 @@ class Clock:
 def test_it_speaks_when_a_pass_would_do_something_and_repeats_only_what_still_holds(
     connected, runtime, backend, deployed, monkeypatch
 ) -> None:
-    monkeypatch.setattr(Calm, "answered", lambda self, server_up_s: None)
+    monkeypatch.setattr(StartupGracePeriod, "answered", lambda self, server_up_s: None)
     clock = Clock()
     alarm = Alarm(connected, runtime, backend, clock)
     assert alarm.look() == []
@@ -69,4 +69,4 @@ def test_an_unreachable_registry_is_silence_and_is_remembered(runtime, backend) 
 
     runtime.drivers.mkdir(parents=True)
     assert Alarm(away, runtime, backend).look() == []
-    assert Calm(runtime.drivers).answered(server_up_s=9999) is not None
+    assert StartupGracePeriod(runtime.drivers).answered(server_up_s=9999) is not None

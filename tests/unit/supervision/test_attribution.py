@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.supervision.attribution import Blame, _planned
+from lakeward.supervision.attribution import Attribution, _planned
 
 
 @pytest.mark.parametrize(
@@ -26,6 +26,6 @@ def test_a_checkpoint_that_cannot_be_read_from_here_says_nothing() -> None:
 
 
 def test_the_suspects_are_those_it_died_with_most_often() -> None:
-    assert Blame({"a": 1, "b": 3}).suspects == ["b"]
-    assert Blame({"a": 3, "b": 3}).suspects == ["a", "b"]
-    assert (Blame({}).worst, Blame({}).suspects) == (0, [])
+    assert Attribution({"a": 1, "b": 3}).suspects == ["b"]
+    assert Attribution({"a": 3, "b": 3}).suspects == ["a", "b"]
+    assert (Attribution({}).worst, Attribution({}).suspects) == (0, [])

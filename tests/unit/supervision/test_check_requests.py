@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from lakeward.registry import generations, observations, streams
 from lakeward.supervision import check_requests, observe
-from lakeward.supervision.check_requests import Seen
+from lakeward.supervision.check_requests import ObservedHead
 
 AT = datetime(2026, 11, 21, 2, 0, tzinfo=UTC)
 MINUTE = timedelta(seconds=60)
@@ -54,13 +54,13 @@ def test_the_newest_batch_of_all_streams_of_a_table_counts(connected, deployed) 
 @pytest.mark.parametrize(
     ("seen", "known", "wanted"),
     [
-        (Seen(AT, 9), {}, False),
-        (Seen(AT - MINUTE, 5), {}, True),
-        (Seen(AT + MINUTE, 11), {}, False),  # a compaction's snapshot, looked at after the batch
-        (Seen(AT + timedelta(seconds=5), 11), {}, True),  # clocks may differ by as much: one run more
-        (Seen(AT + timedelta(seconds=5), 11), {"nyc.flights": 9}, False),
+        (ObservedHead(AT, 9), {}, False),
+        (ObservedHead(AT - MINUTE, 5), {}, True),
+        (ObservedHead(AT + MINUTE, 11), {}, False),  # a compaction's snapshot, looked at after the batch
+        (ObservedHead(AT + timedelta(seconds=5), 11), {}, True),  # clocks may differ by as much: one run more
+        (ObservedHead(AT + timedelta(seconds=5), 11), {"nyc.flights": 9}, False),
         (None, {"nyc.flights": 8}, True),
-        (Seen(AT - MINUTE, None), {}, True),
+        (ObservedHead(AT - MINUTE, None), {}, True),
     ],
 )
 def test_a_batch_is_asked_for_until_a_run_has_looked_at_it_and_once(connected, deployed, seen, known, wanted) -> None:

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from lakeward.registry.heartbeats import Tick
+from lakeward.registry.heartbeats import Heartbeat
 from lakeward.supervision.dead_mans_switch import judge
 
 
-def tick(age_s: float) -> Tick:
-    return Tick("reconcile", datetime(2026, 3, 1, tzinfo=UTC), 0.4, {}, age_s)
+def tick(age_s: float) -> Heartbeat:
+    return Heartbeat("reconcile", datetime(2026, 3, 1, tzinfo=UTC), 0.4, {}, age_s)
 
 
 def test_three_passes_may_stay_away_and_no_more() -> None:

@@ -9,7 +9,7 @@ from lakeward.platform.errors import DependencyDown
 from lakeward.registry import heartbeats, incidents
 from lakeward.registry.incidents import Incident
 from lakeward.supervision.alarm import Alarm
-from lakeward.supervision.heartbeat_monitor import Watchman
+from lakeward.supervision.heartbeat_monitor import HeartbeatMonitor
 
 
 class Heard:
@@ -31,7 +31,7 @@ def heard() -> Heard:
 
 
 def test_missing_passes_are_told_by_somebody_else_and_once(connected, runtime, backend, heard) -> None:
-    watchman, alarm = Watchman(connected, heard), Alarm(connected, runtime, backend)
+    watchman, alarm = HeartbeatMonitor(connected, heard), Alarm(connected, runtime, backend)
     alarm.look()
     assert watchman.look() is None
     with connected() as connection:
@@ -50,4 +50,4 @@ def test_a_registry_that_is_away_is_no_reason_to_stop_watching(heard) -> None:
     def away():
         raise DependencyDown("The registry cannot be reached")
 
-    assert Watchman(away, heard).look() is None
+    assert HeartbeatMonitor(away, heard).look() is None

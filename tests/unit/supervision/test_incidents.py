@@ -17,7 +17,7 @@ from lakeward.supervision import incidents, observe
 from lakeward.supervision.decide.dependencies import Dependency, Kind
 from lakeward.supervision.decide.health import State, Verdict
 from lakeward.supervision.reconcile import reconcile_once
-from lakeward.supervision.startup_grace import Calm
+from lakeward.supervision.startup_grace import StartupGracePeriod
 
 KAFKA = Dependency(Kind.KAFKA, "lakeward_kafka")
 SPEC = {"sources": {"source": {"kafka": {"connection": "lakeward_kafka"}}}, "sink": {"kafka": {"topic": "t"}}}
@@ -43,7 +43,7 @@ def nine(connected, deployed):
 
 @pytest.fixture
 def once(connected, runtime, backend, monkeypatch):
-    monkeypatch.setattr(Calm, "answered", lambda self, server_up_s: None)
+    monkeypatch.setattr(StartupGracePeriod, "answered", lambda self, server_up_s: None)
     gone = runtime.model_copy(update={"kafka": {"lakeward_kafka": f"127.0.0.1:{ports.any_free()}"}})
 
     def run(runtime=gone):
@@ -142,7 +142,7 @@ def test_a_master_that_is_away_is_one_incident_of_the_streams_whose_drivers_need
 def test_many_at_once_stop_restarts_for_a_while_and_are_one_incident(
     connected, runtime, backend, deployed, monkeypatch
 ):
-    monkeypatch.setattr(Calm, "answered", lambda self, server_up_s: None)
+    monkeypatch.setattr(StartupGracePeriod, "answered", lambda self, server_up_s: None)
     names = [f"s{number}" for number in range(5)]
     for name in names:
         deployed(name, driver=name)

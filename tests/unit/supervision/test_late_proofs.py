@@ -8,7 +8,7 @@ import pytest
 
 from lakeward.quality.ranges.verification_lag import Lag
 from lakeward.quality.results import incident
-from lakeward.quality.results.status import Standing
+from lakeward.quality.results.status import ProofStatus
 from lakeward.registry import incidents
 from lakeward.spec.model.types import Duration
 from lakeward.supervision.late_proofs import KIND, watch
@@ -18,16 +18,16 @@ PROOF = {"to_snapshot": 5, "at": NOW - timedelta(hours=1), "verdict": "pass", "n
 WAITS = Lag(3, 1200, 6, NOW - timedelta(minutes=20))
 
 
-def table(lag: Lag = WAITS, **more) -> Standing:
+def table(lag: Lag = WAITS, **more) -> ProofStatus:
     given = {"newest": PROOF, "proof": PROOF, "lag": lag, "limit": Duration("15m"), **more}
-    return Standing("nyc.flights", **given)
+    return ProofStatus("nyc.flights", **given)
 
 
 @pytest.fixture
 def late(connected):
     """Looks at the tables so many minutes after `NOW`; the sentences, and the text of the open incident."""
 
-    def look(minutes: int, *tables: Standing) -> tuple[list[str], str | None]:
+    def look(minutes: int, *tables: ProofStatus) -> tuple[list[str], str | None]:
         with connected() as connection:
             told = watch(connection, tables, NOW + timedelta(minutes=minutes))
             found = incidents.open_ones(connection).get((KIND, "nyc.flights"))

@@ -18,7 +18,7 @@ from lakeward.supervision import observe
 from lakeward.supervision.backends.base import Life
 from lakeward.supervision.decide.health import State
 from lakeward.supervision.reconcile import reconcile_once
-from lakeward.supervision.startup_grace import Calm
+from lakeward.supervision.startup_grace import StartupGracePeriod
 
 
 @pytest.fixture
@@ -264,7 +264,7 @@ def test_two_passes_at_once_are_one(once, deployed, connected):
 
 def test_a_lost_registry_calms_the_next_pass(once, deployed, connected, runtime):
     deployed("flights")
-    Calm(runtime.drivers).lost()
+    StartupGracePeriod(runtime.drivers).lost()
     summary = once(calm_s=15.0)
     assert summary.done == ()
     assert "answers again" in (summary.calm or "")
@@ -280,4 +280,4 @@ def test_an_unreachable_registry_is_remembered(runtime, backend):
 
     with pytest.raises(DependencyDown):
         reconcile_once(away, runtime, backend, holder="test")
-    assert Calm(runtime.drivers).answered(server_up_s=9999) is not None
+    assert StartupGracePeriod(runtime.drivers).answered(server_up_s=9999) is not None

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lakeward.platform.errors import SpecError
-from lakeward.tables.erase.where import PutAside, parse
+from lakeward.tables.erase.where import QuarantinedRows, parse
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def put_aside(*rows: dict[str, Any]) -> pa.Table:
     return pa.table({name: pa.array([row.get(name) for row in rows], kind) for name, kind in kinds.items()})
 
 
-def goes(match: PutAside, *rows: dict[str, Any]) -> list[bool]:
+def goes(match: QuarantinedRows, *rows: dict[str, Any]) -> list[bool]:
     found: list[bool] = match.mask(put_aside(*({"stream": "s", **row} for row in rows))).to_pylist()
     return found
 
@@ -37,13 +37,13 @@ def test_a_null_condition_leaves_the_row(schema: Any) -> None:
 
 
 def test_a_date_is_compared_as_a_date(schema: Any) -> None:
-    match = PutAside(parse("day < '2026-02-01'", schema, "t"), {"s"})
+    match = QuarantinedRows(parse("day < '2026-02-01'", schema, "t"), {"s"})
     rows = [{"row": json.dumps({"day": day})} for day in ("2026-01-31", "2026-02-01", None)]
     assert goes(match, *rows) == [True, False, False]
 
 
 def test_rows_of_other_streams_stay_and_those_of_its_backfills_go(schema: Any) -> None:
-    match = PutAside(parse("id = 7", schema, "t"), {"s"})
+    match = QuarantinedRows(parse("id = 7", schema, "t"), {"s"})
     row = json.dumps({"id": 7})
     assert goes(match, {"row": row, "stream": "other"}, {"row": row, "stream": "s@backfill-2"}) == [False, True]
 
@@ -53,28 +53,28 @@ def test_rows_of_other_streams_stay_and_those_of_its_backfills_go(schema: Any) -
     [(b'{"id": 42, "x"', True), (b'{"id": 421, "x"', False), (b'{"id": 1.42', False), (b'{"id": 43}', False)],
 )
 def test_a_broken_record_is_judged_by_its_text(schema: Any, raw: bytes, wanted: bool) -> None:
-    assert goes(PutAside(parse("id = 42", schema, "t"), {"s"}), {"raw": raw}) == [wanted]
+    assert goes(QuarantinedRows(parse("id = 42", schema, "t"), {"s"}), {"raw": raw}) == [wanted]
 
 
 def test_a_row_that_has_the_columns_is_judged_by_them_alone(schema: Any) -> None:
-    match = PutAside(parse("id = 42 AND day < '2026-02-01'", schema, "t"), {"s"})
+    match = QuarantinedRows(parse("id = 42 AND day < '2026-02-01'", schema, "t"), {"s"})
     later = json.dumps({"id": 42, "day": "2026-03-01"})
     assert goes(match, {"row": later}, {"raw": b'{"id": 42, "da'}) == [False, True]
 
 
 def test_a_condition_without_values_cannot_be_searched_for(schema: Any) -> None:
-    match = PutAside(parse("id > 42", schema, "t"), {"s"})
+    match = QuarantinedRows(parse("id > 42", schema, "t"), {"s"})
     assert goes(match, {"raw": b"broken 43"}) == [False] and match.unreadable == 1
 
 
 def test_a_value_in_the_words_of_an_error_counts(schema: Any) -> None:
-    match = PutAside(parse("name = 'Ann Lee'", schema, "t"), {"s"})
+    match = QuarantinedRows(parse("name = 'Ann Lee'", schema, "t"), {"s"})
     assert goes(match, {"raw": b"", "error": "cannot read 'Ann Lee'"}, {"raw": b"", "error": "short"}) == [True, False]
 
 
 @pytest.mark.parametrize("erase", [False, True])
 def test_bytes_that_are_no_text_are_counted(schema: Any, erase: bool) -> None:
-    match = PutAside(parse("id = 42", schema, "t"), {"s"}, erase_unreadable=erase)
+    match = QuarantinedRows(parse("id = 42", schema, "t"), {"s"}, erase_unreadable=erase)
     assert goes(match, {"raw": b"\xff\xfe"}, {"raw": b"{}"}) == [erase, False]
     assert match.unreadable == 1
 
@@ -86,4 +86,4 @@ def test_what_is_no_condition(schema: Any, text: str) -> None:
 
 
 def test_a_condition_prints_no_value(schema: Any) -> None:
-    assert "Ann" not in repr(PutAside(parse("name = 'Ann'", schema, "t"), {"s"}))
+    assert "Ann" not in repr(QuarantinedRows(parse("name = 'Ann'", schema, "t"), {"s"}))

@@ -23,7 +23,7 @@ from lakeward.platform.runtime import Lake, Project, Runtime
 from lakeward.registry import leases, maintenance
 from lakeward.registry.engine import engine
 from lakeward.tables import orphans, run
-from lakeward.tables.context import Site
+from lakeward.tables.context import MaintenanceContext
 from lakeward.tables.guard.actor import SCOPE
 from lakeward.tables.observe.listing import ASIDE
 from lakeward.telemetry import failpoints
@@ -58,7 +58,7 @@ def where(postgres, tmp_path_factory) -> Iterator[Runtime]:
 class Lying:
     """A table and what lies below its location."""
 
-    site: Site
+    site: MaintenanceContext
     name: str
 
     @property
@@ -99,7 +99,7 @@ def make(where: Runtime, tmp_path: Path) -> Iterator[Callable[..., Lying]]:
     project = Project(tmp_path)
     project.tables_file.parent.mkdir()
     project.tables_file.write_text(POLICY)
-    site = Site.of(where, project)
+    site = MaintenanceContext.of(where, project)
     site.catalog.create_namespace_if_not_exists("lying")
     made: list[str] = []
 

@@ -53,11 +53,11 @@ def rebuild(
 def _spark(plan: RebuildPlan) -> Iterator[Filling]:
     """A Spark of its own on this machine."""
     from lakeward.engine import analysis
-    from lakeward.engine.assignment import Wanted
+    from lakeward.engine.assignment import Assignment
     from lakeward.operations.rebuild.fill import Filling
 
     runtime, output = state().runtime, state().output
-    wanted = Wanted(plan.stream, plan.target.generation, plan.target.spec, plan.target.checkpoint)
+    wanted = Assignment(plan.stream, plan.target.generation, plan.target.spec, plan.target.checkpoint)
     with analysis.session([wanted.spec], runtime, lake=True) as spark:
         yield Filling(
             spark, wanted, runtime, plan.made, plan.fill, plan.start,

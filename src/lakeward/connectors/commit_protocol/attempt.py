@@ -18,11 +18,11 @@ Build = Callable[[int | None, int], Position]
 """(published snapshot, its sequence number) -> the position to publish with it."""
 
 
-class Redo(Exception):
+class RetryCommit(Exception):
     """This attempt cannot go on; back to step 1."""
 
 
-class SourceAway(DependencyDown):
+class SourceUnavailable(DependencyDown):
     """Raised when it cannot be asked whether the source is still the same: whoever called waits with the batch."""
 
 

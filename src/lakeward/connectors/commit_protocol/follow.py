@@ -29,7 +29,7 @@ class AlreadyLanded:
 
 
 @dataclass(frozen=True)
-class Halt:
+class BlockReason:
     """Wait for a person.
 
     Attributes:
@@ -49,7 +49,7 @@ class Halt:
         return Blocked(self.what, why=self.why, next=self.next, reason=self.reason)
 
 
-Decision = Land | AlreadyLanded | Halt
+Decision = Land | AlreadyLanded | BlockReason
 
 
 def follow(stream: str, table: str, position: Position | None, batch: RunningBatch) -> Decision:
@@ -57,7 +57,7 @@ def follow(stream: str, table: str, position: Position | None, batch: RunningBat
     if position is None:
         if batch.batch == 0:
             return Land(seq=1)
-        return Halt(
+        return BlockReason(
             "no-position",
             f"Stream {stream} has no position in {table}, but its checkpoint is at batch {batch.batch}",
             f"the checkpoint starts at {ranges.show(batch.start)}; what the table holds of it is not known",
@@ -68,7 +68,7 @@ def follow(stream: str, table: str, position: Position | None, batch: RunningBat
     changed = [topic for topic, known in position.topic_ids.items() if batch.topic_ids.get(topic, known) != known]
     if changed:
         tables = all(each.startswith("table ") for each in changed)  # what no topic can be called
-        return Halt(
+        return BlockReason(
             "source-replaced" if tables else "topic-replaced",
             f"{_called(changed)} of stream {stream} was deleted and created again",
             "; ".join(f"{t}: landed from {position.topic_ids[t]}, now {batch.topic_ids[t]}" for t in sorted(changed))
@@ -78,7 +78,7 @@ def follow(stream: str, table: str, position: Position | None, batch: RunningBat
     found = ranges.differences(position.end, batch.start)
     if found:
         kind = ranges.kind_of(found)
-        return Halt(
+        return BlockReason(
             kind,
             f"Batch {batch.batch} of stream {stream} does not continue what {table} holds",
             f"{ranges.in_words(found)} (position: seq {position.seq}, batch {position.batch} of query "
@@ -96,7 +96,7 @@ def _called(sources: list[str]) -> str:
 def _same_checkpoint(stream: str, table: str, position: Position, batch: RunningBatch) -> Decision:
     """The table has this batch of this very checkpoint, or a later one."""
     if position.batch > batch.batch:
-        return Halt(
+        return BlockReason(
             "older-checkpoint",
             f"The checkpoint of stream {stream} is older than {table}",
             f"it is at batch {batch.batch} (from {ranges.show(batch.start)}), the table holds batch {position.batch} "
@@ -106,7 +106,7 @@ def _same_checkpoint(stream: str, table: str, position: Position, batch: Running
     found = ranges.differences(position.end, batch.end)
     if not found:
         return AlreadyLanded(position)
-    return Halt(
+    return BlockReason(
         "diverged",
         f"Batch {batch.batch} of stream {stream} is in {table} with other records",
         f"landed up to {ranges.show(position.end)}, this checkpoint's batch {batch.batch} goes up to "

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakeward.connectors.commit_protocol.audit import Scan
-from lakeward.connectors.commit_protocol.follow import Halt
+from lakeward.connectors.commit_protocol.follow import BlockReason
 from lakeward.connectors.commit_protocol.position import Position
 from lakeward.platform.errors import Fenced, Refused
 
@@ -33,7 +33,7 @@ class StoredPosition:
 
     raw: str | None
     position: Position | None
-    halt: Halt | None = None
+    halt: BlockReason | None = None
     state: Any = None
 
 
@@ -101,9 +101,9 @@ def seq_falls(stream: str, before: Position, moved: Position) -> Refused:
     )
 
 
-def missing(name: str, stream: str) -> Halt:
+def missing(name: str, stream: str) -> BlockReason:
     """There is no table."""
-    return Halt(
+    return BlockReason(
         "table-missing",
         f"Table {name} does not exist",
         "nothing was landed in it, or it was removed",

@@ -18,9 +18,16 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 import structlog
 
 from lakeward.connectors.commit_protocol import offsets
-from lakeward.connectors.commit_protocol.attempt import ATTEMPTS, Build, Redo, SourceAway, new_attempt, pause
+from lakeward.connectors.commit_protocol.attempt import (
+    ATTEMPTS,
+    Build,
+    RetryCommit,
+    SourceUnavailable,
+    new_attempt,
+    pause,
+)
 from lakeward.connectors.commit_protocol.batch import Counted, RunningBatch
-from lakeward.connectors.commit_protocol.follow import AlreadyLanded, Decision, Halt, Land, follow
+from lakeward.connectors.commit_protocol.follow import AlreadyLanded, BlockReason, Decision, Land, follow
 from lakeward.connectors.commit_protocol.position import Position, Totals, totals_of
 from lakeward.connectors.commit_protocol.result import BatchResult
 from lakeward.platform.errors import DependencyDown, Fenced, Transient
@@ -111,7 +118,7 @@ class TableWriter(ABC, Generic[R, W]):
         """
 
     @abstractmethod
-    def check(self, state: R) -> Halt | None:
+    def check(self, state: R) -> BlockReason | None:
         """What blocks whatever the batch."""
 
     @abstractmethod
@@ -199,17 +206,17 @@ class TableWriter(ABC, Generic[R, W]):
         for attempt in range(1, ATTEMPTS + 1):
             state = self._read_when_it_answers(rows.sparkSession)
             decision = self.decide(state, batch)
-            if isinstance(decision, Halt):
+            if isinstance(decision, BlockReason):
                 raise decision.error()
             if isinstance(decision, AlreadyLanded):
                 return self._already(rows, batch, decision.position, counted)
             try:
                 return self._write(rows, batch, state, decision, counted, before_publish, complete_through)
-            except SourceAway:
+            except SourceUnavailable:
                 raise
             except DependencyDown as down:
                 why = down.why  # the next reading waits until the catalog is back
-            except Redo as redo:
+            except RetryCommit as redo:
                 why = str(redo)
             _log.info("trying the batch again", stream=self.stream, batch=batch_id, attempt=attempt, why=why)
             pause(attempt)
@@ -226,9 +233,9 @@ class TableWriter(ABC, Generic[R, W]):
         try:
             known = replace(batch, topic_ids=dict(self.topic_ids()))
         except DependencyDown as down:
-            raise SourceAway(down.what, why=down.why, next=down.next) from down
+            raise SourceUnavailable(down.what, why=down.why, next=down.next) from down
         decision = self.decide(state, known)
-        if isinstance(decision, Halt):
+        if isinstance(decision, BlockReason):
             raise decision.error()
         return known
 

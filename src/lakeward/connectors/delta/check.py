@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from lakeward.connectors.commit_protocol import ranges
 from lakeward.connectors.commit_protocol.ancestry import Ancestry, Finding, seq_of
-from lakeward.connectors.commit_protocol.follow import Halt
+from lakeward.connectors.commit_protocol.follow import BlockReason
 from lakeward.connectors.commit_protocol.position import Position
 
 DOMAINS = "domainMetadata"
@@ -39,14 +39,14 @@ class TableState:
     newest_seq: int | None = None
 
 
-def check_table(state: TableState) -> Halt | None:
+def check_table(state: TableState) -> BlockReason | None:
     """What blocks whatever the batch: no place for a position, or rows the position calls landed are gone."""
     stream, table, position, ancestry = state.stream, state.table, state.position, state.ancestry
     name = f"spark_catalog.{table}"
     for link in ancestry.walked:
         if seq_of(link.attempt or "", stream) is None:
             continue
-        return Halt(
+        return BlockReason(
             "no-position",
             f"The position of stream {stream} is gone from {table}, or was put back",
             f"version {link.snapshot} holds batch {link.attempt} of it, which no position counts: "
@@ -55,7 +55,7 @@ def check_table(state: TableState) -> Halt | None:
             f"or give the stream a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy",
         )
     if not state.keeps:
-        return Halt(
+        return BlockReason(
             "no-domains",
             f"Delta table {table} cannot keep the position of stream {stream}",
             "it lacks the table feature domainMetadata: rows could not be counted in their own commit",
@@ -65,7 +65,7 @@ def check_table(state: TableState) -> Halt | None:
     if position is None:
         return None
     if not state.intact:
-        return Halt(
+        return BlockReason(
             "commit-overwritten",
             f"Version {position.snapshot} of {table} is not what stream {stream} committed",
             f"the table's state counts seq {position.seq} ({ranges.show(position.end)}), its log does not: two "
@@ -75,7 +75,7 @@ def check_table(state: TableState) -> Halt | None:
     if ancestry.right:
         return None
     if ancestry.finding is Finding.REPLACED:
-        return Halt(
+        return BlockReason(
             "table-replaced",
             f"Table {table} was replaced under stream {stream}",
             f"it is at version {state.version} and begins anew after version {position.snapshot}; everything landed up "
@@ -85,7 +85,7 @@ def check_table(state: TableState) -> Halt | None:
         )
     kept = state.newest_seq
     lost = f"seq {kept + 1} to {position.seq}" if kept is not None else f"an unknown part up to seq {position.seq}"
-    return Halt(
+    return BlockReason(
         "rolled-back",
         f"Table {table} was restored to an older version under stream {stream}",
         f"it is at version {state.version} and does not go on from version {position.snapshot}; landed but lost: "

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakeward.connectors.commit_protocol import position
-from lakeward.connectors.commit_protocol.attempt import Redo
+from lakeward.connectors.commit_protocol.attempt import RetryCommit
 from lakeward.connectors.commit_protocol.batch import RunningBatch
 from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.delta import jvm, location
@@ -36,7 +36,7 @@ def fence(session: SparkSession, folder: Path, checked: TableState, build: Calla
     txn = jvm.begin(session, folder, checked.table)
     now = jvm.state_of(txn.snapshot(), folder, checked.stream, checked.table)
     if now.raw != checked.raw:
-        raise Redo("the position moved")
+        raise RetryCommit("the position moved")
     if (halt := check_table(now)) is not None:
         raise halt.error()
     moved = build(now.version + 1)
@@ -45,7 +45,7 @@ def fence(session: SparkSession, folder: Path, checked: TableState, build: Calla
         jvm.commit(session, txn, [], moved, none, position.key(checked.stream))
     except Exception as error:
         if jvm.changed(error):
-            raise Redo("another commit came first") from error
+            raise RetryCommit("another commit came first") from error
         raise
     failpoints.hit("before-evolve")
     return moved
@@ -62,6 +62,6 @@ def add(session: SparkSession, folder: Path, compared: Comparison) -> None:
         session.sql(f"ALTER TABLE {location.by_path(folder)} ADD COLUMNS ({columns})")
     except Exception as error:
         if jvm.changed(error) or "ALREADY_EXISTS" in str(error):
-            raise Redo("another commit came first") from error
+            raise RetryCommit("another commit came first") from error
         raise
     failpoints.hit("after-evolve")

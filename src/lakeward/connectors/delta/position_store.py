@@ -14,7 +14,7 @@ from typing import Any
 
 from lakeward.connectors.commit_protocol import ancestry, position
 from lakeward.connectors.commit_protocol.audit import Scan
-from lakeward.connectors.commit_protocol.follow import Halt
+from lakeward.connectors.commit_protocol.follow import BlockReason
 from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.commit_protocol.position_store import (
     SWAP_ATTEMPTS,
@@ -98,14 +98,14 @@ class DeltaPositionStore(PositionStore):
         keeps = DOMAINS in (head.protocol.get("writerFeatures") or ())
         return state_at(self.folder, head.version, kept.get(position.key(self.stream)), keeps, self.stream, self.name)
 
-    def _not_writable(self, head: Head) -> Halt | None:
+    def _not_writable(self, head: Head) -> BlockReason | None:
         """The protocol's rule: whoever does not know every writer feature of a table must not write it."""
         unknown = sorted(set(head.protocol.get("writerFeatures") or ()) - _HARMLESS - {"inCommitTimestamp"})
         if head.properties.get(_STAMPED, "").lower() == "true":
             unknown.append("inCommitTimestamp")
         if not unknown:
             return None
-        return Halt(
+        return BlockReason(
             "features",
             f"The position in Delta table {self.name} is moved by batches alone",
             f"it has writer features that a commit without Spark does not serve: {', '.join(unknown)}",

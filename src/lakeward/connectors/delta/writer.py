@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 
 from lakeward.connectors.commit_protocol import position
-from lakeward.connectors.commit_protocol.attempt import ATTEMPTS, Build, Redo, pause
+from lakeward.connectors.commit_protocol.attempt import ATTEMPTS, Build, RetryCommit, pause
 from lakeward.connectors.commit_protocol.batch import RunningBatch
-from lakeward.connectors.commit_protocol.follow import Halt
+from lakeward.connectors.commit_protocol.follow import BlockReason
 from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.commit_protocol.writer import TableWriter
 from lakeward.connectors.delta import jvm, log
@@ -77,7 +77,7 @@ class DeltaWriter(TableWriter[TableState, Staged]):
             state = self._state(jvm.begin(session, self.folder, self.table))
         return state
 
-    def check(self, state: TableState) -> Halt | None:
+    def check(self, state: TableState) -> BlockReason | None:
         return check_table(state)
 
     def stage(self, rows: DataFrame, state: TableState, attempt: str) -> Staged:
@@ -93,7 +93,7 @@ class DeltaWriter(TableWriter[TableState, Staged]):
         try:
             count = files.rows if files.rows is not None else sum(pq.read_metadata(path).num_rows for path in paths)
         except FileNotFoundError as gone:
-            raise Redo(f"a staged file is gone: {gone.filename}") from gone
+            raise RetryCommit(f"a staged file is gone: {gone.filename}") from gone
         return Staged(
             attempt=attempt,
             rows=count,
@@ -130,7 +130,7 @@ class DeltaWriter(TableWriter[TableState, Staged]):
             found = log.commit(self.folder, version)
             if found is not None and found.domains.get(name) != moved.to_json():
                 jvm.forget(staged.session, self.folder)
-                raise Redo(f"version {version} was overwritten by another process")
+                raise RetryCommit(f"version {version} was overwritten by another process")
             return moved
         raise self.contention(batch.batch, "other commits came first, every time")
 
@@ -138,18 +138,18 @@ class DeltaWriter(TableWriter[TableState, Staged]):
         """Raise unless the table is what was checked, as far as this batch goes by it."""
         now = self._state(txn)
         if now.raw != state.raw:
-            raise Redo("the position moved")
+            raise RetryCommit("the position moved")
         # The position does not go back with a RESTORE: between step 1 and here only a new look can tell.
         halt = check_table(now)
         if halt is not None:
             raise halt.error()
         if str(txn.metadata().json()) != staged.metadata:
-            raise Redo("the table's columns or properties changed")
+            raise RetryCommit("the table's columns or properties changed")
         if self.change.depends and now.version != staged.version:
-            raise Redo("the table changed, and what was written follows from what was in it")
+            raise RetryCommit("the table changed, and what was written follows from what was in it")
         gone = [path.name for path in staged.paths if not path.exists()]
         if gone:
-            raise Redo(f"{len(gone)} staged files are gone (VACUUM)")
+            raise RetryCommit(f"{len(gone)} staged files are gone (VACUUM)")
 
     def _state(self, txn: Any) -> TableState:
         return jvm.state_of(txn.snapshot(), self.folder, self.stream, self.table)

@@ -18,7 +18,7 @@ from lakeward.connectors.files import headers, mirror, reader
 from lakeward.connectors.files.listing import Listing
 from lakeward.connectors.files.log import SourceLog, log_offset
 from lakeward.connectors.files.mirror import Mirror
-from lakeward.connectors.source import Inlet, Reader
+from lakeward.connectors.source import Reader, StreamSource
 from lakeward.platform.errors import Blocked, DependencyDown, Internal, SpecError, expect
 from lakeward.spec.model.file_paths import folder_of, local, on_s3
 from lakeward.spec.model.sources import FilesSource
@@ -31,7 +31,7 @@ _SHOWN = 5
 
 
 @dataclass
-class FilesInlet(Inlet):
+class FilesStreamSource(StreamSource):
     """Files of one folder or pattern.
 
     `log` is where the running query counts what it has taken, known once its plan is: which of the checkpoint's

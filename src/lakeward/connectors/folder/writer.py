@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakeward.connectors.commit_protocol.attempt import Build, Redo
+from lakeward.connectors.commit_protocol.attempt import Build, RetryCommit
 from lakeward.connectors.commit_protocol.batch import RunningBatch
-from lakeward.connectors.commit_protocol.follow import Decision, Halt
+from lakeward.connectors.commit_protocol.follow import BlockReason, Decision
 from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.commit_protocol.row_count import tally
 from lakeward.connectors.commit_protocol.writer import TableWriter
@@ -77,13 +77,13 @@ class FolderWriter(TableWriter[FolderState, Staged]):
         at = store.newest(self.path, self.stream)
         return FolderState(None if at is None else at.to_json(), at)
 
-    def check(self, state: FolderState) -> Halt | None:
+    def check(self, state: FolderState) -> BlockReason | None:
         return None
 
     def decide(self, state: FolderState, batch: RunningBatch) -> Decision:
         """With a step that exists for a folder: the operations that move a position know tables only."""
         decision = super().decide(state, batch)
-        if not isinstance(decision, Halt):
+        if not isinstance(decision, BlockReason):
             return decision
         step = "put the checkpoint back from a copy; or give the stream a new id and a new folder"
         return replace(decision, next=f"{step} (conf/streams/{self.stream}.yaml), then: lakeward deploy")
@@ -116,17 +116,17 @@ class FolderWriter(TableWriter[FolderState, Staged]):
             Redo: the position moved, or what was staged was removed.
         """
         if self.load(self.session).raw != state.raw:
-            raise Redo("the position moved")
+            raise RetryCommit("the position moved")
         moved = build(None, 0)
         failpoints.hit("before-publish")
         try:
             store.publish(staged.folder, self.path, self.stream, moved)
         except store.Taken as taken:
-            raise Redo(str(taken)) from None
+            raise RetryCommit(str(taken)) from None
         except FileNotFoundError:
             if staged.folder.exists():
                 raise
-            raise Redo(f"the staged folder {staged.folder.name} is gone") from None
+            raise RetryCommit(f"the staged folder {staged.folder.name} is gone") from None
         failpoints.hit("after-publish")
         return moved
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from lakeward.connectors.commit_protocol import ranges
 from lakeward.connectors.commit_protocol.ancestry import Ancestry, Finding, Link, seq_of
 from lakeward.connectors.commit_protocol.batch import RunningBatch
-from lakeward.connectors.commit_protocol.follow import Decision, Halt, follow
+from lakeward.connectors.commit_protocol.follow import BlockReason, Decision, follow
 from lakeward.connectors.commit_protocol.position import Position
 
 _BY_WHOM = "it was published by hand, or by Iceberg's own retry under a driver that died before it could count it"
@@ -40,19 +40,19 @@ def decide(state: TableState, batch: RunningBatch) -> Decision:
     return check_table(state) or follow(state.stream, state.table, state.position, batch)
 
 
-def check_table(state: TableState) -> Halt | None:
+def check_table(state: TableState) -> BlockReason | None:
     """What blocks whatever the batch: staging switched off, or rows the position calls landed are gone."""
     stream, table, position, ancestry = state.stream, state.table, state.position, state.ancestry
     stray = _landed_around_the_position(state)
     if stray is not None and position is None and stray.wap_id:
-        return Halt(
+        return BlockReason(
             "no-position",
             f"The position of stream {stream} is gone from {table}",
             f"snapshot {stray.snapshot} holds batch {stray.wap_id} of it: somebody removed the property",
             f"put the property back as the newest metadata file with it has it, then: lakeward streams start {stream}",
         )
     if stray is not None:
-        return Halt(
+        return BlockReason(
             "unstaged",
             f"Snapshot {stray.snapshot} of {table} holds a batch of {stream} that no position counts",
             f"attempt {stray.attempt or stray.wap_id} came to main without it: "
@@ -61,7 +61,7 @@ def check_table(state: TableState) -> Halt | None:
             "takes the batch out; it then lands again",
         )
     if not state.staging:
-        return Halt(
+        return BlockReason(
             "wap-off",
             f"Stream {stream} cannot stage its batches in {table}",
             "table property write.wap.enabled is not true: rows would be visible before they are counted",
@@ -71,7 +71,7 @@ def check_table(state: TableState) -> Halt | None:
         return None
     head = f"snapshot {ancestry.head.snapshot}" if ancestry.head else "no snapshot"
     if ancestry.finding is Finding.REPLACED:
-        return Halt(
+        return BlockReason(
             "table-replaced",
             f"Table {table} was replaced under stream {stream}",
             f"main begins anew and is at {head}; everything landed up to seq {position.seq} (snapshot "
@@ -80,7 +80,7 @@ def check_table(state: TableState) -> Halt | None:
         )
     kept = state.newest_seq
     lost = f"seq {kept + 1} to {position.seq}" if kept is not None else f"an unknown part up to seq {position.seq}"
-    return Halt(
+    return BlockReason(
         "rolled-back",
         f"Table {table} was rolled back under stream {stream}",
         f"main is at {head} and does not hold snapshot {position.snapshot}; landed but lost: {lost} "

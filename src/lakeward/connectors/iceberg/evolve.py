@@ -10,7 +10,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors.commit_protocol import position
-from lakeward.connectors.commit_protocol.attempt import Redo
+from lakeward.connectors.commit_protocol.attempt import RetryCommit
 from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.iceberg import jvm as java
 from lakeward.connectors.iceberg.check import TableState, check_table
@@ -47,7 +47,7 @@ def evolve(
     start = txn.startMetadata()
     now = java.state_of(start, checked.stream, checked.table)
     if now.raw != checked.raw or schema_of(session, start) != schema:
-        raise Redo("the position or the columns changed")
+        raise RetryCommit("the position or the columns changed")
     if (halt := check_table(now)) is not None:
         raise halt.error()
     update = txn.updateSchema()
@@ -68,7 +68,7 @@ def evolve(
     except Exception as error:
         if java.trouble(error) is java.Trouble.OTHER:
             raise
-        raise Redo(f"changing the columns: {java.message(error)}") from error
+        raise RetryCommit(f"changing the columns: {java.message(error)}") from error
     failpoints.hit("after-evolve")
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakeward.connectors.commit_protocol import position
-from lakeward.connectors.commit_protocol.follow import Halt
+from lakeward.connectors.commit_protocol.follow import BlockReason
 from lakeward.connectors.iceberg import jvm
 from lakeward.platform.runtime import CATALOG
 from lakeward.spec.sql.statements import quote_table
@@ -23,13 +23,13 @@ MOST = 200
 """So many tables are looked through for a position that moved with its table."""
 
 
-def halt(session: SparkSession, stream: str, table: str) -> Halt:
+def halt(session: SparkSession, stream: str, table: str) -> BlockReason:
     """What blocks a stream whose table is not there: renamed, where another table has its position; else dropped."""
     afresh = f"give the stream a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy"
     other, landed = _holder(session, stream, table)
     if other is not None:
         back = f"ALTER TABLE {CATALOG}.{other} RENAME TO {table}"
-        return Halt(
+        return BlockReason(
             "table-renamed",
             f"Table {table} of stream {stream} has another name now",
             f"{other} has its position: {landed}. Under its old name it would be made anew, empty",
@@ -40,7 +40,7 @@ def halt(session: SparkSession, stream: str, table: str) -> Halt:
     back = (
         f'lakeward sql --write "{call}"   takes it back with all its rows' if newest else "bring it back from a backup"
     )
-    return Halt(
+    return BlockReason(
         "table-missing",
         f"Table {table} of stream {stream} is gone",
         "the catalog has no table of this name, and none has the stream's position: it was dropped. Made anew, it "

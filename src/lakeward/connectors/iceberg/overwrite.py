@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from lakeward.connectors.commit_protocol.attempt import Redo
+from lakeward.connectors.commit_protocol.attempt import RetryCommit
 from lakeward.connectors.iceberg import jvm as java
 from lakeward.connectors.iceberg import publish
 from lakeward.connectors.iceberg.check import TableState
 from lakeward.connectors.iceberg.stage import Staged
-from lakeward.connectors.iceberg.writer import ExactWriter, InTable
+from lakeward.connectors.iceberg.writer import IcebergWriter, InTable
 from lakeward.platform.errors import expect
 from lakeward.platform.runtime import CATALOG
 from lakeward.spec.sql.statements import quote, quote_table
@@ -64,7 +64,7 @@ class _Base:
 
 
 @dataclass
-class OverwriteWriter(ExactWriter):
+class OverwriteWriter(IcebergWriter):
     """Lands batches, each in the place of the rows that `covers` names. `covers` is set before each."""
 
     covers: Covers | None = None
@@ -88,7 +88,9 @@ class OverwriteWriter(ExactWriter):
         finally:
             held.unpersist()
         if staged.rows != new + stay:
-            raise Redo(f"staging: {staged.rows} rows were written, {new} new ones and {stay} that stay were counted")
+            raise RetryCommit(
+                f"staging: {staged.rows} rows were written, {new} new ones and {stay} that stay were counted"
+            )
         self._bases = {attempt: base}
         return replace(staged, rows=new)
 
@@ -135,7 +137,7 @@ class OverwriteWriter(ExactWriter):
         head = table.currentSnapshot() if self.pinned is None else table.snapshot(self.pinned)
         if head is None:
             if self.pinned is not None:
-                raise Redo(f"reading: snapshot {self.pinned} is gone")
+                raise RetryCommit(f"reading: snapshot {self.pinned} is gone")
             return _Base(None)
         snapshot = head.snapshotId()
         whole = self._at(session, snapshot)
@@ -147,7 +149,9 @@ class OverwriteWriter(ExactWriter):
         finally:
             tasks.close()
         if not named <= set(files):
-            raise Redo(f"reading: {len(named - set(files))} files with rows of the range are not in Iceberg's plan")
+            raise RetryCommit(
+                f"reading: {len(named - set(files))} files with rows of the range are not in Iceberg's plan"
+            )
         return _Base(snapshot, tuple(files[name] for name in sorted(named)))
 
     def _staying(self, session: SparkSession, base: _Base) -> DataFrame | None:

@@ -18,7 +18,7 @@ from pyiceberg.table.update import (
 
 from lakeward.connectors.commit_protocol import position
 from lakeward.connectors.commit_protocol.audit import Scan
-from lakeward.connectors.commit_protocol.follow import Halt
+from lakeward.connectors.commit_protocol.follow import BlockReason
 from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.commit_protocol.position_store import (
     SWAP_ATTEMPTS,
@@ -92,7 +92,7 @@ def answering() -> Iterator[None]:
         ) from None
 
 
-def halt_of(metadata: TableMetadata, stream: str, table: str) -> Halt | None:
+def halt_of(metadata: TableMetadata, stream: str, table: str) -> BlockReason | None:
     """Why the position may not be moved: its rows are not in the table, or a batch landed without it.
 
     Staging that is switched off is no reason: an import switches it on.

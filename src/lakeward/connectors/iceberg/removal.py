@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakeward.connectors.commit_protocol.attempt import Redo
+from lakeward.connectors.commit_protocol.attempt import RetryCommit
 from lakeward.connectors.iceberg import quarantine
 from lakeward.connectors.iceberg.replay_markers import change
 from lakeward.connectors.kafka.offset_ranges import OffsetRange
@@ -79,5 +79,5 @@ def copy(session: SparkSession, rows: DataFrame, table: str, token: str, identit
         (F.col(quarantine.REPLAY) == token) | F.col(quarantine.REPLAYED_AT).isNull()
     )
     if rows.select(*columns).join(there.select(*columns), columns, "left_anti").first() is not None:
-        raise Redo("copying: another act has taken some of the rows over")
+        raise RetryCommit("copying: another act has taken some of the rows over")
     failpoints.hit("removal-copied")

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors.commit_protocol import replay
-from lakeward.connectors.commit_protocol.attempt import ATTEMPTS, Redo, pause
+from lakeward.connectors.commit_protocol.attempt import ATTEMPTS, RetryCommit, pause
 from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.commit_protocol.replay import Replay, Replayed
 from lakeward.connectors.iceberg import jvm, publish, quarantine
@@ -113,7 +113,7 @@ def publish_rows(session: SparkSession, at: At, staged: Staged | None, more: Rep
             try:
                 take(transaction, staged)
             except (publish.StagedGone, publish.HeadMoved) as moved:
-                raise Redo(f"publishing: {type(moved).__name__}") from moved
+                raise RetryCommit(f"publishing: {type(moved).__name__}") from moved
         publish.commit(transaction, replay.key(stream), done.to_json())
 
     _commit(session, table, stream, write, lambda _: False, published=done.token)
@@ -150,7 +150,7 @@ def claim(session: SparkSession, claims: DataFrame, table: str, at: At, identity
         (F.col(quarantine.STREAM) == stream) & (F.col(quarantine.REPLAY) == token)
     )
     if there.select(*columns).distinct().count() != claims.count():
-        raise Redo("claiming: another replay has taken some of the rows")
+        raise RetryCommit("claiming: another replay has taken some of the rows")
     failpoints.hit("replay-claimed")
 
 
@@ -258,7 +258,7 @@ def _commit(
             if trouble is jvm.Trouble.UNREACHABLE:
                 raise jvm.catalog_down(table, error) from None
             if trouble in (jvm.Trouble.REFUSED, jvm.Trouble.CONFLICT):
-                raise Redo(f"publishing: {jvm.message(error)}") from error
+                raise RetryCommit(f"publishing: {jvm.message(error)}") from error
             if trouble not in (jvm.Trouble.COMMIT_FAILED, jvm.Trouble.UNKNOWN):
                 raise
             why = jvm.message(error)

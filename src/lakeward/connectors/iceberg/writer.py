@@ -1,13 +1,13 @@
-"""`ExactWriter`: `TableWriter` for Iceberg. A staged snapshot (WAP) is cherry-picked together with the position."""
+"""`IcebergWriter`: `TableWriter` for Iceberg. A staged snapshot (WAP) is cherry-picked together with the position."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from lakeward.connectors.commit_protocol.attempt import ATTEMPTS, Build, Redo, pause
+from lakeward.connectors.commit_protocol.attempt import ATTEMPTS, Build, RetryCommit, pause
 from lakeward.connectors.commit_protocol.batch import RunningBatch
-from lakeward.connectors.commit_protocol.follow import Halt
+from lakeward.connectors.commit_protocol.follow import BlockReason
 from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.commit_protocol.writer import TableWriter
 from lakeward.connectors.iceberg import jvm, missing_table, publish, stage
@@ -28,7 +28,7 @@ class InTable(stage.Staged):
 
 
 @dataclass
-class ExactWriter(TableWriter[TableState, InTable]):
+class IcebergWriter(TableWriter[TableState, InTable]):
     """Lands one stream in one Iceberg table.
 
     Args:
@@ -60,7 +60,7 @@ class ExactWriter(TableWriter[TableState, InTable]):
         except Blocked:
             raise missing_table.halt(session, self.stream, self.table).error() from None
 
-    def check(self, state: TableState) -> Halt | None:
+    def check(self, state: TableState) -> BlockReason | None:
         return check_table(state)
 
     def stage(self, rows: DataFrame, state: TableState, attempt: str) -> InTable:
@@ -78,7 +78,7 @@ class ExactWriter(TableWriter[TableState, InTable]):
             # What it read was compacted, or expired, before it was done.
             stale = trouble is jvm.Trouble.REFUSED and self.change.depends
             if stale or trouble in (jvm.Trouble.CONFLICT, jvm.Trouble.COMMIT_FAILED):
-                raise Redo(f"staging: {jvm.message(error)}") from error
+                raise RetryCommit(f"staging: {jvm.message(error)}") from error
             if trouble is jvm.Trouble.UNREACHABLE:
                 raise jvm.catalog_down(self.table, error) from None
             if trouble is not jvm.Trouble.UNKNOWN:
@@ -89,7 +89,7 @@ class ExactWriter(TableWriter[TableState, InTable]):
         table = self._table(rows.sparkSession)
         found = stage.find(table, attempt)
         if found is None:
-            raise Redo("the staged snapshot is not in the table (expired, or its commit was lost)")
+            raise RetryCommit("the staged snapshot is not in the table (expired, or its commit was lost)")
         if isinstance(found, stage.WentToMain):
             raise Blocked(
                 f"Snapshot {found.snapshot} of {self.table} holds a batch of {self.stream} that no position counts",
@@ -114,14 +114,14 @@ class ExactWriter(TableWriter[TableState, InTable]):
             try:
                 return publish.publish(staged.loaded, state, staged, build, self.take).position
             except (publish.PositionMoved, publish.StagedGone, publish.HeadMoved) as moved:
-                raise Redo(f"publishing: {type(moved).__name__}") from moved
+                raise RetryCommit(f"publishing: {type(moved).__name__}") from moved
             except Exception as error:
                 trouble = jvm.trouble(error)
                 if trouble is jvm.Trouble.COMMIT_FAILED:
                     continue  # nothing was written: rebuild on the new metadata and check again
                 if trouble is jvm.Trouble.OTHER:
                     if jvm.says_gone(error):
-                        raise Redo("publishing: the table is gone") from None
+                        raise RetryCommit("publishing: the table is gone") from None
                     raise
-                raise Redo(f"publishing: {jvm.message(error)}") from error
+                raise RetryCommit(f"publishing: {jvm.message(error)}") from error
         raise self.contention(batch.batch, "the table changed between reading and committing, every time")

@@ -16,7 +16,7 @@ from lakeward.connectors.files import headers
 from lakeward.connectors.files import reader as files_source
 from lakeward.connectors.files.listing import Listing
 from lakeward.connectors.kafka import reader
-from lakeward.connectors.kafka.source import KafkaInlet
+from lakeward.connectors.kafka.source import KafkaStreamSource
 from lakeward.connectors.source import VALUE
 from lakeward.platform.errors import SpecError
 from lakeward.spec.model.position_columns import INGESTED_AT, OWN_COLUMNS
@@ -45,7 +45,7 @@ _TYPES = {VALUE: "BINARY", **OWN_COLUMNS}
 
 
 @dataclass
-class ArchiveInlet(KafkaInlet):
+class TopicArchiveSource(KafkaStreamSource):
     """Records of a stream's topics out of `listing`, in `format`."""
 
     listing: Listing = field(kw_only=True)

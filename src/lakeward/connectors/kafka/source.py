@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from lakeward.connectors.kafka import broker, continuity, position, reader
 from lakeward.connectors.kafka.cluster import Cluster
-from lakeward.connectors.record_source import RecordInlet
-from lakeward.connectors.source import VALUE, Gauge
+from lakeward.connectors.record_source import RecordSource
+from lakeward.connectors.source import VALUE, LagProbe
 from lakeward.platform.errors import expect
 from lakeward.spec.model.sources import KafkaSource
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class KafkaInlet(RecordInlet):
+class KafkaStreamSource(RecordSource):
     """Records of the topics of one cluster. `unbatched`: they leave as they come."""
 
     cluster: Cluster
@@ -49,8 +49,8 @@ class KafkaInlet(RecordInlet):
         begins, ends = broker.begin_offsets(self.cluster, topics), broker.end_offsets(self.cluster, topics)
         continuity.check(stream, at, begins, ends)
 
-    def gauge(self, at: str) -> Gauge:
-        return Gauge(self.cluster, tuple(str(topic) for topic in self.kafka.topics) or tuple(position.parse(at)))
+    def gauge(self, at: str) -> LagProbe:
+        return LagProbe(self.cluster, tuple(str(topic) for topic in self.kafka.topics) or tuple(position.parse(at)))
 
     def read(self, session: SparkSession, *, fresh: bool, begin: str | None) -> DataFrame:
         return reader.read(session, self.kafka, self.cluster, fresh=fresh, begin=begin, unbatched=self.unbatched)

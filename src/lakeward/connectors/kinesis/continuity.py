@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from lakeward.connectors.kinesis import shard_offsets
-from lakeward.connectors.kinesis.shard_offsets import BEGIN, Mark
+from lakeward.connectors.kinesis.shard_offsets import BEGIN, ShardOffset
 from lakeward.connectors.kinesis.stream import Stream
 from lakeward.platform.errors import Blocked
 from lakeward.platform.text import moment
@@ -25,7 +25,7 @@ def check(stream: str, source: Stream, at: str, now: float) -> None:
     Raises:
         Blocked: records may be gone that were never landed.
     """
-    read = {shard: Mark.parse(mark) for shard, mark in shard_offsets.parse(at).items() if shard != BEGIN}
+    read = {shard: ShardOffset.parse(mark) for shard, mark in shard_offsets.parse(at).items() if shard != BEGIN}
     kept = source.shards()
     retention = source.summary()[1]
     oldest = int(now * 1000) - retention

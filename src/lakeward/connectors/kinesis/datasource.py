@@ -18,7 +18,7 @@ from pyspark.sql.datasource import (  # noqa: TID253  # imported by the inlet wh
 
 from lakeward.connectors.kinesis import shard_offsets
 from lakeward.connectors.kinesis.read_ahead import ReadAhead
-from lakeward.connectors.kinesis.shard_offsets import Mark
+from lakeward.connectors.kinesis.shard_offsets import ShardOffset
 from lakeward.connectors.kinesis.stream import Place, Row, Stream, row
 from lakeward.platform.errors import expect_type
 
@@ -36,8 +36,8 @@ class ShardRange(InputPartition):
     """A part of one shard."""
 
     shard: str
-    first: Mark
-    last: Mark
+    first: ShardOffset
+    last: ShardOffset
 
 
 class KinesisSource(DataSource):
@@ -84,7 +84,9 @@ class KinesisStreamReader(DataSourceStreamReader):
     def initialOffset(self) -> dict[str, str]:  # noqa: N802  # Spark's name
         if self._first is None:
             given = self.start.startswith("{")
-            self._first = shard_offsets.parse(self.start) if given else self._reading().begin(Mark.parse(self.start))
+            self._first = (
+                shard_offsets.parse(self.start) if given else self._reading().begin(ShardOffset.parse(self.start))
+            )
         return self._first
 
     def latestOffset(self) -> dict[str, str]:  # noqa: N802  # Spark's name

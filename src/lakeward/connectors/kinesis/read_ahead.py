@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
-from lakeward.connectors.kinesis.shard_offsets import BEGIN, END, HORIZON, Mark, Marks
+from lakeward.connectors.kinesis.shard_offsets import BEGIN, END, HORIZON, Marks, ShardOffset
 from lakeward.connectors.kinesis.stream import Shard, Stream
 
 SHARDS_EVERY_S = 30.0
@@ -36,7 +36,7 @@ class ReadAhead:
         self._iterators: dict[str, tuple[str, str]] = {}  # shard -> (mark, iterator that goes on after it)
         self._retention_ms: int | None = None
 
-    def begin(self, where: Mark) -> Marks:
+    def begin(self, where: ShardOffset) -> Marks:
         """The marks of a stream that begins: its oldest shards; their children follow them."""
         marks = {BEGIN: str(where)}
         self._discover(marks, self._list())
@@ -79,11 +79,11 @@ class ReadAhead:
             del marks[shard]
         for shard in sorted(set(shards) - set(marks)):
             if all(marks.get(parent) == END for parent in shards[shard].parents if parent in shards):
-                marks[shard] = marks.get(BEGIN, str(Mark(HORIZON)))
+                marks[shard] = marks.get(BEGIN, str(ShardOffset(HORIZON)))
 
     def _read(self, marks: Marks, shard: str, most: int) -> int:
         """Move one shard's mark; how many records that were."""
-        mark = Mark.parse(marks[shard])
+        mark = ShardOffset.parse(marks[shard])
         known = self._iterators.get(shard)
         if known is None or known[0] != mark.where:
             self._expect(shard, mark)
@@ -97,9 +97,9 @@ class ReadAhead:
             last = answer.records[-1]
             arrived = int(last["ApproximateArrivalTimestamp"].timestamp() * 1000)
             seen = asked if answer.at_tip else min(arrived, asked)
-            mark = Mark(str(last["SequenceNumber"]), max(mark.seen_ms, seen))
+            mark = ShardOffset(str(last["SequenceNumber"]), max(mark.seen_ms, seen))
         elif answer.at_tip and asked - mark.seen_ms >= SEEN_EVERY_MS:
-            mark = Mark(mark.where, asked)
+            mark = ShardOffset(mark.where, asked)
         over = answer.after is None or (answer.at_tip and not answer.records and self._shards[shard].closed)
         marks[shard] = END if over else str(mark)
         if over or answer.after is None:
@@ -108,7 +108,7 @@ class ReadAhead:
             self._iterators[shard] = (mark.where, answer.after)
         return len(answer.records)
 
-    def _expect(self, shard: str, mark: Mark) -> None:
+    def _expect(self, shard: str, mark: ShardOffset) -> None:
         """Refuse to go on after a mark where retention may have taken what was not seen."""
         if not mark.seen_ms or self.now() * 1000 - mark.seen_ms <= self._retention():
             return

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from lakeward.connectors.kinesis.shard_offsets import HORIZON, Mark
+from lakeward.connectors.kinesis.shard_offsets import HORIZON, ShardOffset
 from lakeward.connectors.kinesis.stream import MOST, Row, Stream, row
 
 BACK_S: tuple[float | None, ...] = (60.0, 3600.0, 86400.0, None)
@@ -21,14 +21,14 @@ def newest(stream: Stream, most: int, now: float) -> list[Row]:
     shards, limit = sorted(stream.shards()), time.monotonic() + _TIMEOUT_S
     found: list[Row] = []
     for back in BACK_S:
-        begin = Mark(HORIZON) if back is None else Mark.at(int((now - back) * 1000))
+        begin = ShardOffset(HORIZON) if back is None else ShardOffset.at(int((now - back) * 1000))
         found = [each for shard in shards for each in _of(stream, shard, begin, most, limit)]
         if len(found) >= most or time.monotonic() > limit:
             break
     return sorted(found, key=lambda each: (each[5], each[3], int(each[4])))[-most:]
 
 
-def _of(stream: Stream, shard: str, begin: Mark, most: int, limit: float) -> Sequence[Row]:
+def _of(stream: Stream, shard: str, begin: ShardOffset, most: int, limit: float) -> Sequence[Row]:
     """The last records of one shard after a mark."""
     kept: list[Row] = []
     iterator: str | None = stream.iterator(shard, begin)

@@ -27,19 +27,19 @@ Marks = dict[str, str]
 
 
 @dataclass(frozen=True)
-class Mark:
+class ShardOffset:
     """One mark. `where`: `TRIM_HORIZON`, `AT:<ms>`, a sequence number or `END`. `seen_ms`: 0 where nothing is known."""
 
     where: str
     seen_ms: int = 0
 
     @classmethod
-    def parse(cls, text: str) -> Mark:
+    def parse(cls, text: str) -> ShardOffset:
         where, _, seen = text.partition("@")
         return cls(where, int(seen or 0))
 
     @classmethod
-    def at(cls, moment_ms: int) -> Mark:
+    def at(cls, moment_ms: int) -> ShardOffset:
         """From the first record that arrived at a time."""
         return cls(f"{_AT}{moment_ms}", moment_ms)
 
@@ -71,15 +71,15 @@ def render(marks: Mapping[str, str]) -> str:
     return json.dumps(dict(marks), sort_keys=True, separators=(",", ":"))
 
 
-def ranges(start: Mapping[str, str], end: Mapping[str, str]) -> dict[str, tuple[Mark, Mark]]:
+def ranges(start: Mapping[str, str], end: Mapping[str, str]) -> dict[str, tuple[ShardOffset, ShardOffset]]:
     """What lies between two positions: shard -> (after, up to). Shards that did not move are left out.
 
     A shard that was read to its end has no number to stop at: its records up to its end are meant.
     """
-    begin = start.get(BEGIN) or end.get(BEGIN, str(Mark(HORIZON)))
+    begin = start.get(BEGIN) or end.get(BEGIN, str(ShardOffset(HORIZON)))
     found = {}
     for shard, mark in sorted(end.items()):
-        first, last = Mark.parse(start.get(shard, begin)), Mark.parse(mark)
+        first, last = ShardOffset.parse(start.get(shard, begin)), ShardOffset.parse(mark)
         if shard != BEGIN and first.where != last.where:
             found[shard] = (first, last)
     return found

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from lakeward.connectors.aws import account
 from lakeward.connectors.kinesis import continuity, shard_offsets
-from lakeward.connectors.kinesis.shard_offsets import HORIZON, Mark
+from lakeward.connectors.kinesis.shard_offsets import HORIZON, ShardOffset
 from lakeward.connectors.kinesis.stream import Place, Stream
-from lakeward.connectors.record_source import RecordInlet
+from lakeward.connectors.record_source import RecordSource
 from lakeward.platform.errors import DependencyDown, LakewardError, SpecError, expect
 from lakeward.platform.runtime import Runtime
 from lakeward.spec.model.position_columns import INGESTED_AT
@@ -47,7 +47,7 @@ def place_of(source: KinesisSource, runtime: Runtime) -> Place:
 
 
 @dataclass
-class KinesisInlet(RecordInlet):
+class KinesisStreamSource(RecordSource):
     """Records of one stream."""
 
     place: Place
@@ -97,12 +97,12 @@ class KinesisInlet(RecordInlet):
         rows = self._ask(lambda stream: sample.newest(stream, most, time.time()))
         return _shape(session.createDataFrame(rows, datasource.COLUMNS))
 
-    def _start(self) -> Mark:
+    def _start(self) -> ShardOffset:
         where = self.kinesis.starting_position
         if where == HORIZON:
-            return Mark(HORIZON)
+            return ShardOffset(HORIZON)
         moment = where.moment_ms
-        return Mark.at(int(time.time() * 1000) if moment is None else moment)
+        return ShardOffset.at(int(time.time() * 1000) if moment is None else moment)
 
     def _ask(self, question: Callable[[Stream], _Answer]) -> _Answer:
         """Ask Kinesis in the driver, outside of any query.

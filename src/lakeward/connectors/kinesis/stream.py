@@ -11,7 +11,7 @@ from typing import Any
 
 from lakeward.connectors.aws import account
 from lakeward.connectors.aws.account import KEY, SECRET, TOKEN
-from lakeward.connectors.kinesis.shard_offsets import HORIZON, Mark
+from lakeward.connectors.kinesis.shard_offsets import HORIZON, ShardOffset
 
 MOST = 10_000
 """Records of one answer, by Kinesis' own limit."""
@@ -148,7 +148,7 @@ class Stream:
                 return found
             asked = {"NextToken": page["NextToken"]}
 
-    def iterator(self, shard: str, after: Mark) -> str:
+    def iterator(self, shard: str, after: ShardOffset) -> str:
         """Where reading a shard begins."""
         if after.sequence is not None:
             kind: dict[str, Any] = {
@@ -195,7 +195,7 @@ class Stream:
                 raise
         return False
 
-    def between(self, shard: str, first: Mark, last: Mark) -> Iterator[Mapping[str, Any]]:
+    def between(self, shard: str, first: ShardOffset, last: ShardOffset) -> Iterator[Mapping[str, Any]]:
         """The records after one mark, up to another, in the shard's order: the same ones whenever it is asked.
 
         Raises:
@@ -214,7 +214,7 @@ class Stream:
                 if end is not None and number > end:
                     raise LookupError(self._missing(shard, last))
                 yield record
-                here = Mark(record["SequenceNumber"])
+                here = ShardOffset(record["SequenceNumber"])
                 if number == end:
                     return
             closed = closed or (not answer.records and answer.at_tip and self.shards()[shard].closed)
@@ -224,5 +224,5 @@ class Stream:
                 raise LookupError(self._missing(shard, last))
             iterator = answer.after
 
-    def _missing(self, shard: str, last: Mark) -> str:
+    def _missing(self, shard: str, last: ShardOffset) -> str:
         return f"Kinesis no longer has record {last.sequence} of shard {shard} of stream {self.place.name}"

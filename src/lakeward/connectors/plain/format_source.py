@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors import table_rows
 from lakeward.connectors.plain import data_source
-from lakeward.connectors.plain.not_replayable import OnceInlet
+from lakeward.connectors.plain.not_replayable import NotReplayableSource
 from lakeward.platform.errors import expect
 from lakeward.spec.model.format_source import FormatSource
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class FormatInlet(OnceInlet):
+class FormatStreamSource(NotReplayableSource):
     """Rows of a data source that nothing more is known of."""
 
     _schema: Any = field(default=None, init=False)

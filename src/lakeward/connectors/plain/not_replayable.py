@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakeward.connectors import table_rows
-from lakeward.connectors.source import Inlet
+from lakeward.connectors.source import StreamSource
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass
-class OnceInlet(Inlet):
+class NotReplayableSource(StreamSource):
     """Rows that come in a batch of Spark's and never again by themselves."""
 
     @property

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakeward.connectors.commit_protocol.position import NO_DATA
-from lakeward.connectors.source import ERROR, RAW, REASON, Inlet
+from lakeward.connectors.source import ERROR, RAW, REASON, StreamSource
 from lakeward.platform.errors import expect
 from lakeward.spec.model.position_columns import INGESTED_AT
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class RateInlet(Inlet):
+class RateStreamSource(StreamSource):
     """`timestamp` and `value`, so many rows a second; the position is the second since the checkpoint began."""
 
     @property

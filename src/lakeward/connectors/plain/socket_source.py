@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakeward.connectors import table_rows
-from lakeward.connectors.plain.not_replayable import OnceInlet
+from lakeward.connectors.plain.not_replayable import NotReplayableSource
 from lakeward.platform.errors import expect
 from lakeward.spec.model.sources import SocketSource
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class SocketInlet(OnceInlet):
+class SocketStreamSource(NotReplayableSource):
     """`value`, a line. Spark connects when the query starts; nothing here does, a server may take one client only."""
 
     @property

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lakeward.connectors.commit_protocol import ranges
-from lakeward.connectors.commit_protocol.follow import Halt
+from lakeward.connectors.commit_protocol.follow import BlockReason
 from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.postgres.columns import Column
 from lakeward.connectors.postgres.name import Name, quote
@@ -40,13 +40,13 @@ class TableState:
     moved: Name | None = None
 
 
-def check_table(state: TableState) -> Halt | None:
+def check_table(state: TableState) -> BlockReason | None:
     """What blocks whatever the batch: rows that the position calls landed are not in this table, or may vanish."""
     stream, name = state.stream, state.table
     if state.oid is None or (state.position is not None and state.kept != state.oid):
         return _another(state)
     if state.unlogged:
-        return Halt(
+        return BlockReason(
             "unlogged",
             f"Table {name.text} is unlogged, or has a partition that is",
             f"a crash of the server empties it, and the position of stream {stream} would call its rows landed",
@@ -56,7 +56,7 @@ def check_table(state: TableState) -> Halt | None:
     return None
 
 
-def _another(state: TableState) -> Halt:
+def _another(state: TableState) -> BlockReason:
     """The table of the position is not here: renamed, dropped, or made anew."""
     stream, name, at = state.stream, state.table, state.position
     landed = f"{at.totals.landed} rows up to seq {at.seq} ({ranges.show(at.end)})" if at else "nothing"
@@ -66,12 +66,12 @@ def _another(state: TableState) -> Halt:
         steps = [f"RENAME TO {quote(name.table)}"] if state.moved.table != name.table else []
         steps += [f"SET SCHEMA {quote(name.schema)}"] if state.moved.schema != name.schema else []
         back = f"ALTER TABLE {state.moved.quoted} {steps[0]};   puts it back"
-        return Halt(
+        return BlockReason(
             "table-renamed", f"The table of stream {stream} is not called {name.text} any more", there,
             f"{back}; or {afresh}",
         )  # fmt: skip
     if state.oid is None:
-        return Halt(
+        return BlockReason(
             "table-missing", f"Table {name.text} of stream {stream} is gone",
             f"it was dropped, with what was landed in it: {landed}", f"put it back from a backup; or {afresh}",
         )  # fmt: skip
@@ -79,7 +79,7 @@ def _another(state: TableState) -> Halt:
         f"UPDATE {name.positions.quoted} SET table_oid = {state.oid} "  # noqa: S608  # a person runs it; names are quoted
         f"WHERE stream = '{stream}' AND table_name = '{name.table}'"
     )
-    return Halt(
+    return BlockReason(
         "table-replaced",
         f"Table {name.text} was made anew under stream {stream}",
         f"its oid is {state.oid}, the position was landed in {state.kept}, which is gone: {landed}",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from lakeward.connectors.commit_protocol.attempt import Redo
+from lakeward.connectors.commit_protocol.attempt import RetryCommit
 from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.postgres import connection as links
 from lakeward.connectors.postgres.check import TableState
@@ -55,9 +55,9 @@ def evolve(link: connection, state: TableState, added: Mapping[str, str], moved:
             cursor.execute(statements, tuple(values))
     except psycopg2.Error as error:
         if error.pgcode == _NONE_MOVED:
-            raise Redo("the position moved") from None
+            raise RetryCommit("the position moved") from None
         if error.pgcode == _IS_THERE:
-            raise Redo(links.words(error)) from None
+            raise RetryCommit(links.words(error)) from None
         if error.pgcode == _NO_RIGHT:
             raise SpecError(
                 f"Stream {state.stream} may not give table {state.table.text} new columns", why=links.words(error),

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakeward.connectors.commit_protocol.attempt import Build, Redo
+from lakeward.connectors.commit_protocol.attempt import Build, RetryCommit
 from lakeward.connectors.commit_protocol.batch import RunningBatch
-from lakeward.connectors.commit_protocol.follow import Halt
+from lakeward.connectors.commit_protocol.follow import BlockReason
 from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.commit_protocol.upsert import ByKey
 from lakeward.connectors.commit_protocol.writer import TableWriter
@@ -88,7 +88,7 @@ class PostgresWriter(TableWriter[TableState, Staged]):
                 raise link.down(self.database, error) from None
             again = link.again(error)
             if again is not None:
-                raise Redo(again) from error
+                raise RetryCommit(again) from error
             raise link.refused(error, self.stream, self.place, self.database.user) from None
 
     @contextmanager
@@ -97,7 +97,7 @@ class PostgresWriter(TableWriter[TableState, Staged]):
         try:
             with self.asking() as held:
                 yield held
-        except Redo as redo:
+        except RetryCommit as redo:
             raise DependencyDown(
                 "PostgreSQL does not answer", why=str(redo), next="look for what holds it up in pg_locks (psql)"
             ) from None
@@ -123,7 +123,7 @@ class PostgresWriter(TableWriter[TableState, Staged]):
         added = state.position.added if state.position else {}
         return {name for name, generation in added.items() if generation > self.generation}
 
-    def check(self, state: TableState) -> Halt | None:
+    def check(self, state: TableState) -> BlockReason | None:
         return check_table(state)
 
     def stage(self, rows: DataFrame, state: TableState, attempt: str) -> Staged:
@@ -166,6 +166,6 @@ class PostgresWriter(TableWriter[TableState, Staged]):
         with self.asking() as held:
             done = publish.publish(held, state, moved, staged.statement)
         if not done:
-            raise Redo("the position moved")
+            raise RetryCommit("the position moved")
         failpoints.hit("after-publish")
         return moved

@@ -18,8 +18,8 @@ import structlog
 from lakeward.connectors.commit_protocol.batch import RunningBatch
 from lakeward.connectors.commit_protocol.result import BatchResult
 from lakeward.connectors.kafka import position
-from lakeward.connectors.source import Inlet
-from lakeward.driver.real_time.progress_marker import Mark, Marks
+from lakeward.connectors.source import StreamSource
+from lakeward.driver.real_time.progress_marker import ProgressMarker, ProgressMarkers
 from lakeward.driver.real_time.stop import halt
 from lakeward.engine.batch import BatchFunction, Done
 from lakeward.engine.checkpoint import layout
@@ -41,7 +41,7 @@ IDLE_S = 60.0
 
 
 @dataclass
-class Accounts:
+class RecordAccounting:
     """Of one start of one hop; one thread.
 
     Args:
@@ -55,13 +55,13 @@ class Accounts:
 
     function: BatchFunction
     sent: Sent
-    inlet: Inlet
+    inlet: StreamSource
     files: Files
     folder: str
-    marks: Marks
+    marks: ProgressMarkers
     check: Callable[[int], None]
     interval_s: float
-    done: Mark = field(init=False)
+    done: ProgressMarker = field(init=False)
     newest: int = field(default=-1, init=False)
     """The newest boundary, by its batch."""
     stop_after: int | None = field(default=None, init=False)
@@ -132,7 +132,7 @@ class Accounts:
             self.function(self.inlet.again(self.function.session, start, end), batch)
         else:
             self._nothing(batch)
-        self.done = Mark(batch + 1, end)
+        self.done = ProgressMarker(batch + 1, end)
         self.marks.put(self.done)
 
     def _nothing(self, batch: int) -> None:

@@ -20,14 +20,14 @@ _KEPT = 3
 
 
 @dataclass(frozen=True)
-class Mark:
+class ProgressMarker:
     """The batches before `batch` are accounted for: the records up to `end`."""
 
     batch: int
     end: str
 
 
-class Marks:
+class ProgressMarkers:
     """Those of one checkpoint.
 
     Args:
@@ -40,15 +40,15 @@ class Marks:
         self._files = files.files_of(session, folder)
         self.folder = f"{folder}.accounted"
 
-    def newest(self) -> Mark | None:
+    def newest(self) -> ProgressMarker | None:
         """The newest; None before the first start."""
         for number in self._numbers():
             with suppress(ValueError, KeyError, TypeError):  # cut by a kill: the one before counts
                 end = json.loads(self._files.text(f"{self.folder}/{number}") or "")["end"]
-                return Mark(number, canonical_json(end))
+                return ProgressMarker(number, canonical_json(end))
         return None
 
-    def put(self, mark: Mark) -> None:
+    def put(self, mark: ProgressMarker) -> None:
         """Keep one; the oldest go."""
         jvm: Any = self._session._jvm
         conf = self._session._jsparkSession.sessionState().newHadoopConf()

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors.kafka import cluster, spark_options, starting_offsets
 from lakeward.connectors.kafka import sink as kafka_sink
-from lakeward.connectors.kafka.source import KafkaInlet
+from lakeward.connectors.kafka.source import KafkaStreamSource
 from lakeward.connectors.source import REASON
-from lakeward.driver.real_time.progress_marker import Mark, Marks
+from lakeward.driver.real_time.progress_marker import ProgressMarker, ProgressMarkers
 from lakeward.engine import rows
 from lakeward.engine.flow import Flow
 from lakeward.platform.errors import SpecError, expect
@@ -24,7 +24,7 @@ SPARE = 1
 """Cores beside those of the partitions: what accounts for the records runs on it."""
 
 
-def begin(inlet: KafkaInlet, marks: Marks, topics: list[str], passed: Mark | None) -> str:
+def begin(inlet: KafkaStreamSource, marks: ProgressMarkers, topics: list[str], passed: ProgressMarker | None) -> str:
     """Where the query begins if Spark has no batch of it yet; settled at the very first start, and kept.
 
     Args:
@@ -33,7 +33,7 @@ def begin(inlet: KafkaInlet, marks: Marks, topics: list[str], passed: Mark | Non
     """
     known = marks.newest()
     if known is None or (passed is None and known.batch > 0):
-        known = passed or Mark(0, starting_offsets.resolve(inlet.kafka, inlet.cluster, topics))
+        known = passed or ProgressMarker(0, starting_offsets.resolve(inlet.kafka, inlet.cluster, topics))
         marks.put(known)
     return starting_offsets.widened(known.end, inlet.cluster, topics)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from lakeward.driver.real_time.accounting import Accounts
+from lakeward.driver.real_time.accounting import RecordAccounting
 from lakeward.driver.real_time.stop import halt
 from lakeward.driver.running import Running
 from lakeward.engine.gate import wait_until
@@ -14,10 +14,10 @@ SETTLE_S = 60.0
 
 
 @dataclass
-class RunningHop(Running):
+class RunningRealTimeQuery(Running):
     """One start of one hop. It has no gate between batches, so a stop follows the boundary at once."""
 
-    accounts: Accounts = field(kw_only=True)
+    accounts: RecordAccounting = field(kw_only=True)
 
     def drain(self) -> None:
         """Stop right after the next boundary."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from lakeward.engine.assignment import Wanted
+from lakeward.engine.assignment import Assignment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,7 +18,7 @@ SUFFIX = ".start"
 """Beside the stream's own folder: what an earlier generation kept there, of a source that resumes, stays."""
 
 
-def begin(session: SparkSession, wanted: Wanted) -> Wanted:
+def begin(session: SparkSession, wanted: Assignment) -> Assignment:
     """The stream with an empty checkpoint; that of its last start is removed."""
     folder = wanted.checkpoint.rstrip("/") + SUFFIX
     jvm: Any = session._jvm

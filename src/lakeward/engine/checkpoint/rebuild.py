@@ -22,12 +22,12 @@ import structlog
 from lakeward.connectors.aws.store import on_s3
 from lakeward.connectors.commit_protocol.position import NO_DATA
 from lakeward.connectors.file_access import FileAccess
-from lakeward.connectors.source import Inlet
+from lakeward.connectors.source import StreamSource
 
 _log = structlog.get_logger(__name__)
 
 
-def rebuild(folder: str, order: Sequence[Inlet], begin: Mapping[str, str], files: FileAccess) -> bool:
+def rebuild(folder: str, order: Sequence[StreamSource], begin: Mapping[str, str], files: FileAccess) -> bool:
     """Make the checkpoint if one of its sources needs that.
 
     Args:
@@ -55,7 +55,7 @@ def rebuild(folder: str, order: Sequence[Inlet], begin: Mapping[str, str], files
     return True
 
 
-def _write(folder: str, order: Sequence[Inlet], begin: Mapping[str, str], files: FileAccess) -> list[str]:
+def _write(folder: str, order: Sequence[StreamSource], begin: Mapping[str, str], files: FileAccess) -> list[str]:
     """Spark's offsets of the sources."""
     ends = [
         inlet.restored(begin[inlet.name], f"{folder}/sources/{index}") if inlet.name in begin else NO_DATA

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from lakeward.engine.assignment import Wanted
+from lakeward.engine.assignment import Assignment
 from lakeward.platform.errors import Blocked
 
 REASON = "state-unfit"
@@ -22,7 +22,7 @@ _PAIR = re.compile(r"Existing (\w+)_schema=(.*?) and new \w+_schema=(.*?)\.\s*(?
 _FIELD = re.compile(r"StructField\(([^(),]+),(\w+?)Type(\([^)]*\))?,(?:true|false)\)")
 
 
-def of(wanted: Wanted, throwable: Any) -> Blocked | None:
+def of(wanted: Assignment, throwable: Any) -> Blocked | None:
     """The block of a stream whose state does not fit; None where its failure is another.
 
     Args:
@@ -38,7 +38,7 @@ def of(wanted: Wanted, throwable: Any) -> Blocked | None:
     return None
 
 
-def blocked(wanted: Wanted, said: str) -> Blocked:
+def blocked(wanted: Assignment, said: str) -> Blocked:
     """Spark's text as a block: what is kept, what the query would keep, and the two ways on."""
     stream, condition = wanted.stream, _SAYS.search(said)
     pair = _PAIR.search(said)

@@ -13,7 +13,7 @@ from lakeward.connectors.commit_protocol.result import BatchResult
 from lakeward.connectors.commit_protocol.row_count import tally
 from lakeward.engine.checkpoint.layout import Checkpoint
 from lakeward.engine.checkpoint.preflight import Verdict
-from lakeward.engine.sinks.base import Standing
+from lakeward.engine.sinks.base import SinkState
 from lakeward.telemetry import failpoints
 
 if TYPE_CHECKING:
@@ -42,9 +42,9 @@ class AtLeastOnce:
     canonical: Mapping[str, offsets.Canonical] = field(default_factory=dict)
     exact = False
 
-    def look(self, topic_ids: Mapping[str, str]) -> Standing:
+    def look(self, topic_ids: Mapping[str, str]) -> SinkState:
         """There is nothing to read."""
-        return Standing()
+        return SinkState()
 
     def beside(
         self,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lakeward.connectors.commit_protocol.batch import Counted, RunningBatch
-from lakeward.connectors.commit_protocol.follow import Halt
+from lakeward.connectors.commit_protocol.follow import BlockReason
 from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.commit_protocol.result import BatchResult
 from lakeward.engine.checkpoint.layout import Checkpoint
@@ -22,7 +22,7 @@ Declared = Callable[[], Mapping[str, str] | None]
 
 
 @dataclass(frozen=True)
-class Standing:
+class SinkState:
     """A sink before a query starts: its position, and what stands in the way of any batch, if something does.
 
     Attributes:
@@ -30,8 +30,8 @@ class Standing:
     """
 
     position: Position | None = None
-    halt: Halt | None = None
-    absent: Callable[[], Halt] | None = None
+    halt: BlockReason | None = None
+    absent: Callable[[], BlockReason] | None = None
 
 
 class Landing(Protocol):
@@ -47,7 +47,7 @@ class Landing(Protocol):
         """Spark's output mode."""
         ...
 
-    def look(self, topic_ids: Mapping[str, str]) -> Standing:
+    def look(self, topic_ids: Mapping[str, str]) -> SinkState:
         """How the sink stands; `topic_ids` as the broker has them.
 
         Raises:

@@ -14,7 +14,7 @@ from lakeward.connectors.delta import location
 from lakeward.connectors.delta.writer import DeltaWriter
 from lakeward.connectors.folder.writer import FolderWriter
 from lakeward.connectors.iceberg.change import Append, Change, Replace, Upsert
-from lakeward.connectors.iceberg.writer import ExactWriter
+from lakeward.connectors.iceberg.writer import IcebergWriter
 from lakeward.connectors.kafka import broker, cluster
 from lakeward.connectors.kafka import sink as kafka_sink
 from lakeward.connectors.plain import console, data_source
@@ -22,7 +22,7 @@ from lakeward.connectors.postgres import connection
 from lakeward.connectors.postgres.name import Name
 from lakeward.connectors.postgres.writer import PostgresWriter
 from lakeward.connectors.python import sink as python_sink
-from lakeward.engine.assignment import Wanted
+from lakeward.engine.assignment import Assignment
 from lakeward.engine.sinks import python
 from lakeward.engine.sinks.at_least_once import AtLeastOnce
 from lakeward.engine.sinks.base import Landing
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 def choose(
     own: SparkSession,
-    wanted: Wanted,
+    wanted: Assignment,
     runtime: Runtime,
     topic_ids: Callable[[], Mapping[str, str]],
     held: Callable[[], None],
@@ -65,7 +65,7 @@ def choose(
     if (table := spec.sink.iceberg) is not None:
         if table.commit != "exact":
             raise SpecError(f"Stream {stream} cannot be run yet", why=f"commit {table.commit} is not built")
-        writer = ExactWriter(
+        writer = IcebergWriter(
             session=own,
             stream=stream,
             table=str(table.table),

@@ -15,7 +15,7 @@ from lakeward.connectors.delta import evolve, jvm, location, table
 from lakeward.connectors.delta.writer import DeltaWriter
 from lakeward.connectors.schema_evolution import Comparison
 from lakeward.engine import schema
-from lakeward.engine.sinks.exact import Seen
+from lakeward.engine.sinks.exact import ObservedSinkTable
 from lakeward.engine.sinks.lake import LakeLanding, Shape
 from lakeward.platform.errors import expect
 from lakeward.platform.runtime import Lake
@@ -31,7 +31,7 @@ class DeltaLanding(LakeLanding[DeltaWriter]):
     sink: DeltaSink = field(kw_only=True)
     lake: Lake = field(kw_only=True)
 
-    def see(self) -> Seen | None:
+    def see(self) -> ObservedSinkTable | None:
         """The table's newest version, out of its folder."""
         stream, name, folder = self.writer.stream, self.writer.table, self.writer.folder
         if not location.exists(folder):
@@ -39,7 +39,7 @@ class DeltaLanding(LakeLanding[DeltaWriter]):
         state = self.writer.load(self.writer.session)
         snapshot = jvm.begin(self.writer.session, folder, name).snapshot()
         others = jvm.others_of(snapshot, folder, stream, name) if state.raw is None else {}
-        return Seen(state, str(folder), others)
+        return ObservedSinkTable(state, str(folder), others)
 
     def prepare(self, columns: Any, *, stateful: bool) -> None:
         """Create the table, or compare its columns with the transform's."""

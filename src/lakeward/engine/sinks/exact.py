@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import structlog
 
 from lakeward.connectors.commit_protocol.batch import Counted, RunningBatch
-from lakeward.connectors.commit_protocol.follow import Halt
+from lakeward.connectors.commit_protocol.follow import BlockReason
 from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.commit_protocol.result import BatchResult
 from lakeward.connectors.commit_protocol.writer import Read, TableWriter
 from lakeward.engine.checkpoint import conflicts
 from lakeward.engine.checkpoint.layout import Checkpoint
 from lakeward.engine.checkpoint.preflight import Verdict
-from lakeward.engine.sinks.base import Standing
+from lakeward.engine.sinks.base import SinkState
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -28,7 +28,7 @@ W = TypeVar("W", bound=TableWriter[Any, Any])
 
 
 @dataclass(frozen=True)
-class Seen:
+class ObservedSinkTable:
     """A table before a query starts.
 
     Attributes:
@@ -49,10 +49,10 @@ class ExactLanding(ABC, Generic[W]):
     writer: W
     mode: str
     exact = True
-    _seen: Seen | None = field(default=None, init=False)
+    _seen: ObservedSinkTable | None = field(default=None, init=False)
 
     @abstractmethod
-    def see(self) -> Seen | None:
+    def see(self) -> ObservedSinkTable | None:
         """The table now; None without one.
 
         Raises:
@@ -75,24 +75,24 @@ class ExactLanding(ABC, Generic[W]):
             return "update" if self.writer.stateful else "append"
         return self.mode
 
-    def look(self, topic_ids: Mapping[str, str]) -> Standing:
+    def look(self, topic_ids: Mapping[str, str]) -> SinkState:
         """The position in the table's metadata; what would block the next batch is said now, not when it comes."""
         self._seen = self.see()
         if self._seen is None:
             self.writer.expect(None)
-            return Standing(absent=self.absent)
+            return SinkState(absent=self.absent)
         state = self._seen.state
         self.writer.expect(state.raw)
         at = state.position
         if at is None:
-            return Standing(None, self.writer.check(state))
+            return SinkState(None, self.writer.check(state))
         found = self.writer.decide(state, RunningBatch("", -1, at.end, at.end, topic_ids))
-        return Standing(at, found if isinstance(found, Halt) else self._other_mode(at))
+        return SinkState(at, found if isinstance(found, BlockReason) else self._other_mode(at))
 
-    def absent(self) -> Halt:
+    def absent(self) -> BlockReason:
         """What became of the table of a stream that has landed in it."""
         stream, name = self.writer.stream, self.writer.table
-        return Halt(
+        return BlockReason(
             "table-missing",
             f"Table {name} of stream {stream} is gone",
             "it was dropped, moved or renamed. Made anew, it would hold nothing of what was landed",
@@ -100,12 +100,12 @@ class ExactLanding(ABC, Generic[W]):
             "lakeward deploy",
         )
 
-    def _other_mode(self, at: Position) -> Halt | None:
+    def _other_mode(self, at: Position) -> BlockReason | None:
         """Rows that were appended have no key, and a checkpoint says nothing of how its rows were taken."""
         stream, name = self.writer.stream, self.writer.table
         if at.mode == self.mode:
             return None
-        return Halt(
+        return BlockReason(
             "mode-changed",
             f"Stream {stream} is to land in {name} by another mode than before",
             f"up to seq {at.seq} it landed by {at.mode}, now the sink says {self.mode}: "

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors.commit_protocol.batch import Counted, RunningBatch
-from lakeward.connectors.commit_protocol.follow import Halt
+from lakeward.connectors.commit_protocol.follow import BlockReason
 from lakeward.connectors.commit_protocol.result import BatchResult
 from lakeward.connectors.folder import store
 from lakeward.connectors.folder.writer import FolderWriter
 from lakeward.engine.checkpoint.layout import Checkpoint
 from lakeward.engine.checkpoint.preflight import Verdict
-from lakeward.engine.sinks.base import Standing
+from lakeward.engine.sinks.base import SinkState
 from lakeward.platform.errors import SpecError
 
 if TYPE_CHECKING:
@@ -30,15 +30,15 @@ class FilesLanding:
     exact = True
     output_mode = "append"
 
-    def look(self, topic_ids: Mapping[str, str]) -> Standing:
+    def look(self, topic_ids: Mapping[str, str]) -> SinkState:
         """The newest batch's position; what would block the next batch is said now, not when it comes."""
         state = self.writer.load(self.writer.session)
         self.writer.expect(state.raw)
         at = state.position
         if at is None:
-            return Standing()
+            return SinkState()
         found = self.writer.decide(state, RunningBatch("", -1, at.end, at.end, topic_ids))
-        return Standing(at, found if isinstance(found, Halt) else None)
+        return SinkState(at, found if isinstance(found, BlockReason) else None)
 
     def beside(
         self,

@@ -9,13 +9,13 @@ from typing import Any
 import structlog
 
 from lakeward.connectors.commit_protocol import position
-from lakeward.connectors.commit_protocol.follow import Halt
+from lakeward.connectors.commit_protocol.follow import BlockReason
 from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.iceberg import evolve, jvm, missing_table, table
-from lakeward.connectors.iceberg.writer import ExactWriter
+from lakeward.connectors.iceberg.writer import IcebergWriter
 from lakeward.connectors.schema_evolution import Comparison
 from lakeward.engine import schema
-from lakeward.engine.sinks.exact import Seen
+from lakeward.engine.sinks.exact import ObservedSinkTable
 from lakeward.engine.sinks.lake import LakeLanding, Shape
 from lakeward.platform.runtime import CATALOG
 from lakeward.spec.model.sinks import IcebergSink
@@ -25,12 +25,12 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass
-class IcebergLanding(LakeLanding[ExactWriter]):
+class IcebergLanding(LakeLanding[IcebergWriter]):
     """An Iceberg sink."""
 
     sink: IcebergSink = field(kw_only=True)
 
-    def see(self) -> Seen | None:
+    def see(self) -> ObservedSinkTable | None:
         """The table's metadata, out of the catalog."""
         stream, name = self.writer.stream, self.writer.table
         metadata = self._load()
@@ -38,9 +38,9 @@ class IcebergLanding(LakeLanding[ExactWriter]):
             return None
         state = jvm.state_of(metadata, stream, name)
         others = jvm.others_of(metadata, stream, name) if state.raw is None else {}
-        return Seen(state, str(metadata.location()), others)
+        return ObservedSinkTable(state, str(metadata.location()), others)
 
-    def absent(self) -> Halt:
+    def absent(self) -> BlockReason:
         """Dropped, or renamed to a table that is named."""
         return missing_table.halt(self.writer.session, self.writer.stream, self.writer.table)
 

@@ -11,7 +11,7 @@ import structlog
 
 from lakeward.connectors import schema_evolution
 from lakeward.connectors.columns import relaxed, up_casts
-from lakeward.connectors.commit_protocol.attempt import ATTEMPTS, Redo, pause
+from lakeward.connectors.commit_protocol.attempt import ATTEMPTS, RetryCommit, pause
 from lakeward.connectors.commit_protocol.batch import Counted
 from lakeward.connectors.commit_protocol.position import Position, now
 from lakeward.connectors.commit_protocol.result import BatchResult
@@ -124,7 +124,7 @@ class LakeLanding(GrowingLanding[W]):
                 return
             try:
                 self._grow(table, compared)
-            except Redo as redo:
+            except RetryCommit as redo:
                 _log.info("looking at the table again", stream=stream, table=name, why=str(redo))
                 continue
             for change in schema_evolution.grows(compared):

@@ -8,14 +8,14 @@ from typing import Any
 
 import structlog
 
-from lakeward.connectors.commit_protocol.attempt import ATTEMPTS, Redo, pause
+from lakeward.connectors.commit_protocol.attempt import ATTEMPTS, RetryCommit, pause
 from lakeward.connectors.commit_protocol.position import now
 from lakeward.connectors.postgres import columns, evolve, table
 from lakeward.connectors.postgres.check import TableState, check_table
 from lakeward.connectors.postgres.writer import PostgresWriter
 from lakeward.engine import schema
 from lakeward.engine.sinks.evolving import GrowingLanding, empty_note
-from lakeward.engine.sinks.exact import Seen
+from lakeward.engine.sinks.exact import ObservedSinkTable
 from lakeward.platform.errors import SpecError
 from lakeward.spec.model.sinks import PostgresSink
 
@@ -28,7 +28,7 @@ class PostgresLanding(GrowingLanding[PostgresWriter]):
 
     sink: PostgresSink = field(kw_only=True)
 
-    def see(self) -> Seen | None:
+    def see(self) -> ObservedSinkTable | None:
         """The table and the positions beside it.
 
         Raises:
@@ -45,7 +45,7 @@ class PostgresLanding(GrowingLanding[PostgresWriter]):
                 return None
             with writer.ask() as link:
                 others = table.others(link, writer.stream, writer.place) if state.raw is None else {}
-            return Seen(state, f"postgres:{self.sink.connection}:{writer.table}", others)
+            return ObservedSinkTable(state, f"postgres:{self.sink.connection}:{writer.table}", others)
         finally:
             writer.close()
 
@@ -119,7 +119,7 @@ class PostgresLanding(GrowingLanding[PostgresWriter]):
                 evolve.evolve(
                     held, state, {name: made[name] for name in new}, before and self.moved(before, new, now())
                 )
-            except Redo as redo:
+            except RetryCommit as redo:
                 _log.info("looking at the table again", stream=stream, table=place.text, why=str(redo))
                 continue
             for name in new:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lakeward.connectors.python import code
 from lakeward.connectors.python.sink import PythonSink, SinkBatch
-from lakeward.engine.assignment import Wanted
+from lakeward.engine.assignment import Assignment
 from lakeward.engine.sinks.at_least_once import AtLeastOnce
 from lakeward.platform.errors import DependencyDown, LakewardError, Poison
 from lakeward.platform.failures import FailureClass, judge
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _ITS_OWN = frozenset({FailureClass.POISON, FailureClass.INFRA})
 
 
-def landing(make: Callable[..., AtLeastOnce], wanted: Wanted, sink: PythonSink) -> AtLeastOnce:
+def landing(make: Callable[..., AtLeastOnce], wanted: Assignment, sink: PythonSink) -> AtLeastOnce:
     """A landing that calls the function.
 
     Args:

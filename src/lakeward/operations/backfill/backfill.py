@@ -20,19 +20,19 @@ from lakeward.connectors import source_types
 from lakeward.connectors.commit_protocol.attempt import ATTEMPTS, pause
 from lakeward.connectors.commit_protocol.position import Position, key
 from lakeward.connectors.iceberg import jvm, publish, quarantine
-from lakeward.connectors.kafka.source import KafkaInlet
+from lakeward.connectors.kafka.source import KafkaStreamSource
 from lakeward.engine import flow, session
-from lakeward.engine.assignment import Wanted
+from lakeward.engine.assignment import Assignment
 from lakeward.engine.references import References
-from lakeward.engine.routing import Sorter
+from lakeward.engine.routing import RowRouter
 from lakeward.engine.sinks.choose import choose
 from lakeward.engine.sinks.iceberg import IcebergLanding
 from lakeward.operations.backfill.eligibility import following, name_of, overwritable, repairable, suited
-from lakeward.operations.backfill.range import FilesSpan, Span, TopicSpan
+from lakeward.operations.backfill.range import BackfillRange, FilesRange, TopicRange
 from lakeward.operations.backfill.windows import MARGIN, Windows
 from lakeward.operations.backfill.work import Report as Report
 from lakeward.operations.backfill.work import Work, topics
-from lakeward.operations.backfill.write_strategy import ByKey, InPlace, NewTable, Way
+from lakeward.operations.backfill.write_strategy import ByKey, InPlace, NewTable, WriteStrategy
 from lakeward.platform.errors import Refused, expect_type
 from lakeward.platform.runtime import CATALOG
 from lakeward.spec.sql.statements import quote_table
@@ -47,7 +47,7 @@ _log = structlog.get_logger(__name__)
 
 def backfill(
     spark: SparkSession,
-    wanted: Wanted,
+    wanted: Assignment,
     runtime: Runtime,
     start: str,
     end: str,
@@ -83,7 +83,7 @@ def backfill(
 
 def overwrite(
     spark: SparkSession,
-    wanted: Wanted,
+    wanted: Assignment,
     runtime: Runtime,
     start: str,
     end: str,
@@ -114,7 +114,7 @@ def overwrite(
 
 def repair_windows(
     spark: SparkSession,
-    wanted: Wanted,
+    wanted: Assignment,
     runtime: Runtime,
     low: datetime,
     high: datetime,
@@ -137,10 +137,10 @@ def repair_windows(
     """
     window = repairable(wanted.spec, readers)
     (source,) = source_types.of(wanted.spec, runtime)
-    inlet = expect_type(source, KafkaInlet, "the source")
+    inlet = expect_type(source, KafkaStreamSource, "the source")
     way = Windows(spark, wanted, window, low, high, margin)
     way.covers, at = way.range()
-    span = TopicSpan(inlet, *way.offsets(inlet, at), most=0)
+    span = TopicRange(inlet, *way.offsets(inlet, at), most=0)
     told = f"{window.column} from {way.covers.low.isoformat()} to {way.covers.high.isoformat()}"
     if way.covers.final < high:
         told += f"; left out, because the stream has not closed them: those that end after {at.complete_through}"
@@ -150,9 +150,9 @@ def repair_windows(
 
 def backfill_files(
     spark: SparkSession,
-    wanted: Wanted,
+    wanted: Assignment,
     runtime: Runtime,
-    span: FilesSpan,
+    span: FilesRange,
     *,
     into: str | None = None,
     dry_run: bool = False,
@@ -167,16 +167,16 @@ def backfill_files(
     return _over(spark, wanted, runtime, span, _way(into), into=into, dry_run=dry_run, tell=tell)
 
 
-def _way(into: str | None) -> Way:
+def _way(into: str | None) -> WriteStrategy:
     return ByKey() if into is None else NewTable(into)
 
 
 def _over(
     spark: SparkSession,
-    wanted: Wanted,
+    wanted: Assignment,
     runtime: Runtime,
-    span: Span,
-    way: Way,
+    span: BackfillRange,
+    way: WriteStrategy,
     *,
     into: str | None,
     named: str | None = None,
@@ -221,7 +221,7 @@ def _over(
         landing.writer.stateful = False
         if spec.quarantine is not None:
             quarantine.create(own, str(spec.quarantine.table))
-        sorter, counts = Sorter(wanted.stream, built), built.lineage == "rows"
+        sorter, counts = RowRouter(wanted.stream, built), built.lineage == "rows"
         done = Work(own, wanted, inlet, landing, sorter, references, counts, span, way).run(report, begun, tell)
         if not way.alone:
             _forget(own, table, name)
@@ -231,7 +231,7 @@ def _over(
 
 
 def _choose(
-    own: SparkSession, wanted: Wanted, table: str, start: str, way: Way
+    own: SparkSession, wanted: Assignment, table: str, start: str, way: WriteStrategy
 ) -> tuple[str, Position | None, Sequence[str]]:
     """The backfill's name, its position where an earlier run left one, and names of those that were killed when they
     were done."""
@@ -283,8 +283,8 @@ def _forget(own: SparkSession, table: str, name: str) -> None:
     _log.warning("the backfill's position stays in the table", table=table, position=name)
 
 
-def _aimed(wanted: Wanted, name: str, table: str) -> Wanted:
+def _aimed(wanted: Assignment, name: str, table: str) -> Assignment:
     """The same spec into another table, under the backfill's name."""
     document: dict[str, Any] = copy.deepcopy(json.loads(json.dumps(dict(wanted.document))))
     document["sink"]["iceberg"]["table"] = table
-    return Wanted(name, wanted.generation, document, "")
+    return Assignment(name, wanted.generation, document, "")

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from lakeward.connectors.files import listing
 from lakeward.connectors.kafka.position import parse
-from lakeward.engine.assignment import Wanted
+from lakeward.engine.assignment import Assignment
 from lakeward.operations import reset_target
 from lakeward.operations.backfill import backfill as landing
 from lakeward.operations.backfill import range as ranges
 from lakeward.operations.backfill.eligibility import next_end, overwritable, repairable, suited
-from lakeward.operations.backfill.range import FilesSpan
+from lakeward.operations.backfill.range import FilesRange
 from lakeward.operations.backfill.windows import MARGIN
 from lakeward.operations.backfill.work import Report
 from lakeward.operations.context import Context
@@ -84,10 +84,10 @@ class BackfillPlan(Plan):
         files: the files, listed once.
     """
 
-    wanted: Wanted = field(kw_only=True, repr=False)
+    wanted: Assignment = field(kw_only=True, repr=False)
     readers: tuple[str, ...] = field(default=(), kw_only=True)
     offsets: tuple[str, str] | None = field(default=None, kw_only=True)
-    files: FilesSpan | None = field(default=None, kw_only=True)
+    files: FilesRange | None = field(default=None, kw_only=True)
 
 
 class Backfill(Operation[BackfillPlan]):
@@ -124,7 +124,7 @@ class Backfill(Operation[BackfillPlan]):
             row = streams.get(connection, self.subject)
             kept = generations.of_streams(connection, {self.subject: row.generation})[self.subject]
             reading = readers.registered(connection)
-        wanted = Wanted(self.subject, row.generation, kept.spec, kept.checkpoint)
+        wanted = Assignment(self.subject, row.generation, kept.spec, kept.checkpoint)
         spec, options = wanted.spec, self.options
         growing = tuple(sorted({each.stream for each in reading.get(str(spec.sink.label), ())}))
         if options.windows is not None:
@@ -199,7 +199,7 @@ class Backfill(Operation[BackfillPlan]):
             )
         return start, end
 
-    def _files(self, spec: StreamSpec, files: Files) -> FilesSpan:
+    def _files(self, spec: StreamSpec, files: Files) -> FilesRange:
         """The files, listed once."""
         found = listing.look(files.pattern, files.since, files.until)
         return ranges.of_files(spec, self.context.runtime, found, files.kind, files.per_batch)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.files.listing import Listing
-from lakeward.connectors.files.source import FilesInlet
+from lakeward.connectors.files.source import FilesStreamSource
 from lakeward.connectors.kafka import cluster
 from lakeward.connectors.kafka import position as kafka_position
-from lakeward.connectors.kafka.archive import FORMATS, ArchiveInlet, Kind
-from lakeward.connectors.source import Inlet
+from lakeward.connectors.kafka.archive import FORMATS, Kind, TopicArchiveSource
+from lakeward.connectors.source import StreamSource
 from lakeward.operations.backfill.eligibility import next_end
 from lakeward.platform.errors import SpecError, expect
 from lakeward.platform.runtime import Runtime
@@ -29,11 +29,11 @@ _ENDINGS = {
 }  # fmt: skip
 
 
-class Span(Protocol):
+class BackfillRange(Protocol):
     """A range to land; positions are canonical texts."""
 
     @property
-    def inlet(self) -> Inlet:
+    def inlet(self) -> StreamSource:
         """What reads it: `again` gives the raw records between two of its positions."""
         ...
 
@@ -64,10 +64,10 @@ class Span(Protocol):
 
 
 @dataclass(frozen=True)
-class TopicSpan:
+class TopicRange:
     """Offsets of topics, about `most` records a batch (0: all at once)."""
 
-    inlet: Inlet
+    inlet: StreamSource
     start: str
     end: str
     most: int
@@ -90,11 +90,11 @@ class TopicSpan:
 
 
 @dataclass(frozen=True)
-class FilesSpan:
+class FilesRange:
     """Named files, `most` a batch."""
 
     stream: str
-    inlet: Inlet
+    inlet: StreamSource
     listing: Listing
     most: int
 
@@ -132,7 +132,7 @@ class FilesSpan:
 
 def of_files(
     spec: StreamSpec, runtime: Runtime, listing: Listing, kind: str | None = None, most: int | None = None
-) -> FilesSpan:
+) -> FilesRange:
     """Files as input of a stream whose source is files, or topics that were kept in files.
 
     Args:
@@ -145,16 +145,16 @@ def of_files(
     ((name, source),) = spec.sources.items()
     if source.files is not None:
         _known(spec, kind or source.files.format, (source.files.format,))
-        inlet: Inlet = FilesInlet(str(name), source, log=listing, stream=str(spec.id))
+        inlet: StreamSource = FilesStreamSource(str(name), source, log=listing, stream=str(spec.id))
         most = most or source.files.max_files_per_trigger
     else:
         kafka = expect(source.kafka, "a source `kafka`: others were refused")
         found = kind or _by_name(listing)
         _known(spec, found, FORMATS)
         at = cluster.find(kafka.connection, runtime)
-        inlet = ArchiveInlet(str(name), source, at, listing=listing, format=cast(Kind, found))
+        inlet = TopicArchiveSource(str(name), source, at, listing=listing, format=cast(Kind, found))
     inlet.prepare()
-    return FilesSpan(str(spec.id), inlet, listing, most or FILES_A_STEP)
+    return FilesRange(str(spec.id), inlet, listing, most or FILES_A_STEP)
 
 
 def _known(spec: StreamSpec, kind: str, valid: tuple[str, ...]) -> None:

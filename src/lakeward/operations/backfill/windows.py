@@ -18,17 +18,17 @@ from lakeward.connectors.iceberg.change import Append
 from lakeward.connectors.iceberg.overwrite import OverwriteWriter
 from lakeward.connectors.kafka import broker
 from lakeward.connectors.kafka import position as kafka_position
-from lakeward.connectors.kafka.source import KafkaInlet
-from lakeward.engine.routing import Sorted
+from lakeward.connectors.kafka.source import KafkaStreamSource
+from lakeward.engine.routing import RoutedRows
 from lakeward.engine.sinks.iceberg import IcebergLanding
-from lakeward.operations.backfill.write_strategy import Way
+from lakeward.operations.backfill.write_strategy import WriteStrategy
 from lakeward.platform.errors import Refused, expect, expect_type
 from lakeward.spec.sql.windows import Window
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
 
-    from lakeward.engine.assignment import Wanted
+    from lakeward.engine.assignment import Assignment
     from lakeward.engine.flow import Flow
 
 MARGIN = timedelta(hours=1)
@@ -75,7 +75,7 @@ class WindowRange:
 
 
 @dataclass
-class Windows(Way):
+class Windows(WriteStrategy):
     """Into the stream's own table, in the place of the windows from `low` to `high`, as far as they are closed.
 
     Attributes:
@@ -85,7 +85,7 @@ class Windows(Way):
     """
 
     own: SparkSession
-    wanted: Wanted
+    wanted: Assignment
     window: Window
     low: datetime
     high: datetime
@@ -119,7 +119,7 @@ class Windows(Way):
             )
         return WindowRange(stream, table, self.window.column, low, high, final), at
 
-    def offsets(self, inlet: KafkaInlet, at: Position) -> tuple[str, str]:
+    def offsets(self, inlet: KafkaStreamSource, at: Position) -> tuple[str, str]:
         """The records that can be of these windows: from those written `margin` before the first of them, up to where
         the stream is.
 
@@ -166,9 +166,9 @@ class Windows(Way):
     def aim(self, landing: IcebergLanding, start: str, end: str) -> None:
         expect_type(landing.writer, OverwriteWriter, "the writer").covers = self._aimed
 
-    def sorted(self, found: Sorted, counted: bool) -> Sorted:
+    def sorted(self, found: RoutedRows, counted: bool) -> RoutedRows:
         """Only the windows of the range. Records that cannot be decoded are in the stream's quarantine already."""
-        return Sorted(found.good.where(self._aimed.condition()), found.consumed, [])
+        return RoutedRows(found.good.where(self._aimed.condition()), found.consumed, [])
 
     def _refused(self, why: str, next_: str = "") -> Refused:
         stream = self.wanted.stream

@@ -12,13 +12,13 @@ import structlog
 from lakeward.connectors.commit_protocol.batch import Counted, RunningBatch
 from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.iceberg import quarantine
-from lakeward.connectors.source import Inlet
-from lakeward.engine.assignment import Wanted
+from lakeward.connectors.source import StreamSource
+from lakeward.engine.assignment import Assignment
 from lakeward.engine.references import References
-from lakeward.engine.routing import Sorter
+from lakeward.engine.routing import RowRouter
 from lakeward.engine.sinks.iceberg import IcebergLanding
-from lakeward.operations.backfill.range import Span, TopicSpan
-from lakeward.operations.backfill.write_strategy import Way
+from lakeward.operations.backfill.range import BackfillRange, TopicRange
+from lakeward.operations.backfill.write_strategy import WriteStrategy
 from lakeward.platform.errors import Refused
 
 if TYPE_CHECKING:
@@ -63,14 +63,14 @@ class Work:
     """A backfill, made ready."""
 
     own: SparkSession
-    wanted: Wanted
-    inlet: Inlet
+    wanted: Assignment
+    inlet: StreamSource
     landing: IcebergLanding
-    sorter: Sorter
+    sorter: RowRouter
     references: References
     exact_count: bool
-    span: Span
-    way: Way
+    span: BackfillRange
+    way: WriteStrategy
 
     def run(self, report: Report, begun: Position | None, tell: Callable[[Report], None]) -> Report:
         """Batch by batch up to the end."""
@@ -121,7 +121,7 @@ class Work:
         )
 
 
-def topics(wanted: Wanted, inlet: Inlet, start: str, end: str, times: int = 1) -> TopicSpan:
+def topics(wanted: Assignment, inlet: StreamSource, start: str, end: str, times: int = 1) -> TopicRange:
     """A range of topics, in batches `times` as large as the stream's own."""
     kafka = wanted.spec.source.kafka
-    return TopicSpan(inlet, start, end, times * ((kafka and kafka.max_offsets_per_trigger) or 0))
+    return TopicRange(inlet, start, end, times * ((kafka and kafka.max_offsets_per_trigger) or 0))

@@ -12,7 +12,7 @@ from lakeward.connectors.iceberg.change import Upsert
 from lakeward.connectors.iceberg.overwrite import OverwriteWriter
 from lakeward.connectors.kafka import position as kafka_position
 from lakeward.connectors.kafka.offset_ranges import OFFSET, PARTITION, TOPIC, OffsetRange
-from lakeward.engine.routing import Sorted
+from lakeward.engine.routing import RoutedRows
 from lakeward.engine.sinks.iceberg import IcebergLanding
 from lakeward.platform.errors import Refused, expect_type
 from lakeward.platform.runtime import CATALOG
@@ -21,11 +21,11 @@ from lakeward.spec.sql.statements import quote_table
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakeward.engine.assignment import Wanted
+    from lakeward.engine.assignment import Assignment
     from lakeward.engine.flow import Flow
 
 
-class Way:
+class WriteStrategy:
     """What is the same for most.
 
     Attributes:
@@ -57,13 +57,13 @@ class Way:
     def aim(self, landing: IcebergLanding, start: str, end: str) -> None:
         """A batch is to land."""
 
-    def sorted(self, found: Sorted, counted: bool) -> Sorted:
+    def sorted(self, found: RoutedRows, counted: bool) -> RoutedRows:
         """What of a batch is to land; raises where it may not."""
         return found
 
 
 @dataclass(frozen=True)
-class NewTable(Way):
+class NewTable(WriteStrategy):
     """Into a table that holds nothing else."""
 
     table: str
@@ -76,7 +76,7 @@ class NewTable(Way):
         return quarantine.put_aside_as(position, self.table)
 
 
-class ByKey(Way):
+class ByKey(WriteStrategy):
     """Into the stream's own table, where a row replaces one that is older, never one that is as new."""
 
     def prepare(self, landing: IcebergLanding, built: Flow) -> None:
@@ -86,7 +86,7 @@ class ByKey(Way):
 
 
 @dataclass
-class InPlace(Way):
+class InPlace(WriteStrategy):
     """Into the stream's own table, in the place of the rows that came of the same records.
 
     What of the range is in the stream's quarantine stays there: `quality replay` lands it. What turns bad now is put
@@ -94,7 +94,7 @@ class InPlace(Way):
     """
 
     own: SparkSession
-    wanted: Wanted
+    wanted: Assignment
     source: str
 
     def within(self, start: str, end: str) -> tuple[str, str]:
@@ -162,7 +162,7 @@ class InPlace(Way):
         table = str(self.wanted.spec.sink.label)
         writer.covers = OffsetRange(self.wanted.stream, table, self.source, start, end)
 
-    def sorted(self, found: Sorted, counted: bool) -> Sorted:
+    def sorted(self, found: RoutedRows, counted: bool) -> RoutedRows:
         """Every record must become a row or be put aside.
 
         Raises:

@@ -20,7 +20,7 @@ from lakeward.quality.ranges.metadata import BRANCH
 from lakeward.quality.results import results_table
 from lakeward.registry import generations, streams, verifications
 from lakeward.tables.erase import files, where
-from lakeward.tables.erase.where import Matching, PutAside, Results
+from lakeward.tables.erase.where import Matching, QuarantinedRows, Results
 from lakeward.tables.guard import readers
 from lakeward.tables.plan.tags import DAILY
 
@@ -94,7 +94,7 @@ def plan(context: Context, scope: Scope) -> ErasePlan:
         samples = verifications.samples(connection, scope.table)
     matches: dict[str, Matching] = {scope.table: condition}
     for name, of in aside.items():
-        matches[name] = PutAside(condition, of, scope.erase_unreadable is True)
+        matches[name] = QuarantinedRows(condition, of, scope.erase_unreadable is True)
     matches[results_table.TABLE] = Results(condition, scope.table)
     targets = tuple(found for name, match in matches.items() if (found := _target(context, name, match)) is not None)
     _refs(scope, targets)
@@ -183,7 +183,7 @@ def _target(context: Context, name: str, match: Matching) -> Target | None:
     if why:
         raise Refused(f"Rows of {name} cannot be erased from here", why=why, next=f"lakeward tables why {name}")
     found = files.held(table, match)
-    unreadable = match.unreadable if isinstance(match, PutAside) else 0
+    unreadable = match.unreadable if isinstance(match, QuarantinedRows) else 0
     drop = {
         ref
         for ref, at in table.metadata.refs.items()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from lakeward.engine.assignment import Wanted
+    from lakeward.engine.assignment import Assignment
     from lakeward.spec.model.suite import Suite
 
 
@@ -34,7 +34,7 @@ class QuarantinePlan(Plan):
         readers: the streams that read the table as it grows.
     """
 
-    streams: tuple[Wanted, ...] = field(kw_only=True, repr=False)
+    streams: tuple[Assignment, ...] = field(kw_only=True, repr=False)
     readers: tuple[str, ...] = field(default=(), kw_only=True)
 
 
@@ -64,7 +64,7 @@ class Quarantine(Operation[QuarantinePlan]):
         request: Request,
         suite: Suite,
         check: str,
-        spark: Callable[[Sequence[Wanted]], AbstractContextManager[SparkSession]],
+        spark: Callable[[Sequence[Assignment]], AbstractContextManager[SparkSession]],
         *,
         stream: str | None = None,
     ) -> None:

@@ -30,7 +30,7 @@ from lakeward.tables.guard import readers
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lakeward.engine.assignment import Wanted
+    from lakeward.engine.assignment import Assignment
     from lakeward.operations.quarantine.remove import Report
     from lakeward.platform.runtime import Project, Runtime
     from lakeward.quality.runs.process import Tell
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 ROUNDS = 3
 """So often rows are moved and the rest is checked: bad ones that land faster are for a person."""
-Opens = Callable[["Sequence[Wanted]"], AbstractContextManager["SparkSession"]]
+Opens = Callable[["Sequence[Assignment]"], AbstractContextManager["SparkSession"]]
 
 
 @dataclass
@@ -109,7 +109,7 @@ class Policy:
             newest = next(iter(verifications.newest(connection, self.table, limit=1)), None)
             return recorded(newest, verifications.checks_of(connection, newest["run"])) if newest else None
 
-    def _decided(self, result: dict[str, Any]) -> tuple[list[Wanted], list[str], Decided | None]:
+    def _decided(self, result: dict[str, Any]) -> tuple[list[Assignment], list[str], Decided | None]:
         with self.connect() as connection:
             try:
                 streams, _ = landing(connection, self.table)
@@ -121,7 +121,12 @@ class Policy:
         return streams, grown, quarantine_policy.decide(Verdict(result["verdict"]), result["checks"], why)
 
     def _moved(
-        self, spark: SparkSession, streams: list[Wanted], grown: list[str], checks: Sequence[str], run: dict[str, Any]
+        self,
+        spark: SparkSession,
+        streams: list[Assignment],
+        grown: list[str],
+        checks: Sequence[str],
+        run: dict[str, Any],
     ) -> list[Report]:
         """The failing rows of the checks, put aside."""
         asked: dict[str, Expectation] = dict(zip(ids(self.suite), self.suite.expectations, strict=True))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from lakeward.connectors import source_types
-from lakeward.connectors.commit_protocol.attempt import ATTEMPTS, Redo, pause
+from lakeward.connectors.commit_protocol.attempt import ATTEMPTS, RetryCommit, pause
 from lakeward.connectors.commit_protocol.replay import Replayed
 from lakeward.connectors.iceberg import quarantine, removal
 from lakeward.connectors.iceberg import replay as acts
@@ -23,7 +23,7 @@ from lakeward.connectors.iceberg.overwrite import OverwriteWriter
 from lakeward.connectors.iceberg.removal import FailingRows
 from lakeward.connectors.kafka import position as kafka_position
 from lakeward.connectors.kafka.offset_ranges import OFFSET, PARTITION, TOPIC
-from lakeward.connectors.source import REASON, Inlet
+from lakeward.connectors.source import REASON, StreamSource
 from lakeward.engine import rows, session
 from lakeward.engine.sinks.choose import choose
 from lakeward.engine.sinks.iceberg import IcebergLanding
@@ -35,7 +35,7 @@ from lakeward.spec.sql.statements import quote_table
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from lakeward.engine.assignment import Wanted
+    from lakeward.engine.assignment import Assignment
     from lakeward.platform.runtime import Runtime
     from lakeward.spec.model.stream import StreamSpec
 
@@ -114,7 +114,7 @@ def suited(spec: StreamSpec, readers: Sequence[str] = ()) -> None:
 
 def put_aside(
     spark: SparkSession,
-    wanted: Wanted,
+    wanted: Assignment,
     runtime: Runtime,
     failing: Failing,
     *,
@@ -149,7 +149,7 @@ def put_aside(
             pause(attempt)
         try:
             return act.once()
-        except Redo as redo:
+        except RetryCommit as redo:
             _log.info("putting aside again", stream=wanted.stream, why=str(redo))
     raise landing.writer.contention(-1, "other commits came first, every time")
 
@@ -159,8 +159,8 @@ class _Act:
     """One removal, made ready."""
 
     own: SparkSession
-    wanted: Wanted
-    inlet: Inlet
+    wanted: Assignment
+    inlet: StreamSource
     writer: OverwriteWriter
     failing: Failing
     dry_run: bool

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from sqlalchemy import Connection
 
-    from lakeward.engine.assignment import Wanted
+    from lakeward.engine.assignment import Assignment
     from lakeward.platform.runtime import Runtime
     from lakeward.quality.ranges.snapshot_chain import History
     from lakeward.spec.model.suite import Expectation
@@ -94,7 +94,7 @@ def _rows(spark: SparkSession, table: str, read: Read) -> DataFrame:
 
 def act(
     spark: SparkSession,
-    wanted: Wanted,
+    wanted: Assignment,
     runtime: Runtime,
     failing: Failing,
     connect: Connect,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakeward.engine.assignment import Wanted
+from lakeward.engine.assignment import Assignment
 from lakeward.platform.errors import SpecError
 from lakeward.registry import generations, streams
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 
-def landing(connection: Connection, table: str, only: str | None = None) -> tuple[list[Wanted], dict[str, int]]:
+def landing(connection: Connection, table: str, only: str | None = None) -> tuple[list[Assignment], dict[str, int]]:
     """The streams that land in a table, in the generation they run, and those that wait with another one.
 
     Raises:
@@ -21,7 +21,9 @@ def landing(connection: Connection, table: str, only: str | None = None) -> tupl
     rows = streams.all_streams(connection)
     specs = generations.of_streams(connection, {row.id: row.generation for row in rows})
     every = [
-        Wanted(row.id, row.generation, specs[row.id].spec, specs[row.id].checkpoint) for row in rows if row.id in specs
+        Assignment(row.id, row.generation, specs[row.id].spec, specs[row.id].checkpoint)
+        for row in rows
+        if row.id in specs
     ]
     found = [each for each in every if each.spec.sink.label == table and only in (None, each.stream)]
     if not found:

@@ -18,7 +18,7 @@ from lakeward.spec.sql.statements import quote_table
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lakeward.engine.assignment import Wanted
+    from lakeward.engine.assignment import Assignment
     from lakeward.platform.runtime import Runtime
 
 
@@ -36,7 +36,7 @@ class Filling:
     """
 
     spark: SparkSession
-    wanted: Wanted
+    wanted: Assignment
     runtime: Runtime
     into: str
     name: str

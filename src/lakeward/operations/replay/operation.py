@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from lakeward.engine.assignment import Wanted
+    from lakeward.engine.assignment import Assignment
 
 _RECORDED = ("generation", "landed", "filtered", "present", "seq")
 
@@ -32,7 +32,7 @@ class ReplayPlan(Plan):
         waiting: stream -> the generation that waits; a replay takes the one that runs.
     """
 
-    streams: tuple[Wanted, ...] = field(kw_only=True, repr=False)
+    streams: tuple[Assignment, ...] = field(kw_only=True, repr=False)
     waiting: dict[str, int] = field(default_factory=dict, kw_only=True)
 
 
@@ -54,7 +54,7 @@ class Replay(Operation[ReplayPlan]):
         self,
         context: Context,
         request: Request,
-        spark: Callable[[Sequence[Wanted]], AbstractContextManager[SparkSession]],
+        spark: Callable[[Sequence[Assignment]], AbstractContextManager[SparkSession]],
         *,
         reason: str | None = None,
         stream: str | None = None,
@@ -94,7 +94,7 @@ class Replay(Operation[ReplayPlan]):
         rows, records = (sum(each[name] for each in done) for name in ("landed", "found"))
         return self.done(f"{rows:,} of {records:,} quarantined records landed in {self.subject}", self._data(done))
 
-    def _replayed(self, wanted: Wanted, plan: ReplayPlan, *, dry_run: bool) -> dict[str, Any]:
+    def _replayed(self, wanted: Assignment, plan: ReplayPlan, *, dry_run: bool) -> dict[str, Any]:
         if self._session is None:
             raise RuntimeError("a replay needs its resources open")
         found = replay(self._session, wanted, self.context.runtime, reason=self.reason, dry_run=dry_run)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from lakeward.connectors import source_types
-from lakeward.connectors.commit_protocol.attempt import ATTEMPTS, Redo, pause
+from lakeward.connectors.commit_protocol.attempt import ATTEMPTS, RetryCommit, pause
 from lakeward.connectors.commit_protocol.replay import Replayed
 from lakeward.connectors.decode.json import KEPT_BYTES
 from lakeward.connectors.iceberg import quarantine
@@ -23,10 +23,10 @@ from lakeward.connectors.iceberg.change import Upsert
 from lakeward.connectors.iceberg.check import check_table
 from lakeward.connectors.iceberg.quarantine import Kept
 from lakeward.connectors.kafka import position as kafka_position
-from lakeward.connectors.source import VALUE, Inlet
+from lakeward.connectors.source import VALUE, StreamSource
 from lakeward.engine import flow, session
 from lakeward.engine.references import References
-from lakeward.engine.routing import Sorted, Sorter, keep
+from lakeward.engine.routing import RoutedRows, RowRouter, keep
 from lakeward.engine.sinks.choose import choose
 from lakeward.engine.sinks.iceberg import IcebergLanding
 from lakeward.operations.replay.eligibility import Left, suited, traced
@@ -38,7 +38,7 @@ from lakeward.spec.sql.statements import quote_table
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from lakeward.engine.assignment import Wanted
+    from lakeward.engine.assignment import Assignment
     from lakeward.platform.runtime import Runtime
 
 _log = structlog.get_logger(__name__)
@@ -79,7 +79,7 @@ class Report:
 
 
 def replay(
-    spark: SparkSession, wanted: Wanted, runtime: Runtime, *, reason: str | None = None, dry_run: bool = False
+    spark: SparkSession, wanted: Assignment, runtime: Runtime, *, reason: str | None = None, dry_run: bool = False
 ) -> Report:
     """Land the rows of a stream's quarantine that are good by now, each exactly once.
 
@@ -120,13 +120,13 @@ def replay(
         landing.as_it_is(built.columns)
         if isinstance(landing.writer.change, Upsert):
             landing.writer.change = replace(landing.writer.change, ties=False)
-        act = _Act(own, wanted, inlet, landing, Sorter(wanted.stream, built), references, aside, reason, report)
+        act = _Act(own, wanted, inlet, landing, RowRouter(wanted.stream, built), references, aside, reason, report)
         for attempt in range(ATTEMPTS):
             if attempt:
                 pause(attempt)
             try:
                 return act.once()
-            except Redo as redo:
+            except RetryCommit as redo:
                 _log.info("replaying again", stream=wanted.stream, why=str(redo))
         raise landing.writer.contention(-1, "other commits came first, every time")
     finally:
@@ -138,10 +138,10 @@ class _Act:
     """One replay, made ready."""
 
     own: SparkSession
-    wanted: Wanted
-    inlet: Inlet
+    wanted: Assignment
+    inlet: StreamSource
     landing: IcebergLanding
-    sorter: Sorter
+    sorter: RowRouter
     references: References
     aside: str
     reason: str | None
@@ -209,7 +209,7 @@ class _Act:
             rows = self.landing.fitting(good.join(wanted, self.identity, "left_semi"))
             staged = writer.stage(rows, begun.state, begun.newest.token)
             if not writer.change.depends and staged.rows != found.landed:
-                raise Redo(f"staging: {staged.rows} rows of {found.landed} records")
+                raise RetryCommit(f"staging: {staged.rows} rows of {found.landed} records")
         more = Replayed(landed=found.landed, filtered=found.filtered)
         done = acts.publish_rows(self.own, begun, staged, more, take=writer.take)
         _log.info("rows replayed", stream=self.wanted.stream, landed=found.landed, filtered=found.filtered)
@@ -247,7 +247,7 @@ class _Act:
         now = F.current_timestamp().alias(INGESTED_AT)
         return records.select(*places, F.col(quarantine.RAW).alias(VALUE), *beside, now)
 
-    def _claims(self, records: DataFrame, good: DataFrame, found: Sorted) -> DataFrame:
+    def _claims(self, records: DataFrame, good: DataFrame, found: RoutedRows) -> DataFrame:
         """Each record with what becomes of it, null for one that is still bad, and what stood beside it."""
         from pyspark.sql import functions as F
 
@@ -271,7 +271,7 @@ class _Act:
         return claims.withColumn(quarantine.BECAME, became).drop(_GOOD, _THERE, _BAD)
 
 
-def _failing(found: Sorted) -> list[dict[str, Any]]:
+def _failing(found: RoutedRows) -> list[dict[str, Any]]:
     """Reason, how many, some errors; most first."""
     from pyspark.sql import functions as F
 

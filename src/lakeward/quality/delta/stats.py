@@ -13,12 +13,12 @@ from datetime import date
 from typing import Any
 
 from lakeward.connectors.delta.log import Head
-from lakeward.quality.ranges.file_statistics import ColumnFacts, Footers
+from lakeward.quality.ranges.file_statistics import ColumnFacts, FileStatistics
 
 _WHOLE = ("byte", "short", "integer", "long")
 
 
-def footers(head: Head, adds: Sequence[Mapping[str, Any]]) -> Footers | None:
+def footers(head: Head, adds: Sequence[Mapping[str, Any]]) -> FileStatistics | None:
     """The facts of the rows of the files; None without a file, or when one does not say how many it has."""
     files = [(json.loads(each.get("stats") or "{}"), each.get("partitionValues") or {}) for each in adds]
     counts = [stats.get("numRecords") for stats, _ in files]
@@ -32,7 +32,7 @@ def footers(head: Head, adds: Sequence[Mapping[str, Any]]) -> Footers | None:
             columns[name] = ColumnFacts(nulls)
         elif isinstance(kind, str):
             columns[name] = _column([stats for stats, _ in files], name, kind)
-    return Footers(sum(counts), columns)
+    return FileStatistics(sum(counts), columns)
 
 
 def _column(files: Sequence[Mapping[str, Any]], name: str, kind: str) -> ColumnFacts:

@@ -17,7 +17,7 @@ from lakeward.platform.errors import LakewardError, expect, expect_type
 from lakeward.quality.delta import frames, stats
 from lakeward.quality.delta.commits import Commits
 from lakeward.quality.publishing.verified import Move
-from lakeward.quality.ranges.file_statistics import Footers
+from lakeward.quality.ranges.file_statistics import FileStatistics
 from lakeward.quality.ranges.range import Range, Read, changes_rows, decide
 from lakeward.quality.ranges.snapshot_chain import Cut, History, Mark, Snapshot
 
@@ -75,7 +75,7 @@ class DeltaTable:
             return frames.whole(session, head, read.end)
         return frames.of_files(session, head, [add for each in self._line(read) for add in self._commits.adds(each.id)])
 
-    def footers(self, read: Read, appends: Sequence[Snapshot]) -> Footers | None:
+    def footers(self, read: Read, appends: Sequence[Snapshot]) -> FileStatistics | None:
         """What the log states of the rows of `read`; None when it cannot be exact."""
         head = self._commits.head
         if read.start is not None:

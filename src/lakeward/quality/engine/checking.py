@@ -21,7 +21,7 @@ from lakeward.quality.runs import formats
 from lakeward.quality.runs.engines import Engines
 from lakeward.quality.runs.formats import LakeTable
 from lakeward.quality.runs.order import INCREMENT
-from lakeward.quality.suite.configured import Asked
+from lakeward.quality.suite.configured import ConfiguredCheck
 from lakeward.quality.verdicts.verdict import Check, State
 from lakeward.registry import batches, generations, verifications
 from lakeward.spec.model.custom_expectations import OF_COMMITS
@@ -31,14 +31,14 @@ def check(
     of: LakeTable,
     found: Range,
     history: History,
-    asked: Sequence[Asked],
+    asked: Sequence[ConfiguredCheck],
     now: datetime,
     engines: Engines,
     patience_s: float = PATIENCE_S,
 ) -> list[Check]:
     """Every check's result; checks that read the same rows share one frame, and the time they may take."""
     results: dict[str, Check] = {}
-    groups: dict[Read, list[Asked]] = {}
+    groups: dict[Read, list[ConfiguredCheck]] = {}
     for each in asked:
         read = reading(found, history, each.scope, now)
         if str(each.expectation.type) in OF_COMMITS and found.base and found.head and found.snapshots:
@@ -86,7 +86,7 @@ def first_bad(
     of: LakeTable,
     found: Range,
     history: History,
-    asked: Sequence[Asked],
+    asked: Sequence[ConfiguredCheck],
     checks: Sequence[Check],
     engines: Engines,
 ) -> tuple[int | None, str]:

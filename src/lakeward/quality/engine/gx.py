@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from lakeward.platform.errors import LakewardError
 from lakeward.quality.engine.bridge import checks as bridge
 from lakeward.quality.engine.bridge.results import SAMPLE, SQL, as_check
-from lakeward.quality.ranges.file_statistics import Footers
-from lakeward.quality.suite.configured import Asked
+from lakeward.quality.ranges.file_statistics import FileStatistics
+from lakeward.quality.suite.configured import ConfiguredCheck
 from lakeward.quality.verdicts.verdict import Check, State
 
 if TYPE_CHECKING:
@@ -48,11 +48,13 @@ class Checker:
         self._by_row = (base.ColumnMapExpectation, base.ColumnPairMapExpectation, base.MulticolumnMapExpectation)
         self._frames = 0
 
-    def by_row(self, asked: Asked) -> bool:
+    def by_row(self, asked: ConfiguredCheck) -> bool:
         """Whether the check decides row by row, so that a failing row belongs to a snapshot."""
         return issubclass(self._implementation(asked.expectation.type), self._by_row)
 
-    def check(self, frame: DataFrame, asked: Sequence[Asked], footers: Footers | None = None) -> list[Check]:
+    def check(
+        self, frame: DataFrame, asked: Sequence[ConfiguredCheck], footers: FileStatistics | None = None
+    ) -> list[Check]:
         """The result of every check on this frame, in the given order, details included.
 
         `footers` is what metadata states about exactly the frame's rows; checks it answers read none of them.
@@ -61,7 +63,7 @@ class Checker:
         results |= self._stock(frame, [each for each in asked if each.id not in results])
         return [results[each.id] for each in asked]
 
-    def fails(self, frame: DataFrame, asked: Sequence[Asked]) -> bool | None:
+    def fails(self, frame: DataFrame, asked: Sequence[ConfiguredCheck]) -> bool | None:
         """Whether any of the checks fails on this frame; None when one could not be computed."""
         results = bridge.check(frame, asked, sampled=False)
         left = [each for each in asked if each.id not in results]
@@ -69,15 +71,15 @@ class Checker:
         states = {each.state for each in results.values()}
         return None if State.ERROR in states else State.FAIL in states
 
-    def least(self, frame: DataFrame, asked: Sequence[Asked], value: str) -> Any:
+    def least(self, frame: DataFrame, asked: Sequence[ConfiguredCheck], value: str) -> Any:
         """The least of a SQL value among the rows of the frame that fail any of the checks, each judged alone."""
         return bridge.least(frame, asked, value)
 
-    def stock(self, frame: DataFrame, asked: Sequence[Asked]) -> dict[str, Check]:
+    def stock(self, frame: DataFrame, asked: Sequence[ConfiguredCheck]) -> dict[str, Check]:
         """Every check by stock GX alone, in its usual form: what the bridge's answers are compared with."""
         return self._run(self._batch(frame), asked, "BASIC")
 
-    def _stock(self, frame: DataFrame, asked: Sequence[Asked]) -> dict[str, Check]:
+    def _stock(self, frame: DataFrame, asked: Sequence[ConfiguredCheck]) -> dict[str, Check]:
         if not asked:
             return {}
         batch = self._batch(frame)
@@ -95,7 +97,7 @@ class Checker:
         asset = self._source.add_dataframe_asset(f"frame-{self._frames}")
         return asset.add_batch_definition_whole_dataframe("whole").get_batch({"dataframe": frame})
 
-    def _run(self, batch: Any, asked: Sequence[Asked], form: str | dict[str, Any]) -> dict[str, Check]:
+    def _run(self, batch: Any, asked: Sequence[ConfiguredCheck], form: str | dict[str, Any]) -> dict[str, Check]:
         if not asked:
             return {}
         suite = self._gx.ExpectationSuite(

@@ -40,7 +40,7 @@ class ColumnFacts:
 
 
 @dataclass(frozen=True)
-class Footers:
+class FileStatistics:
     """The rows of one read.
 
     Attributes:
@@ -52,7 +52,7 @@ class Footers:
     columns: Mapping[str, ColumnFacts] = field(default_factory=dict)
 
 
-def footers(table: Table, read: Read, appends: Sequence[Snapshot]) -> Footers | None:
+def footers(table: Table, read: Read, appends: Sequence[Snapshot]) -> FileStatistics | None:
     """What metadata says about the rows of `read`; None when it cannot be exact.
 
     Args:
@@ -68,7 +68,7 @@ def footers(table: Table, read: Read, appends: Sequence[Snapshot]) -> Footers | 
     if not files:
         return None
     rows = sum(each.record_count for each in files)
-    return Footers(rows, {name: _column(files, kind, number) for name, kind, number in _fields(table.schema())})
+    return FileStatistics(rows, {name: _column(files, kind, number) for name, kind, number in _fields(table.schema())})
 
 
 def _standing(table: Table, snapshot: Any) -> list[Any] | None:

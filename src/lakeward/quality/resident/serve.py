@@ -20,7 +20,7 @@ from lakeward.quality.runs.request import Request, place
 from lakeward.quality.runs.working import TTL, Work
 from lakeward.registry import check_runs, checkers, version
 from lakeward.registry.check_runs import Claimed, Fenced
-from lakeward.registry.listen import Notices
+from lakeward.registry.listen import Notifications
 
 log = structlog.get_logger(__name__)
 
@@ -70,7 +70,7 @@ class Resident:
         """Serve until told to stop, or until this code is not the installed one any more."""
         log.info("The checker is up", owner=self.owner, project=str(self._project.root))
         try:
-            with Notices(self.url, self.runtime.pgpass, check_runs.CHANNEL) as notices:
+            with Notifications(self.url, self.runtime.pgpass, check_runs.CHANNEL) as notices:
                 while not self._stopping.is_set() and not self._outdated():
                     try:
                         worked = self._next()

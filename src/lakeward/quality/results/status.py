@@ -24,7 +24,7 @@ from lakeward.spec.model.types import Duration
 
 
 @dataclass(frozen=True)
-class Standing:
+class ProofStatus:
     """One table.
 
     Attributes:
@@ -62,7 +62,7 @@ class Standing:
 
 def standing(
     runtime: Runtime, registry_url: str, project: Project, tables: Sequence[str] | None = None
-) -> list[Standing]:
+) -> list[ProofStatus]:
     """Every table with a suite, or those named.
 
     Raises:
@@ -75,18 +75,18 @@ def standing(
     return [_standing(table, asked.suites[table], asked, engines) for table in named or sorted(asked.suites)]
 
 
-def _standing(table: str, suite: Suite, asked: Order, engines: Engines) -> Standing:
+def _standing(table: str, suite: Suite, asked: Order, engines: Engines) -> ProofStatus:
     limit = suite.limits.verification_lag if suite.limits is not None else LIMIT
     try:
         known: Known = look(table, suite, asked, engines)
     except LakewardError as error:
-        return Standing(table, limit=limit, error=f"{error.what}: {error.why}")
+        return ProofStatus(table, limit=limit, error=f"{error.what}: {error.why}")
     except OSError as error:  # its metadata: one table that cannot be read hides no other
-        return Standing(table, limit=limit, error=f"{type(error).__name__}: {error}")
+        return ProofStatus(table, limit=limit, error=f"{type(error).__name__}: {error}")
     proof = next(iter(known.proofs), None)
     if isinstance(known.of, DeltaTable):  # others of that name may have been proven before it
         proof = proof_of(known.history, known.proofs) if known.history is not None else None
-    return Standing(table, known.newest, proof, lag(known.found), limit, known.due(suite).why)
+    return ProofStatus(table, known.newest, proof, lag(known.found), limit, known.due(suite).why)
 
 
 def no_session(own_id: str) -> NoReturn:

@@ -11,7 +11,7 @@ import structlog
 
 from lakeward.quality.results.records import Result, check_row, noun_of, shown
 from lakeward.quality.verdicts.verdict import Check, State, Verdict
-from lakeward.quality.verdicts.waivers import Excuse
+from lakeward.quality.verdicts.waivers import ActiveWaiver
 
 log = structlog.get_logger(__name__)
 
@@ -131,7 +131,7 @@ def _sentence(check: dict[str, Any]) -> str:
     else:
         text += f"failed: {said(check['observed'])}"
     if check.get("excuse"):
-        text += f" ({Excuse.of(check['excuse']).text})"
+        text += f" ({ActiveWaiver.of(check['excuse']).text})"
     return text + (f"; {check['why']}" if check.get("why") else "")
 
 

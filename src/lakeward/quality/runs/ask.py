@@ -26,7 +26,7 @@ from lakeward.quality.suite.project import order
 from lakeward.registry import check_runs, version
 from lakeward.registry.check_runs import Fenced, Run
 from lakeward.registry.checkers import alive
-from lakeward.registry.listen import Notices
+from lakeward.registry.listen import Notifications
 
 log = structlog.get_logger(__name__)
 
@@ -114,7 +114,7 @@ class Asker:
     def follow(self, run: int) -> list[dict[str, Any]]:
         """Tell what the run tells, and return its answer; do it here when nobody else does."""
         told = 0
-        with Notices(self._request.registry_url, self._request.runtime.pgpass, check_runs.CHANNEL) as notices:
+        with Notifications(self._request.registry_url, self._request.runtime.pgpass, check_runs.CHANNEL) as notices:
             while True:
                 seen, served = self._look(run)
                 for level, text, fields in (seen.told if seen else [])[told:]:

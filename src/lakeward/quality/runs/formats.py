@@ -46,7 +46,7 @@ class LakeTable(Protocol):
     def rows(self, session: SparkSession, read: Read) -> DataFrame:
         """The rows of `read`: appended after its start up to its end, or the whole table at its end."""
 
-    def footers(self, read: Read, appends: Sequence[Snapshot]) -> footers.Footers | None:
+    def footers(self, read: Read, appends: Sequence[Snapshot]) -> footers.FileStatistics | None:
         """What metadata says about the rows of `read`; None when it cannot be exact."""
 
     def move(
@@ -73,7 +73,7 @@ class IcebergTable:
         """As `LakeTable`."""
         return frames.rows(session, self.name, read)
 
-    def footers(self, read: Read, appends: Sequence[Snapshot]) -> footers.Footers | None:
+    def footers(self, read: Read, appends: Sequence[Snapshot]) -> footers.FileStatistics | None:
         """As `LakeTable`."""
         return footers.footers(self._lake.load_table(self.name), read, appends)
 

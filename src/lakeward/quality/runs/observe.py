@@ -19,7 +19,7 @@ from lakeward.quality.runs.engines import Engines
 from lakeward.quality.runs.formats import LakeTable
 from lakeward.quality.runs.order import Order
 from lakeward.quality.verdicts.verdict import State
-from lakeward.quality.verdicts.waivers import Excuse, excuses
+from lakeward.quality.verdicts.waivers import ActiveWaiver, excuses
 from lakeward.registry import verifications, waivers
 from lakeward.spec.model.suite import Suite
 
@@ -42,7 +42,7 @@ class Known:
     found: Range | None
     proofs: Sequence[Mapping[str, Any]]
     newest: Mapping[str, Any] | None
-    excused: Mapping[str, Excuse]
+    excused: Mapping[str, ActiveWaiver]
     waived_then: Collection[str]
     failed_then: frozenset[str] = frozenset()
 

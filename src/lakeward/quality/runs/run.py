@@ -26,7 +26,7 @@ from lakeward.quality.results.records import Result, by_stream
 from lakeward.quality.runs.engines import Engines
 from lakeward.quality.runs.observe import look
 from lakeward.quality.runs.order import INCREMENT, Order
-from lakeward.quality.suite.configured import Asked, ask
+from lakeward.quality.suite.configured import ConfiguredCheck, ask
 from lakeward.quality.verdicts import quarantined, waive
 from lakeward.quality.verdicts.verdict import State, Verdict, verdict
 from lakeward.quality.verdicts.waivers import name_of
@@ -142,7 +142,7 @@ def _table(table: str, suite: Suite, order: Order, engines: Engines) -> Result |
     return published(result, known.of, order, engines)
 
 
-def _over(table: str, asked: Sequence[Asked], waived_then: Collection[str]) -> None:
+def _over(table: str, asked: Sequence[ConfiguredCheck], waived_then: Collection[str]) -> None:
     """Say which failures count again."""
     for each in asked:
         if each.id in waived_then and each.excuse is None:

@@ -12,7 +12,7 @@ from lakeward.platform.errors import expect
 from lakeward.quality.ranges.frames import rows
 from lakeward.quality.ranges.range import Read, changes_rows
 from lakeward.quality.ranges.snapshot_chain import History, Snapshot
-from lakeward.quality.suite.propose import SET_MOST, Column, Seen, unique_candidates
+from lakeward.quality.suite.propose import SET_MOST, Column, ObservedColumn, unique_candidates
 from lakeward.spec.model.position_columns import OWN_COLUMNS
 from lakeward.spec.sql.statements import quote
 
@@ -37,7 +37,7 @@ class Metrics:
     bounded: bool = True
 
 
-def look(table: Table, history: History, session: SparkSession) -> Seen:
+def look(table: Table, history: History, session: SparkSession) -> ObservedColumn:
     """The facts a suite is proposed from.
 
     Args:
@@ -55,7 +55,7 @@ def look(table: Table, history: History, session: SparkSession) -> Seen:
     read = recent(history, head.snapshot_id)
     count, columns = _aggregate(session, ".".join(table.name()), read, columns)
     appends = tuple((each.at, each.added) for each in history.ancestry(head.snapshot_id) if each.operation == "append")
-    seen = Seen(".".join(table.name()), total or count, count, head.snapshot_id, tuple(columns), appends)
+    seen = ObservedColumn(".".join(table.name()), total or count, count, head.snapshot_id, tuple(columns), appends)
     return _with_unique(session, seen, read)
 
 
@@ -184,7 +184,7 @@ def _told(column: Column, found: dict[str, Any]) -> Column:
     return replace(column, **found, values=values)
 
 
-def _with_unique(session: SparkSession, seen: Seen, read: Read) -> Seen:
+def _with_unique(session: SparkSession, seen: ObservedColumn, read: Read) -> ObservedColumn:
     names = unique_candidates(seen)
     if not names:
         return seen

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lakeward.quality.verdicts.verdict import Check, State
-from lakeward.quality.verdicts.waivers import Excuse, ids
+from lakeward.quality.verdicts.waivers import ActiveWaiver, ids
 from lakeward.spec.model.suite import Expectation, Suite
 
 
 @dataclass(frozen=True)
-class Asked:
+class ConfiguredCheck:
     """One check of one run.
 
     Attributes:
@@ -24,7 +24,7 @@ class Asked:
     id: str
     expectation: Expectation
     scope: str
-    excuse: Excuse | None = None
+    excuse: ActiveWaiver | None = None
 
     @property
     def strict(self) -> bool:
@@ -49,10 +49,10 @@ class Asked:
         )
 
 
-def ask(suite: Suite, scope: str | None, excused: Mapping[str, Excuse]) -> list[Asked]:
+def ask(suite: Suite, scope: str | None, excused: Mapping[str, ActiveWaiver]) -> list[ConfiguredCheck]:
     """What a run asks; `scope` overrides the scope of every check, `excused` are those whose failure holds nothing."""
     return [
-        Asked(name, each, scope or each.scope, excused.get(name))
+        ConfiguredCheck(name, each, scope or each.scope, excused.get(name))
         for name, each in zip(ids(suite), suite.expectations, strict=True)
     ]
 

@@ -59,7 +59,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Seen:
+class ObservedColumn:
     """What was looked at.
 
     Attributes:
@@ -94,7 +94,7 @@ class Proposal:
         )
 
 
-def propose(seen: Seen) -> Proposal:
+def propose(seen: ObservedColumn) -> Proposal:
     """The suite the data suggests."""
     made = Proposal()
     known = [each for each in seen.columns if not set(".`") & set(each.name)]
@@ -118,7 +118,7 @@ def propose(seen: Seen) -> Proposal:
     return made
 
 
-def _usual(made: Proposal, seen: Seen, columns: list[Column]) -> None:
+def _usual(made: Proposal, seen: ObservedColumn, columns: list[Column]) -> None:
     """Checks that compare with earlier runs, for a table that grows by itself; silent until they know enough."""
     if len(seen.appends) < APPENDS_LEAST:
         return
@@ -149,7 +149,7 @@ def _usual(made: Proposal, seen: Seen, columns: list[Column]) -> None:
     )
 
 
-def unique_candidates(seen: Seen, most: int = 3) -> list[str]:
+def unique_candidates(seen: ObservedColumn, most: int = 3) -> list[str]:
     """Columns worth an exact count of their values, which costs a shuffle: named like a key, and rarely the same."""
     likely = [
         each.name
@@ -163,7 +163,7 @@ def _named_unique(name: str) -> bool:
     return name.lower().rpartition("_")[2] in NAMED_UNIQUE
 
 
-def _nulls(made: Proposal, seen: Seen, column: Column) -> str | None:
+def _nulls(made: Proposal, seen: ObservedColumn, column: Column) -> str | None:
     if column.nulls is None or not seen.rows:
         return "its nulls are not counted"
     kind, kwargs = "expect_column_values_to_not_be_null", {"column": column.name}
@@ -191,7 +191,7 @@ def _nulls(made: Proposal, seen: Seen, column: Column) -> str | None:
     return None
 
 
-def _values(made: Proposal, seen: Seen, column: Column) -> str | None:
+def _values(made: Proposal, seen: ObservedColumn, column: Column) -> str | None:
     if column.unique:
         made.add(
             f"{column.name}: {seen.read:,} rows, no value twice; told within the new rows, which costs a shuffle a run",
@@ -209,7 +209,7 @@ def _values(made: Proposal, seen: Seen, column: Column) -> str | None:
     return "what a fixed bound says of a time grows old" if column.kind == "time" else f"it is {column.kind}"
 
 
-def _text(made: Proposal, seen: Seen, column: Column) -> str | None:
+def _text(made: Proposal, seen: ObservedColumn, column: Column) -> str | None:
     listed = column.values and (column.longest or 0) <= SET_LONGEST
     if column.values and listed and len(column.values) * SET_SEEN <= seen.read:
         made.add(
@@ -232,7 +232,7 @@ def _text(made: Proposal, seen: Seen, column: Column) -> str | None:
     return "its texts have no common form"
 
 
-def _number(made: Proposal, seen: Seen, column: Column) -> str | None:
+def _number(made: Proposal, seen: ObservedColumn, column: Column) -> str | None:
     if column.nan:
         return "it holds NaN, which lies between nothing"
     if column.low is None or column.high is None:
@@ -269,7 +269,7 @@ def _tidy(value: float) -> float | int:
     return int(rounded) if rounded.is_integer() else rounded
 
 
-def head_lines(seen: Seen, made: Proposal) -> Iterator[str]:
+def head_lines(seen: ObservedColumn, made: Proposal) -> Iterator[str]:
     """What a reader of the file should know first."""
     whole = "" if seen.read == seen.rows else f"; values from the newest {seen.read:,}"
     yield f"Proposed from {seen.rows:,} rows of {seen.table} at snapshot {seen.snapshot}{whole}."

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Any
 
-from lakeward.quality.verdicts.waivers import Excuse
+from lakeward.quality.verdicts.waivers import ActiveWaiver
 
 
 class State(StrEnum):
@@ -75,7 +75,7 @@ class Check:
     on_fail: str = "record"
     scope: str = "increment"
     why: str | None = None
-    excuse: Excuse | None = None
+    excuse: ActiveWaiver | None = None
     observed: Any = None
     rows: int | None = None
     unexpected_count: int | None = None

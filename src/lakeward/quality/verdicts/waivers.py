@@ -18,7 +18,7 @@ from lakeward.spec.read.problems import nearest
 
 
 @dataclass(frozen=True)
-class Excuse:
+class ActiveWaiver:
     """Why a failure does not hold the table.
 
     Attributes:
@@ -42,7 +42,7 @@ class Excuse:
         return {"until": self.until.isoformat(), "author": self.author, "reason": self.reason}
 
     @classmethod
-    def of(cls, document: Mapping[str, str]) -> Excuse:
+    def of(cls, document: Mapping[str, str]) -> ActiveWaiver:
         """What `document` wrote."""
         return cls(datetime.fromisoformat(document["until"]), document["author"], document["reason"])
 
@@ -58,24 +58,24 @@ def ids(suite: Suite) -> list[str]:
     return found
 
 
-def excuses(suite: Suite, recorded: Sequence[Waiver], now: datetime) -> dict[str, Excuse]:
+def excuses(suite: Suite, recorded: Sequence[Waiver], now: datetime) -> dict[str, ActiveWaiver]:
     """The checks excused now, by id; of two excuses the one that lasts longer.
 
     Args:
         recorded: people's waivers of this table that are in force.
         now: UTC; the suite's own are judged by it.
     """
-    found: dict[str, Excuse] = {}
+    found: dict[str, ActiveWaiver] = {}
     checks = ids(suite)
     for name, each in zip(checks, suite.expectations, strict=True):
         if each.waive_until is not None and now < _end_of(each.waive_until):
-            found[name] = Excuse(_end_of(each.waive_until), f"expectations/{suite.table}.yaml")
+            found[name] = ActiveWaiver(_end_of(each.waive_until), f"expectations/{suite.table}.yaml")
     for waiver in recorded:
         known = found.get(waiver.check)
         if waiver.check not in checks:
             continue  # the suite asserts something else by now
         if known is None or known.until < waiver.until:
-            found[waiver.check] = Excuse(waiver.until, waiver.author, waiver.reason)
+            found[waiver.check] = ActiveWaiver(waiver.until, waiver.author, waiver.reason)
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from lakeward.spec.checks import spark_conf
-from lakeward.spec.checks.project import CrossFinding
+from lakeward.spec.checks.project import ProjectFinding
 from lakeward.spec.model.settings import Driver, Settings
 from lakeward.spec.model.stream import StreamSpec
 from lakeward.spec.read.messages import Finding
@@ -38,7 +38,7 @@ def driver_findings(name: str, driver: Driver) -> Iterator[Finding]:
             yield Finding(at, useless, key, key=True, warning=True)
 
 
-def executor_findings(streams: Sequence[StreamSpec], settings: Settings) -> Iterator[CrossFinding]:
+def executor_findings(streams: Sequence[StreamSpec], settings: Settings) -> Iterator[ProjectFinding]:
     """Streams that ask for executors where there are none, or for others than their driver has, and what does not run
     on executors.
     """
@@ -52,11 +52,11 @@ def executor_findings(streams: Sequence[StreamSpec], settings: Settings) -> Iter
                     f"driver {spec.driver} does all work in its own process; for executors declare it under drivers: "
                     f"in conf/lakeward.yaml with backend: standalone and its master ({HOW})"
                 )
-                yield CrossFinding(spec.id, ("resources", "executors"), message, key=True)
+                yield ProjectFinding(spec.id, ("resources", "executors"), message, key=True)
             continue
         if wanted is not None and driver.executors is not None:
             message = f"driver {spec.driver} is declared in conf/lakeward.yaml; its executors stand there"
-            yield CrossFinding(spec.id, ("resources", "executors"), message, key=True)
+            yield ProjectFinding(spec.id, ("resources", "executors"), message, key=True)
         elif wanted is not None:
             other = first.setdefault(spec.driver, spec)
             if other.resources.executors != wanted:
@@ -64,19 +64,19 @@ def executor_findings(streams: Sequence[StreamSpec], settings: Settings) -> Iter
                     f"stream {other.id} shares driver {spec.driver} and asks for other executors; say it once, under "
                     "drivers: in conf/lakeward.yaml"
                 )
-                yield CrossFinding(spec.id, ("resources", "executors"), message, key=True)
+                yield ProjectFinding(spec.id, ("resources", "executors"), message, key=True)
         yield from _not_there(spec)
 
 
-def _not_there(spec: StreamSpec) -> Iterator[CrossFinding]:
+def _not_there(spec: StreamSpec) -> Iterator[ProjectFinding]:
     """What no stream does yet whose driver has executors."""
     where = f"with executors, as driver {spec.driver} has them"
     if spec.trigger.unbatched:
         message = f"not yet: {spec.trigger.kind} {where}: it was only ever run in one process; give it a local driver"
-        yield CrossFinding(spec.id, ("trigger",), message, str(spec.trigger.kind))
+        yield ProjectFinding(spec.id, ("trigger",), message, str(spec.trigger.kind))
     if spec.sink.postgres:
         message = (
             f"not yet: PostgreSQL as a sink {where}: the driver hands over files that tasks write on its own disk; "
             "give it a local driver"
         )
-        yield CrossFinding(spec.id, ("sink", "postgres"), message)
+        yield ProjectFinding(spec.id, ("sink", "postgres"), message)

@@ -26,7 +26,7 @@ FEWEST_BATCHES = 20
 
 
 @dataclass(frozen=True)
-class CrossFinding:
+class ProjectFinding:
     """One thing wrong between files: `owner` names the file it is reported in: a stream's id, or a file of settings
     by its name."""
 
@@ -50,7 +50,7 @@ def comparable(spec: StreamSpec, doubtful: Collection[Path_]) -> StreamSpec:
     return spec.model_copy(update=update)
 
 
-def stream_findings(streams: Sequence[StreamSpec], drivers: Collection[str] | None) -> Iterator[CrossFinding]:
+def stream_findings(streams: Sequence[StreamSpec], drivers: Collection[str] | None) -> Iterator[ProjectFinding]:
     """Streams that disturb each other. `drivers`: those declared in conf/lakeward.yaml; None when that is unknown."""
     yield from _writers(streams)
     yield from _topics(streams)
@@ -61,7 +61,7 @@ def stream_findings(streams: Sequence[StreamSpec], drivers: Collection[str] | No
         yield from _drivers(streams, drivers)
 
 
-def _writers(streams: Sequence[StreamSpec]) -> Iterator[CrossFinding]:
+def _writers(streams: Sequence[StreamSpec]) -> Iterator[ProjectFinding]:
     writers: dict[str, list[StreamSpec]] = defaultdict(list)
     for spec in streams:
         if spec.sink.rows_in:
@@ -72,7 +72,7 @@ def _writers(streams: Sequence[StreamSpec]) -> Iterator[CrossFinding]:
             at: Path_ = ("sink", spec.sink.connector)
             if others and spec.sink.mode != "append":
                 names = ", ".join(other.id for other in others)
-                yield CrossFinding(
+                yield ProjectFinding(
                     spec.id,
                     (*at, "mode"),
                     f"{names} writes {table} too: a table has one writer that changes rows, or any number that append",
@@ -81,7 +81,7 @@ def _writers(streams: Sequence[StreamSpec]) -> Iterator[CrossFinding]:
         first, *rest = specs
         for spec in rest:
             if spec.sink.connector != first.sink.connector:
-                yield CrossFinding(
+                yield ProjectFinding(
                     spec.id,
                     ("sink", spec.sink.connector, "table"),
                     f"{first.id} makes {table} as {first.sink.connector}: a table has one format",
@@ -89,7 +89,7 @@ def _writers(streams: Sequence[StreamSpec]) -> Iterator[CrossFinding]:
                 )
                 continue
             if spec.sink.options != first.sink.options and _shape(spec) != _shape(first):
-                yield CrossFinding(
+                yield ProjectFinding(
                     spec.id,
                     ("sink", spec.sink.connector, "partition_by"),
                     f"{first.id} creates {table} with another partitioning: {_partitioning(first)}",
@@ -99,7 +99,7 @@ def _writers(streams: Sequence[StreamSpec]) -> Iterator[CrossFinding]:
         if spec.quarantine and spec.quarantine.table in writers:
             other = writers[spec.quarantine.table][0].id
             message = f"stream {other} lands its rows in this table; quarantine needs one of its own"
-            yield CrossFinding(spec.id, ("quarantine", "table"), message, spec.quarantine.table)
+            yield ProjectFinding(spec.id, ("quarantine", "table"), message, spec.quarantine.table)
 
 
 def _shape(spec: StreamSpec) -> tuple[str, ...]:
@@ -113,7 +113,7 @@ def _partitioning(spec: StreamSpec) -> str:
     return ", ".join(lake.partition_by if lake else ()) or "none"
 
 
-def _topics(streams: Sequence[StreamSpec]) -> Iterator[CrossFinding]:
+def _topics(streams: Sequence[StreamSpec]) -> Iterator[ProjectFinding]:
     writers: dict[tuple[str, str], str] = {}
     for spec in streams:
         if not spec.sink.kafka:
@@ -121,11 +121,11 @@ def _topics(streams: Sequence[StreamSpec]) -> Iterator[CrossFinding]:
         topic = (spec.sink.kafka.connection, spec.sink.kafka.topic)
         if topic in writers:
             message = f"stream {writers[topic]} writes this topic too; readers cannot tell the two apart"
-            yield CrossFinding(spec.id, ("sink", "kafka", "topic"), message, topic[1], severity="warning")
+            yield ProjectFinding(spec.id, ("sink", "kafka", "topic"), message, topic[1], severity="warning")
         writers.setdefault(topic, spec.id)
 
 
-def unknown_connections(streams: Sequence[StreamSpec], known: Collection[str]) -> Iterator[CrossFinding]:
+def unknown_connections(streams: Sequence[StreamSpec], known: Collection[str]) -> Iterator[ProjectFinding]:
     """Kafka connections that this machine does not know. Airflow may: its connections come here with its next task."""
     listed = ", ".join(sorted(known)) or "none"
     for spec in streams:
@@ -137,10 +137,10 @@ def unknown_connections(streams: Sequence[StreamSpec], known: Collection[str]) -
                     f"there is no Kafka connection {kafka.connection} here; known: {listed}; "
                     "unless Airflow has it, make it (docs/how-to/connect-to-kafka.md)"
                 )
-                yield CrossFinding(spec.id, (*at, "kafka", "connection"), message, str(kafka.connection), "warning")
+                yield ProjectFinding(spec.id, (*at, "kafka", "connection"), message, str(kafka.connection), "warning")
 
 
-def slow_commits(streams: Sequence[StreamSpec], durations: Mapping[str, Sequence[float]]) -> Iterator[CrossFinding]:
+def slow_commits(streams: Sequence[StreamSpec], durations: Mapping[str, Sequence[float]]) -> Iterator[ProjectFinding]:
     """Streams whose batches took longer than their trigger.
 
     Args:
@@ -154,10 +154,10 @@ def slow_commits(streams: Sequence[StreamSpec], durations: Mapping[str, Sequence
         if p95 > every.seconds:
             words = f"95 of 100 of its last {len(took)} batches took up to {p95:.1f} s"
             message = f"{words}: {MEASURED.why}; {MEASURED.remedy}"
-            yield CrossFinding(spec.id, ("trigger", "every"), message, str(every), "warning")
+            yield ProjectFinding(spec.id, ("trigger", "every"), message, str(every), "warning")
 
 
-def _folders(streams: Sequence[StreamSpec]) -> Iterator[CrossFinding]:
+def _folders(streams: Sequence[StreamSpec]) -> Iterator[ProjectFinding]:
     writers: dict[PurePosixPath, str] = {}
     for spec in streams:
         if not spec.sink.files:
@@ -166,24 +166,24 @@ def _folders(streams: Sequence[StreamSpec]) -> Iterator[CrossFinding]:
         for other, name in writers.items():
             if path.is_relative_to(other) or other.is_relative_to(path):
                 message = f"stream {name} writes {other}: a folder has one stream, and none has another's inside it"
-                yield CrossFinding(spec.id, ("sink", "files", "path"), message, str(path))
+                yield ProjectFinding(spec.id, ("sink", "files", "path"), message, str(path))
         writers[path] = str(spec.id)
 
 
-def _taken_files(streams: Sequence[StreamSpec]) -> Iterator[CrossFinding]:
+def _taken_files(streams: Sequence[StreamSpec]) -> Iterator[ProjectFinding]:
     for (spec, name, files), (other, other_name, _) in takers(streams):
         who = f"source {other_name} of this stream" if other is spec else f"stream {other.id}"
         message = f"{who} reads there too, and files would be gone before it has landed them; say after: keep"
-        yield CrossFinding(spec.id, ("sources", name, "files", "after"), message, files.after)
+        yield ProjectFinding(spec.id, ("sources", name, "files", "after"), message, files.after)
 
 
-def _fed(streams: Sequence[StreamSpec]) -> Iterator[CrossFinding]:
+def _fed(streams: Sequence[StreamSpec]) -> Iterator[ProjectFinding]:
     for spec, name, why in feeding(streams):
         source = spec.sources[name]  # type: ignore[index]  # names of sources are text
-        yield CrossFinding(spec.id, ("sources", name, source.connector, "table"), why, source.from_table)
+        yield ProjectFinding(spec.id, ("sources", name, source.connector, "table"), why, source.from_table)
 
 
-def _drivers(streams: Sequence[StreamSpec], drivers: Collection[str]) -> Iterator[CrossFinding]:
+def _drivers(streams: Sequence[StreamSpec], drivers: Collection[str]) -> Iterator[ProjectFinding]:
     sizes: dict[str, StreamSpec] = {}
     brought: dict[str, StreamSpec] = {}
     for spec in streams:
@@ -193,13 +193,13 @@ def _drivers(streams: Sequence[StreamSpec], drivers: Collection[str]) -> Iterato
                 f"{spec.trigger.kind} holds a core of its driver for each partition, for ever, and driver "
                 f"{spec.driver} has {', '.join(others)} too; give the stream a driver of its own: leave driver: out"
             )
-            yield CrossFinding(spec.id, ("resources", "driver"), message, spec.driver)
+            yield ProjectFinding(spec.id, ("resources", "driver"), message, spec.driver)
         size = (spec.resources.cores, spec.resources.driver_memory)
         declared = spec.driver in drivers
         for key, value in (("cores", size[0]), ("driver_memory", size[1])):
             if declared and value is not None:
                 message = f"driver {spec.driver} is declared in conf/lakeward.yaml; its {key} stands there"
-                yield CrossFinding(spec.id, ("resources", key), message, str(value))
+                yield ProjectFinding(spec.id, ("resources", key), message, str(value))
         if spec.packages:
             other = brought.setdefault(spec.driver, spec)
             if other.packages != spec.packages:
@@ -207,17 +207,17 @@ def _drivers(streams: Sequence[StreamSpec], drivers: Collection[str]) -> Iterato
                     f"stream {other.id} shares driver {spec.driver} and needs other packages: one process imports one "
                     f"version; give one of them a driver of its own, or both the same file"
                 )
-                yield CrossFinding(spec.id, ("requirements",), message, spec.requirements)
+                yield ProjectFinding(spec.id, ("requirements",), message, spec.requirements)
         first = sizes.setdefault(spec.driver, spec)
         if not declared and size != (first.resources.cores, first.resources.driver_memory):
             message = (
                 f"stream {first.id} shares driver {spec.driver} and gives it another size; "
                 f"declare the driver once, under drivers: in conf/lakeward.yaml"
             )
-            yield CrossFinding(spec.id, ("resources",), message)
+            yield ProjectFinding(spec.id, ("resources",), message)
 
 
-def object_store_findings(streams: Sequence[StreamSpec], settings: Settings) -> Iterator[CrossFinding]:
+def object_store_findings(streams: Sequence[StreamSpec], settings: Settings) -> Iterator[ProjectFinding]:
     """Tables that cannot stand on the object store the settings name."""
     place = settings.catalog.warehouse
     for spec in streams if place is not None else ():
@@ -226,19 +226,19 @@ def object_store_findings(streams: Sequence[StreamSpec], settings: Settings) -> 
                 f"not yet: Delta tables in {place}: on S3 Delta's log takes one writing process, and maintenance is a "
                 "second one; land in iceberg"
             )
-            yield CrossFinding(spec.id, ("sink", "delta"), message, spec.sink.delta.table)
+            yield ProjectFinding(spec.id, ("sink", "delta"), message, spec.sink.delta.table)
 
 
-def unused_findings(streams: Sequence[StreamSpec], settings: Settings, tables: Tables) -> Iterator[CrossFinding]:
+def unused_findings(streams: Sequence[StreamSpec], settings: Settings, tables: Tables) -> Iterator[ProjectFinding]:
     """Drivers that host nothing, and policies of tables that no stream here writes: often a name that was changed."""
     landed = {table for spec in streams for table in spec.tables}
     used = {spec.driver for spec in streams}
     for name in settings.drivers if streams else ():
         if name not in used and name != MAINTENANCE:
-            yield CrossFinding("lakeward.yaml", ("drivers", name), f"no stream here runs in driver {name}", str(name),
+            yield ProjectFinding("lakeward.yaml", ("drivers", name), f"no stream here runs in driver {name}", str(name),
                                "warning", key=True)  # fmt: skip
     for section in ("policies", "unsafe"):
         for index, rule in enumerate(getattr(tables, section) if landed else ()):
             if not any(matches(rule, table) for table in landed):
-                yield CrossFinding("tables.yaml", (section, index, "match"), "no stream here writes a table like this",
+                yield ProjectFinding("tables.yaml", (section, index, "match"), "no stream writes a table like this",
                                    str(rule.match), "warning")  # fmt: skip

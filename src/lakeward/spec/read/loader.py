@@ -13,7 +13,7 @@ from lakeward.platform.runtime import Project, absent
 from lakeward.spec.checks.executors import executor_findings
 from lakeward.spec.checks.files import settings_findings, suite_findings, tables_findings
 from lakeward.spec.checks.project import (
-    CrossFinding,
+    ProjectFinding,
     comparable,
     object_store_findings,
     slow_commits,
@@ -253,7 +253,7 @@ class _Loading:
                 suites[read.whole.table] = read.whole
         return suites
 
-    def _cross(self, finding: CrossFinding, settings: Document | None) -> None:
+    def _cross(self, finding: ProjectFinding, settings: Document | None) -> None:
         file, document = self.documents[finding.owner]
         path: Path_ = written_path(finding.path, document.data)
         if not document.has(path) and settings is not None and settings.has(("defaults", *path)):

@@ -51,7 +51,7 @@ SILENT_S = 60.0
 
 
 @dataclass(frozen=True)
-class Sight:
+class HealthInput:
     """Everything known of one stream at one moment, ages in database time.
 
     Attributes:
@@ -117,7 +117,7 @@ def waited_s(seen: Observation) -> float:
 _WAITS = frozenset({State.STARTING, State.STALLED, State.RESTARTING})
 
 
-def verdict(sight: Sight) -> Verdict:
+def verdict(sight: HealthInput) -> Verdict:
     """Judge one stream. One whose dependency is away is not to blame: its sentence names what is."""
     found = _verdict(sight)
     if found.state in _WAITS and sight.down is not None:
@@ -145,7 +145,7 @@ def outgrown(seen: Observation | None, most: int | None) -> str | None:
     return f"its state has {count(seen.state_rows, 'row')}, more than max_rows of {most:,}"
 
 
-def _verdict(sight: Sight) -> Verdict:
+def _verdict(sight: HealthInput) -> Verdict:
     stream, lease = sight.stream, sight.lease
     if stream.blocked is not None:
         return Verdict(
@@ -168,7 +168,7 @@ def _verdict(sight: Sight) -> Verdict:
     return _with_process(sight, sight.driver, holds=holds)
 
 
-def _completed(sight: Sight, seen: Observation) -> Verdict:
+def _completed(sight: HealthInput, seen: Observation) -> Verdict:
     """It landed what there was. How fresh it is its schedule decides: what came since waits for the next run."""
     if sight.schedule is not None:
         due = last_due(sight.schedule, sight.now)
@@ -179,7 +179,7 @@ def _completed(sight: Sight, seen: Observation) -> Verdict:
     return Verdict(State.COMPLETED, f"all that was available has landed, {span(seen.age_s)} ago")
 
 
-def _without_process(sight: Sight) -> Verdict:
+def _without_process(sight: HealthInput) -> Verdict:
     failure, driver = sight.failure, sight.driver
     hold = sight.stream.hold_until
     if hold is not None and hold > sight.now:
@@ -195,7 +195,7 @@ def _without_process(sight: Sight) -> Verdict:
     return Verdict(State.RESTARTING, f"its driver is gone, silent {_silence(sight)}; the next launch is due")
 
 
-def _with_process(sight: Sight, driver: Driver, *, holds: bool) -> Verdict:
+def _with_process(sight: HealthInput, driver: Driver, *, holds: bool) -> Verdict:
     stream, seen = sight.stream, sight.observation
     asked = _wanted_since(sight)
     if seen is not None and seen.query_state == "failed" and seen.age_s < asked:
@@ -216,7 +216,7 @@ def _with_process(sight: Sight, driver: Driver, *, holds: bool) -> Verdict:
     return _by_progress(sight, driver, seen)
 
 
-def _by_progress(sight: Sight, driver: Driver, seen: Observation) -> Verdict:
+def _by_progress(sight: HealthInput, driver: Driver, seen: Observation) -> Verdict:
     limits, waiting = sight.limits, seen.lag_records
     # A batch in flight when the driver started cannot be older than the driver.
     commit = seen.commit_age_s if seen.commit_age_s is not None else driver.launched_s
@@ -242,7 +242,7 @@ def _by_progress(sight: Sight, driver: Driver, seen: Observation) -> Verdict:
     return landed
 
 
-def _before_first_batch(sight: Sight, driver: Driver, age: float) -> Verdict:
+def _before_first_batch(sight: HealthInput, driver: Driver, age: float) -> Verdict:
     """The driver runs, and no batch has landed for `age` seconds: since it was launched, the query failed, or the
     stream was wanted again.
     """
@@ -268,12 +268,12 @@ def _before_first_batch(sight: Sight, driver: Driver, age: float) -> Verdict:
     return Verdict(State.STARTING, f"its driver was launched {span(driver.launched_s)} ago, no batch yet")
 
 
-def _held(sight: Sight) -> bool:
+def _held(sight: HealthInput) -> bool:
     """Whether it lands nothing because it was told to wait, now or until now: to restart it would help nobody."""
     return sight.pressed is not None and sight.pressed.level in (Level.HOLD, Level.RELEASED)
 
 
-def _wanted_since(sight: Sight) -> float:
+def _wanted_since(sight: HealthInput) -> float:
     """For how long it has been wanted since it last was not, in seconds; for ever where that is long over."""
     stream, seen = sight.stream, sight.observation
     since = (sight.now - stream.since).total_seconds()
@@ -286,12 +286,12 @@ def _wanted_since(sight: Sight) -> float:
     return 0.0 if stream.state in (State.STOPPING, *ended) else float("inf")
 
 
-def _failed_since(sight: Sight) -> float:
+def _failed_since(sight: HealthInput) -> float:
     """Age of the newest failure inside this launch, in seconds; without one, for ever."""
     return float("inf") if sight.failure is None else sight.failure.age_s
 
 
-def _recovering(sight: Sight) -> bool:
+def _recovering(sight: HealthInput) -> bool:
     """Whether a failure is why it starts now. A start by a person after a failure is a start, not a restart."""
     failure = sight.failure
     if failure is None:
@@ -312,12 +312,12 @@ def _wait(records: int | None) -> str:
     return f"{count(records, 'record')} {'waits' if records == 1 else 'wait'}"
 
 
-def _same_launch(sight: Sight) -> bool:
+def _same_launch(sight: HealthInput) -> bool:
     """Whether the stream's lease, lapsed or not, is its driver's: a driver gives it back when the query has ended."""
     return sight.driver is not None and sight.lease is not None and sight.lease.token == sight.driver.token
 
 
-def _stopped(sight: Sight) -> str:
+def _stopped(sight: HealthInput) -> str:
     seen = sight.observation
     if seen is None and sight.schedule is not None:
         return f"waits for its schedule, {sight.schedule} (UTC); it has not landed anything yet"
@@ -327,11 +327,11 @@ def _stopped(sight: Sight) -> str:
     return f"as asked; {batch} landed {moment(seen.committed_at)}"
 
 
-def _unasked(sight: Sight) -> str:
+def _unasked(sight: HealthInput) -> str:
     return f"{sight.unasked or 'its process could not be asked'} and the driver is silent {_silence(sight)}"
 
 
-def _silence(sight: Sight) -> str:
+def _silence(sight: HealthInput) -> str:
     if sight.driver is None or sight.driver.age_s is None:
         return "since its launch"
     return f"for {span(sight.driver.age_s)}"

@@ -31,7 +31,7 @@ STRAY_S = 30.0
 
 
 @dataclass(frozen=True)
-class World:
+class ObservedState:
     """What is known at one moment. `found` None: the backend could not be asked. `calm` says why nothing may start."""
 
     streams: Sequence[Stream]
@@ -78,7 +78,7 @@ class Adopt(Decision):
 
 
 @dataclass(frozen=True)
-class Bury(Decision):
+class FinalizeLaunch(Decision):
     """A launch is proven gone: record its end, give its leases back, decide on the next attempt when wanted."""
 
     token: str
@@ -116,7 +116,7 @@ class Plan:
         return tuple(item for item in self.decisions if not isinstance(item, Nothing))
 
 
-def plan(world: World) -> Plan:
+def plan(world: ObservedState) -> Plan:
     """Decide for every driver that is wanted, known or seen."""
     hosts: dict[str, list[Stream]] = {}
     for stream in world.streams:
@@ -130,7 +130,7 @@ def plan(world: World) -> Plan:
     return Plan(tuple(decisions))
 
 
-def _decide(name: str, hosted: Sequence[Stream], mine: Sequence[Job], world: World) -> list[Decision]:
+def _decide(name: str, hosted: Sequence[Stream], mine: Sequence[Job], world: ObservedState) -> list[Decision]:
     if world.found is None:
         return [Nothing(name, "the backend could not be asked: nothing is restarted for that")]
     row = world.drivers.get(name)
@@ -158,7 +158,7 @@ def remains(row: Driver, job: Job) -> Life:
     return Life.GONE if job.life is Life.UNKNOWN and (row.ended or job.exit is not None) else job.life
 
 
-def _strays(name: str, strays: Sequence[Job], row: Driver | None, world: World) -> list[Decision]:
+def _strays(name: str, strays: Sequence[Job], row: Driver | None, world: ObservedState) -> list[Decision]:
     """Processes of other launches than the registry's newest: they see the newer token and end by themselves."""
     waited = None if row is None else row.launched_s
     if waited is not None and waited > STRAY_S and world.calm is None:
@@ -170,7 +170,7 @@ def _strays(name: str, strays: Sequence[Job], row: Driver | None, world: World) 
     ]
 
 
-def _alive(name: str, current: Job, row: Driver, world: World) -> list[Decision]:
+def _alive(name: str, current: Job, row: Driver, world: ObservedState) -> list[Decision]:
     if row.handle is None:
         return [Adopt(name, "it runs, and whoever started it did not get to record it", current)]
     lease = world.leases.get(name)
@@ -186,7 +186,9 @@ def _alive(name: str, current: Job, row: Driver, world: World) -> list[Decision]
     return [Nothing(name, "it runs")]
 
 
-def _gone(name: str, hosted: Sequence[Stream], row: Driver | None, current: Job | None, world: World) -> list[Decision]:
+def _gone(
+    name: str, hosted: Sequence[Stream], row: Driver | None, current: Job | None, world: ObservedState
+) -> list[Decision]:
     """No process of this driver is alive. `current` is the newest launch if the backend knows it."""
     wanted = tuple(item.id for item in hosted if _wanted(item))
     lease = world.leases.get(name)
@@ -198,11 +200,13 @@ def _gone(name: str, hosted: Sequence[Stream], row: Driver | None, current: Job 
         if current is None and live and lease is not None:
             return [Nothing(name, "the backend does not know its process, but its lease is live", _left(lease, world))]
         return [
-            Bury(name, "it was never started" if unstarted else "its process is gone", row.token, current, bool(wanted))
+            FinalizeLaunch(
+                name, "it was never started" if unstarted else "its process is gone", row.token, current, bool(wanted)
+            )
         ]
     if row is not None and row.state == EXITED and row.exit_code != 0 and not _recorded(name, row, world):
         # Also when nothing of it is to run: who starts it later has not to answer for this end.
-        return [Bury(name, "it ended by itself", row.token, current, bool(wanted))]
+        return [FinalizeLaunch(name, "it ended by itself", row.token, current, bool(wanted))]
     if not wanted:
         return [Nothing(name, "nothing of it is to run")]
     if lease is not None and live and not (current is not None and lease.token == current.token):
@@ -215,13 +219,13 @@ def _gone(name: str, hosted: Sequence[Stream], row: Driver | None, current: Job 
     return [_next(name, wanted, row, world)]
 
 
-def _recorded(name: str, row: Driver, world: World) -> bool:
+def _recorded(name: str, row: Driver, world: ObservedState) -> bool:
     """Whether the end of this launch already is among the failures, so that its pause is known."""
     failure = world.failures.get(name)
     return failure is not None and failure.at >= row.launched_at
 
 
-def _next(name: str, wanted: tuple[str, ...], row: Driver | None, world: World) -> Decision:
+def _next(name: str, wanted: tuple[str, ...], row: Driver | None, world: ObservedState) -> Decision:
     """A launch, or the pause that is left before it."""
     failure = world.failures.get(name)
     previous = None if row is None else row.token
@@ -245,7 +249,9 @@ def _next(name: str, wanted: tuple[str, ...], row: Driver | None, world: World) 
     return Launch(name, "it is wanted and does not run", previous, wanted)
 
 
-def _held(hosted: Sequence[Stream], wanted: tuple[str, ...], row: Driver | None, world: World) -> Nothing | None:
+def _held(
+    hosted: Sequence[Stream], wanted: tuple[str, ...], row: Driver | None, world: ObservedState
+) -> Nothing | None:
     """Why restarts are held, when every stream of a driver that is down is held. A person's own start is no restart."""
     until = [item.hold_until for item in hosted if item.id in wanted and item.hold_until is not None]
     if len([moment for moment in until if moment > world.now]) < len(wanted):
@@ -261,5 +267,5 @@ def _wanted(stream: Stream) -> bool:
     return stream.desired == "running" and stream.blocked is None and stream.removed_at is None
 
 
-def _left(lease: Lease, world: World) -> float:
+def _left(lease: Lease, world: ObservedState) -> float:
     return max(0.5, (lease.until - world.now).total_seconds())

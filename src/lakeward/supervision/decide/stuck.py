@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from lakeward.platform.text import count, span
 from lakeward.registry.drivers import STUCK
 from lakeward.supervision.backends.base import Life
-from lakeward.supervision.decide.health import Sight, waited_s
+from lakeward.supervision.decide.health import HealthInput, waited_s
 
 
-def stuck(sights: Iterable[Sight]) -> str | None:
+def stuck(sights: Iterable[HealthInput]) -> str | None:
     """Why a driver has to be ended, from the first of its streams that shows it; or None.
 
     A driver one of whose streams landed a batch lately helps itself: it is left alone.
@@ -30,7 +30,7 @@ def stuck(sights: Iterable[Sight]) -> str | None:
     return worst
 
 
-def _why(sight: Sight) -> str | None:
+def _why(sight: HealthInput) -> str | None:
     stream, driver, seen = sight.stream, sight.driver, sight.observation
     if stream.desired != "running" or stream.blocked is not None or sight.down is not None:
         return None
@@ -51,7 +51,7 @@ def _why(sight: Sight) -> str | None:
     return f"no batch of {stream.id} for {span(quiet)} while {waits} wait (hung batch)"
 
 
-def _landing(sight: Sight) -> bool:
+def _landing(sight: HealthInput) -> bool:
     seen, driver = sight.observation, sight.driver
     if seen is None or driver is None or seen.commit_age_s is None:
         return False

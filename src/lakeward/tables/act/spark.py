@@ -14,7 +14,7 @@ from lakeward.connectors.spark.connect import lost, new_session_id, session
 from lakeward.platform.runtime import Runtime
 from lakeward.spec.model.policy import Engine
 from lakeward.spec.model.settings import MAINTENANCE
-from lakeward.tables.context import Site
+from lakeward.tables.context import MaintenanceContext
 
 if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession
@@ -44,7 +44,7 @@ OnSpark = AbstractContextManager[Callable[[], Spark]]
 
 
 @contextmanager
-def on_spark(site: Site, table: str, engine: Engine) -> Iterator[Callable[[], Spark]]:
+def on_spark(site: MaintenanceContext, table: str, engine: Engine) -> Iterator[Callable[[], Spark]]:
     """One session for the whole run, opened when the first action needs it.
 
     The call raises:
@@ -71,7 +71,7 @@ def _warm(runtime: Runtime) -> Iterator[Spark]:
 
 
 @contextmanager
-def _own(site: Site, table: str) -> Iterator[Spark]:
+def _own(site: MaintenanceContext, table: str) -> Iterator[Spark]:
     driver = site.settings().driver(MAINTENANCE)
     where = f"executors of {driver.master}" if driver.master else f"{driver.cores} cores, {driver.memory}"
     with application(site.runtime, MAINTENANCE, driver) as mine, session(mine.runtime) as spark:

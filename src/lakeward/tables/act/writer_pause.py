@@ -24,7 +24,7 @@ LOOK_EVERY_S = 0.5
 
 
 @dataclass(frozen=True)
-class Rested:
+class PausedWriters:
     """What came of asking: the streams that did not stand aside in time, and how long it took to know."""
 
     streams: tuple[str, ...]
@@ -42,13 +42,15 @@ class Rested:
 
 
 @contextmanager
-def window(transaction: Transaction, table: str, streams: Sequence[str], wait_s: float = WAIT_S) -> Iterator[Rested]:
+def window(
+    transaction: Transaction, table: str, streams: Sequence[str], wait_s: float = WAIT_S
+) -> Iterator[PausedWriters]:
     """Ask streams to rest for the length of the block, once they do or after `wait_s`.
 
     Only the holder of the table's lease may call it. Whoever dies inside lets go: the lease lapses in seconds.
     """
     if not streams:
-        yield Rested(())
+        yield PausedWriters(())
         return
     with transaction() as connection:  # of a maintenance that died: the table's lease is ours, so this is over
         leases.forget(connection, writer_pauses.WINDOW, table)
@@ -63,6 +65,6 @@ def window(transaction: Transaction, table: str, streams: Sequence[str], wait_s:
             if not awake or waited >= wait_s:
                 break
             sleep(LOOK_EVERY_S)
-        rested = Rested(tuple(streams), tuple(awake), waited)
+        rested = PausedWriters(tuple(streams), tuple(awake), waited)
         log.info(f"Window on {table}: {rested.words}")
         yield rested

@@ -147,7 +147,7 @@ def _parts(found: Any) -> tuple[set[str], list[Any]]:
 
 
 @dataclass
-class PutAside:
+class QuarantinedRows:
     """The condition on rows of a quarantine table: by the columns where `row` or `raw` has them as JSON, else by text.
 
     Attributes:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from lakeward.platform.errors import LakewardError, SpecError
-from lakeward.tables.context import Site
+from lakeward.tables.context import MaintenanceContext
 from lakeward.tables.guard.locations import canonical, relative
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PLACES = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
 
 
-def intruder_in(site: Site, table: str, location: str) -> str:
+def intruder_in(site: MaintenanceContext, table: str, location: str) -> str:
     """What other table of the catalog has files below a location, or has the location below its own; empty for none.
 
     Args:

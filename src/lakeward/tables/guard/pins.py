@@ -11,7 +11,7 @@ from lakeward.connectors.commit_protocol.ancestry import seq_of
 from lakeward.platform.errors import Blocked
 from lakeward.platform.text import span
 from lakeward.tables.facts import VERIFIED, WAP_ID, TableFacts
-from lakeward.tables.plan.model import Clamp
+from lakeward.tables.plan.model import SnapshotPin
 
 STAGED_FLOOR = timedelta(seconds=60)  # no batch is believed to stage and publish in less
 PROVEN_LIMIT = timedelta(days=30)  # a proven version of a Delta table pins its files, and the log, no longer than this
@@ -19,13 +19,13 @@ REWRITE = timedelta(hours=1)  # a rewrite says of files that they are out when i
 PIN_LIMIT = timedelta(hours=72)  # a stream pins history no longer than this; exactness does not depend on it
 
 
-def batches(longest_batch_s: float, now: datetime) -> Clamp:
+def batches(longest_batch_s: float, now: datetime) -> SnapshotPin:
     """A staged snapshot belongs to nobody's history until it is published: nothing this young may go."""
     length = max(STAGED_FLOOR, timedelta(seconds=2 * longest_batch_s))
-    return Clamp("staged batches", f"twice the longest batch is {span(length)}", now - length)
+    return SnapshotPin("staged batches", f"twice the longest batch is {span(length)}", now - length)
 
 
-def staged(facts: TableFacts, now: datetime) -> list[Clamp]:
+def staged(facts: TableFacts, now: datetime) -> list[SnapshotPin]:
     """The batch each stream has staged and not published yet, its very first too, whatever its age up to the pin
     limit."""
     known, found = _positions(facts), []
@@ -36,22 +36,22 @@ def staged(facts: TableFacts, now: datetime) -> list[Clamp]:
             continue  # its position cannot be read: guard.positions refuses the expiry
         landed = known[stream].seq if stream in known else 0
         if seq_of(wap, stream) == landed + 1 and now - snapshot.at <= PIN_LIMIT:
-            found.append(Clamp(f"stream {stream}", "it has staged a batch and not published it", snapshot.at))
+            found.append(SnapshotPin(f"stream {stream}", "it has staged a batch and not published it", snapshot.at))
     return found
 
 
-def publications(facts: TableFacts, running: Collection[str], now: datetime) -> list[Clamp]:
+def publications(facts: TableFacts, running: Collection[str], now: datetime) -> list[SnapshotPin]:
     """The newest publication of every running stream, for a bounded time."""
     known = facts.by_id()
     found = []
     for stream, held in _positions(facts).items():
         snapshot = known.get(held.snapshot) if held.snapshot is not None else None
         if stream in running and snapshot is not None and now - snapshot.at <= PIN_LIMIT:
-            found.append(Clamp(f"stream {stream}", "its newest publication", snapshot.at))
+            found.append(SnapshotPin(f"stream {stream}", "its newest publication", snapshot.at))
     return found
 
 
-def unproven(facts: TableFacts, proven: int | None, now: datetime) -> Clamp | None:
+def unproven(facts: TableFacts, proven: int | None, now: datetime) -> SnapshotPin | None:
     """The versions of a Delta table, one with a suite, from the proven one on: what readers of it and the next check
     open. For a bounded time: a table that is held for longer is checked as a whole, and its log does not grow for ever.
 
@@ -66,10 +66,10 @@ def unproven(facts: TableFacts, proven: int | None, now: datetime) -> Clamp | No
     if kept is None or now - kept.at > PROVEN_LIMIT:
         return None
     why = f"verified stands on version {on.id}" if on is not None else "no version left in its log is proven"
-    return Clamp("quality", why, kept.at - REWRITE)
+    return SnapshotPin("quality", why, kept.at - REWRITE)
 
 
-def unverified(facts: TableFacts, last_verified: int | None, *, checked: bool) -> Clamp | None:
+def unverified(facts: TableFacts, last_verified: int | None, *, checked: bool) -> SnapshotPin | None:
     """The snapshots no check has seen yet.
 
     Args:
@@ -84,17 +84,17 @@ def unverified(facts: TableFacts, last_verified: int | None, *, checked: bool) -
         return None
     on = next((snapshot for snapshot in chain if snapshot.id == stands), None)
     if on is not None:
-        return Clamp("quality", f"verified stands on snapshot {on.id}", on.at)
+        return SnapshotPin("quality", f"verified stands on snapshot {on.id}", on.at)
     oldest = chain[-1]
     why = "no check has passed yet" if stands is None else f"verified snapshot {stands} is not on main"
-    return Clamp("quality", why, oldest.at)
+    return SnapshotPin("quality", why, oldest.at)
 
 
-def running_rewrites(facts: TableFacts, unfinished: Sequence[Mapping[str, Any]]) -> list[Clamp]:
+def running_rewrites(facts: TableFacts, unfinished: Sequence[Mapping[str, Any]]) -> list[SnapshotPin]:
     """The base of every rewrite the ledger says is under way."""
     known = facts.by_id()
     bases = [known.get((row.get("before") or {}).get("snapshot_id")) for row in unfinished]  # type: ignore[arg-type]  # None finds nothing
-    return [Clamp("maintenance", "the base of a running rewrite", base.at) for base in bases if base is not None]
+    return [SnapshotPin("maintenance", "the base of a running rewrite", base.at) for base in bases if base is not None]
 
 
 def _positions(facts: TableFacts) -> dict[str, position.Position]:

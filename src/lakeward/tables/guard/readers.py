@@ -12,7 +12,7 @@ from lakeward.connectors.delta.source import history
 from lakeward.connectors.iceberg.source import position
 from lakeward.registry import batches, generations, streams
 from lakeward.tables.facts import Snapshot, TableFacts
-from lakeward.tables.plan.model import Clamp
+from lakeward.tables.plan.model import SnapshotPin
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def registered(connection: Connection) -> dict[str, tuple[Reading, ...]]:
     return {table: tuple(readings) for table, readings in found.items()}
 
 
-def clamps(facts: TableFacts, readings: Iterable[Reading]) -> list[Clamp]:
+def clamps(facts: TableFacts, readings: Iterable[Reading]) -> list[SnapshotPin]:
     """The snapshot each reader stands on: its source begins there again, and goes on from it."""
     chain = facts.main()
     found = []
@@ -54,7 +54,7 @@ def clamps(facts: TableFacts, readings: Iterable[Reading]) -> list[Clamp]:
         if stands is None:
             continue
         at = "it has landed nothing yet" if each.at is None else f"it has read up to snapshot {stands.id}"
-        found.append(Clamp(f"stream {each.stream}", f"{at}; until it is retired, it goes on there", stands.at))
+        found.append(SnapshotPin(f"stream {each.stream}", f"{at}; until it is retired, it goes on there", stands.at))
     return found
 
 

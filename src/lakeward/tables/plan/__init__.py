@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakeward.tables.plan.cost import Pace
-from lakeward.tables.plan.model import Action, Clamp, History, Needs, NotPlanned, Plan, Rewrite
+from lakeward.tables.plan.model import Action, History, Needs, NotPlanned, Plan, Rewrite, SnapshotPin
 from lakeward.tables.plan.planner import ORDER, plan
 
-__all__ = ["ORDER", "Action", "Clamp", "History", "Needs", "NotPlanned", "Pace", "Plan", "Rewrite", "plan"]
+__all__ = ["ORDER", "Action", "History", "Needs", "NotPlanned", "Pace", "Plan", "Rewrite", "SnapshotPin", "plan"]

@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 from lakeward.platform.text import count, moment, span
 from lakeward.spec.model.policy import Expire
 from lakeward.tables.facts import MAIN, VERIFIED, TableFacts
-from lakeward.tables.plan.model import Action, Clamp, History, Needs, NotPlanned
+from lakeward.tables.plan.model import Action, History, Needs, NotPlanned, SnapshotPin
 
 
-def cutoff(policy: Expire, clamps: Sequence[Clamp], now: datetime) -> tuple[datetime, Clamp | None]:
+def cutoff(policy: Expire, clamps: Sequence[SnapshotPin], now: datetime) -> tuple[datetime, SnapshotPin | None]:
     """The moment before which snapshots may go, and the clamp that set it (None: the policy did)."""
     wanted = now - policy.older_than.timedelta
     tightest = min(clamps, key=lambda clamp: clamp.at, default=None)

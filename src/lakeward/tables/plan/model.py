@@ -13,7 +13,7 @@ from lakeward.tables.plan.cost import Pace
 
 
 @dataclass(frozen=True)
-class Clamp:
+class SnapshotPin:
     """Something that needs history: nothing committed at or after `at` may be expired.
 
     Attributes:
@@ -38,7 +38,7 @@ class Needs:
         least_kept: floor under the age of what a VACUUM of a Delta table deletes.
     """
 
-    clamps: tuple[Clamp, ...] = ()
+    clamps: tuple[SnapshotPin, ...] = ()
     refusals: tuple[str, ...] = ()
     hold_until: datetime | None = None
     forbidden: str = ""

@@ -1,4 +1,4 @@
-"""A stream on a real broker, landed by `ExactWriter`, run a few batches at a time."""
+"""A stream on a real broker, landed by `IcebergWriter`, run a few batches at a time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from confluent_kafka import Producer
 from lakeward.connectors.commit_protocol.position import Position, key, parse
 from lakeward.connectors.commit_protocol.result import BatchResult
 from lakeward.connectors.iceberg import jvm, table
-from lakeward.connectors.iceberg.writer import ExactWriter
+from lakeward.connectors.iceberg.writer import IcebergWriter
 from lakeward.platform.errors import LakewardError
 
 if TYPE_CHECKING:
@@ -78,9 +78,9 @@ class Rig:
             "concat('k', partition % 2) kind",
         )
 
-    def sink(self, name: str) -> ExactWriter:
+    def sink(self, name: str) -> IcebergWriter:
         """A fresh writer, as every start of a query has."""
-        return ExactWriter(
+        return IcebergWriter(
             self.spark,
             self.stream,
             self.table,

@@ -20,7 +20,7 @@ from lakeward.connectors.commit_protocol.position import Position, key
 from lakeward.connectors.commit_protocol.result import BatchResult
 from lakeward.connectors.iceberg import publish
 from lakeward.connectors.iceberg.change import Append, Change, Upsert
-from lakeward.connectors.iceberg.writer import ExactWriter
+from lakeward.connectors.iceberg.writer import IcebergWriter
 from lakeward.platform.errors import Fenced, Transient
 from lakeward.telemetry import failpoints
 
@@ -33,14 +33,14 @@ ROWS = 4
 
 
 @dataclass
-class Planned(ExactWriter):
+class Planned(IcebergWriter):
     """A writer whose batch is planned by the test: two of them can hold the very same batch."""
 
     def running(self, batch_id: int) -> RunningBatch:
         return RunningBatch("q", batch_id, {"source": str(ROWS * batch_id)}, {"source": str(ROWS * (batch_id + 1))})
 
 
-def _land(session: SparkSession, table: str, batch: int, writer: ExactWriter | None = None) -> BatchResult:
+def _land(session: SparkSession, table: str, batch: int, writer: IcebergWriter | None = None) -> BatchResult:
     rows = [("t", 0, value, str(value), "k") for value in range(ROWS * batch, ROWS * (batch + 1))]
     names = ["_kafka_topic", "_kafka_partition", "_kafka_offset", "value", "kind"]
     schema = "_kafka_topic STRING, _kafka_partition INT, _kafka_offset BIGINT, value STRING, kind STRING"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from contract_rig import ROWS, Bounds, Rig, at
 
-from lakeward.connectors.commit_protocol.attempt import Redo
-from lakeward.connectors.commit_protocol.follow import Halt
+from lakeward.connectors.commit_protocol.attempt import RetryCommit
+from lakeward.connectors.commit_protocol.follow import BlockReason
 from lakeward.platform.errors import Blocked, DependencyDown, Fenced
 
 BEFORE_IT_IS_VISIBLE = ("after-check", "after-stage", "after-quarantine", "before-publish")
@@ -135,7 +135,7 @@ def test_a_checkpoint_past_batch_0_without_a_position_blocks(rig: Rig) -> None:
     assert rig.raw is None
 
 
-HALT = Halt("wap-off", "It cannot stage", "switched off", "switch it on")
+HALT = BlockReason("wap-off", "It cannot stage", "switched off", "switch it on")
 
 
 def test_what_the_sink_itself_finds_wrong_blocks_any_batch(rig: Rig) -> None:
@@ -157,7 +157,7 @@ def test_every_attempt_is_decided_anew(rig: Rig) -> None:
 
     def meanwhile() -> None:
         writer.halt = HALT
-        raise Redo("the table changed")
+        raise RetryCommit("the table changed")
 
     with pytest.raises(Blocked), ExitStack() as held:
         at(held, "before-publish", meanwhile)
@@ -213,6 +213,6 @@ def test_a_folder_names_a_step_that_there_is_for_folders(rig: Rig) -> None:
     """No operation moves the position of a folder."""
     rig.land(0)
     found = rig.writer().decide(rig.writer().load(None), replace(rig.writer().planned(1), start={"source": "3"}))
-    assert isinstance(found, Halt)
+    assert isinstance(found, BlockReason)
     advised = "put the checkpoint back from a copy" in found.next
     assert advised is (type(rig).__name__ == "FolderRig")

@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 from contract_rig import ROWS, Died, Rig, at
 
-from lakeward.connectors.commit_protocol.attempt import ATTEMPTS, Redo
+from lakeward.connectors.commit_protocol.attempt import ATTEMPTS, RetryCommit
 from lakeward.connectors.commit_protocol.batch import Counted
 from lakeward.platform.errors import DependencyDown, Fenced, Transient
 from lakeward.telemetry import failpoints
@@ -21,7 +21,7 @@ def _down() -> DependencyDown:
 
 
 @pytest.mark.parametrize("step", ["stage", "publish"])
-@pytest.mark.parametrize("error", [Redo("the table changed"), _down()], ids=["changed", "away"])
+@pytest.mark.parametrize("error", [RetryCommit("the table changed"), _down()], ids=["changed", "away"])
 def test_an_attempt_that_cannot_go_on_leads_back_to_the_decision(rig: Rig, step: str, error: Exception) -> None:
     writer = rig.writer()
     rig.land(0, writer)
@@ -48,7 +48,7 @@ def test_each_attempt_stages_under_an_id_of_its_own(rig: Rig) -> None:
         return stage(rows, state, attempt)
 
     writer.stage = noting
-    writer.fails["publish"] = [Redo("the table changed")] * 2
+    writer.fails["publish"] = [RetryCommit("the table changed")] * 2
     rig.land(0, writer)
     assert len(set(ids)) == 3
     assert {each.rpartition("/")[0] for each in ids} == {"flights/1"}
@@ -65,7 +65,7 @@ def test_what_was_staged_and_is_gone_is_staged_again(rig: Rig, held: ExitStack) 
 
 def test_a_sink_that_never_holds_still_ends_in_contention(rig: Rig) -> None:
     writer = rig.writer()
-    writer.fails["publish"] = [Redo(f"change {number}") for number in range(ATTEMPTS)]
+    writer.fails["publish"] = [RetryCommit(f"change {number}") for number in range(ATTEMPTS)]
 
     with pytest.raises(Transient, match="contention") as raised:
         rig.land(0, writer)
@@ -80,7 +80,7 @@ def test_a_sink_that_never_holds_still_ends_in_contention(rig: Rig) -> None:
 
 def test_counts_are_of_the_attempt_that_landed(rig: Rig) -> None:
     writer = rig.writer()
-    writer.fails["publish"] = [Redo("the table changed")] * 2
+    writer.fails["publish"] = [RetryCommit("the table changed")] * 2
     landed = rig.land(0, writer, counted=Counted(ROWS))
     assert landed.counts.landed == landed.totals.landed == rig.position.totals.landed == ROWS
 
@@ -163,7 +163,7 @@ def test_whatever_comes_between_each_record_lands_once(rig: Rig, seed: int) -> N
         if drawn < 0.12:
             raise _down()
         if drawn < 0.18:
-            raise Redo("drawn")
+            raise RetryCommit("drawn")
         if drawn < 0.26 and not inside[0]:
             inside[0] = True
             try:

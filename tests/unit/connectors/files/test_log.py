@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakeward.connectors.commit_protocol.batch import RunningBatch
-from lakeward.connectors.commit_protocol.follow import AlreadyLanded, Halt, follow
+from lakeward.connectors.commit_protocol.follow import AlreadyLanded, BlockReason, follow
 from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.files.log import LogBroken, SourceLog, count_of
 from lakeward.engine.checkpoint.files import LocalFiles
@@ -57,10 +57,10 @@ def test_equal_numbers_of_other_histories_are_other_positions(tmp_path: Path) ->
     start = {"source": written(tmp_path / "d", {0: ["a"]}).canonical(offset(0))}
     assert isinstance(follow("s", "ns.t", position, RunningBatch("q", 1, start, {"source": ours})), AlreadyLanded)
     halt = follow("s", "ns.t", position, RunningBatch("q", 1, start, {"source": theirs}))
-    assert isinstance(halt, Halt)
+    assert isinstance(halt, BlockReason)
     assert halt.reason == "diverged"
     halt = follow("s", "ns.t", position, RunningBatch("q", 2, {"source": theirs}, {"source": "later"}))
-    assert isinstance(halt, Halt)
+    assert isinstance(halt, BlockReason)
     assert halt.reason == "discontinuous"
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from lakeward.connectors.commit_protocol.ancestry import Ancestry, Finding, Link
 from lakeward.connectors.commit_protocol.batch import RunningBatch
-from lakeward.connectors.commit_protocol.follow import AlreadyLanded, Halt, Land
+from lakeward.connectors.commit_protocol.follow import AlreadyLanded, BlockReason, Land
 from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.iceberg.check import TableState, decide
 
@@ -19,9 +19,9 @@ NEXT = RunningBatch("q", 5, {"s": "50"}, {"s": "60"}, {"t": "id-1"})
 REPLAY = RunningBatch("q", 4, {"s": "40"}, {"s": "50"}, {"t": "id-1"})
 
 
-def _halt(state: TableState, batch: RunningBatch) -> Halt:
+def _halt(state: TableState, batch: RunningBatch) -> BlockReason:
     decision = decide(state, batch)
-    assert isinstance(decision, Halt), decision
+    assert isinstance(decision, BlockReason), decision
     assert decision.what and decision.why and decision.next
     assert decision.error().reason == decision.reason
     return decision

@@ -12,7 +12,7 @@ from kinesis_rig import Rig
 
 from lakeward.connectors.kinesis import continuity, shard_offsets
 from lakeward.connectors.kinesis.read_ahead import ReadAhead
-from lakeward.connectors.kinesis.shard_offsets import BEGIN, END, HORIZON, Mark
+from lakeward.connectors.kinesis.shard_offsets import BEGIN, END, HORIZON, ShardOffset
 from lakeward.connectors.kinesis.stream import Stream
 from lakeward.platform.errors import Blocked
 
@@ -49,7 +49,7 @@ def test_steps_are_bounded_and_hold_each_record_once(kinesis: Rig) -> None:
     name = kinesis.create(3)
     kinesis.put(name, range(100))
     ahead = ReadAhead(Stream(kinesis.place(name)), 7)
-    begin = ahead.begin(Mark(HORIZON))
+    begin = ahead.begin(ShardOffset(HORIZON))
     found, at = drain(kinesis, name, ahead, begin)
     assert sorted(found) == list(range(100))
     kinesis.put(name, range(100, 110))
@@ -62,7 +62,7 @@ def test_children_are_read_after_their_parent_is_at_its_end(kinesis: Rig) -> Non
     name = kinesis.create()
     kinesis.put(name, range(10))
     ahead = ReadAhead(Stream(kinesis.place(name)), 4)
-    at = ahead.step(ahead.begin(Mark(HORIZON)))
+    at = ahead.step(ahead.begin(ShardOffset(HORIZON)))
     kinesis.split(name, FIRST)
     kinesis.put(name, range(10, 30))
     here, found = dict(at), between(kinesis, name, {BEGIN: at[BEGIN]}, at)
@@ -84,8 +84,8 @@ def test_a_stream_may_begin_at_its_end_and_at_a_time(kinesis: Rig) -> None:
     time.sleep(0.01)
     kinesis.put(name, range(3, 5))
     ahead = ReadAhead(Stream(kinesis.place(name)), 10)
-    assert drain(kinesis, name, ahead, ahead.begin(Mark.at(moment)))[0] == [3, 4]
-    now = ahead.begin(Mark.at(int(time.time() * 1000) + 1))
+    assert drain(kinesis, name, ahead, ahead.begin(ShardOffset.at(moment)))[0] == [3, 4]
+    now = ahead.begin(ShardOffset.at(int(time.time() * 1000) + 1))
     assert drain(kinesis, name, ahead, now)[0] == []
 
 
@@ -93,13 +93,13 @@ def test_an_idle_shard_says_once_an_hour_that_everything_was_seen(kinesis: Rig) 
     name, clock = kinesis.create(), [time.time()]
     kinesis.put(name, range(3))
     ahead = ReadAhead(Stream(kinesis.place(name)), 10, now=lambda: clock[0])
-    _, at = drain(kinesis, name, ahead, ahead.begin(Mark(HORIZON)))
+    _, at = drain(kinesis, name, ahead, ahead.begin(ShardOffset(HORIZON)))
     clock[0] += 3500
     assert ahead.step(at) == at, "an idle stream makes no batches"
     clock[0] += 200
     then = ahead.step(at)
-    assert Mark.parse(then[FIRST]).where == Mark.parse(at[FIRST]).where
-    assert Mark.parse(then[FIRST]).seen_ms == int(clock[0] * 1000)
+    assert ShardOffset.parse(then[FIRST]).where == ShardOffset.parse(at[FIRST]).where
+    assert ShardOffset.parse(then[FIRST]).seen_ms == int(clock[0] * 1000)
     assert ahead.step(then) == then
 
 
@@ -107,7 +107,7 @@ def test_what_retention_took_unseen_is_named_and_what_was_seen_is_not(kinesis: R
     name, now = kinesis.create(), time.time()
     kinesis.put(name, range(5))
     ahead = ReadAhead(Stream(kinesis.place(name)), 3)
-    at = ahead.step(ahead.begin(Mark(HORIZON)))
+    at = ahead.step(ahead.begin(ShardOffset(HORIZON)))
     stream, later = Stream(kinesis.place(name)), now + 25 * 3600
     continuity.check(
         "s", stream, shard_offsets.render(at), later

@@ -10,7 +10,7 @@ import pytest
 from lakeward.connectors.commit_protocol.position import Position
 from lakeward.connectors.file_access import FileAccess
 from lakeward.connectors.files.log import SourceLog, offset_text
-from lakeward.connectors.files.source import FilesInlet
+from lakeward.connectors.files.source import FilesStreamSource
 from lakeward.engine.checkpoint.files import LocalFiles, read
 from lakeward.engine.checkpoint.preflight import Finding, classify
 from lakeward.engine.checkpoint.rebuild import rebuild
@@ -18,10 +18,10 @@ from lakeward.platform.errors import Blocked, SpecError
 from lakeward.spec.model.sources import Source
 
 
-def inlet(tmp_path: Path) -> tuple[FilesInlet, Path]:
+def inlet(tmp_path: Path) -> tuple[FilesStreamSource, Path]:
     """A source of files, and the folder of the copy of its log, which has two entries."""
     spec = Source.model_validate({"files": {"path": "/in", "format": "text", "max_files_per_trigger": 1}})
-    made = FilesInlet("in", spec, stream="s")
+    made = FilesStreamSource("in", spec, stream="s")
     made.opened(LocalFiles(), f"{tmp_path}/old/sources/0", f"{tmp_path}/t")
     copy = tmp_path / "t.sources" / "s" / "in"
     copy.mkdir(parents=True)

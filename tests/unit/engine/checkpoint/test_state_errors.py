@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from lakeward.engine.assignment import Wanted
+from lakeward.engine.assignment import Assignment
 from lakeward.engine.checkpoint import state_errors
 
-WANTED = Wanted("flights", 3, {}, "/ck/flights")
+WANTED = Assignment("flights", 3, {}, "/ck/flights")
 VALUES = (
     "[STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE] Provided value schema does not match existing state value schema.\n"
     "Please check number and type of fields.\nExisting value_schema=StructType(StructField(count,LongType,false)) and "

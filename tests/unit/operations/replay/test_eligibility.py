@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lakeward.connectors.kafka.cluster import Cluster
-from lakeward.connectors.kafka.source import KafkaInlet
+from lakeward.connectors.kafka.source import KafkaStreamSource
 from lakeward.engine.flow import Flow
 from lakeward.operations.replay.eligibility import Left, suited, traced
 from lakeward.platform.errors import Refused
@@ -68,7 +68,7 @@ def test_each_row_must_be_known_by_its_record(
 ) -> None:
     spec = _spec()
     shape: Any = SimpleNamespace(names=columns)
-    built = Flow(spec, [KafkaInlet("source", spec.source, Cluster("c", "h:1"))], shape, stateful, shape, lineage)
+    built = Flow(spec, [KafkaStreamSource("source", spec.source, Cluster("c", "h:1"))], shape, stateful, shape, lineage)
     if why is None:
         traced(spec, built)
         return

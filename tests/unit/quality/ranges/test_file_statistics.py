@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeward.quality.ranges.file_statistics import Footers, footers
+from lakeward.quality.ranges.file_statistics import FileStatistics, footers
 from lakeward.quality.ranges.metadata import _snapshot
 from lakeward.quality.ranges.range import Read
 from lakeward.quality.ranges.snapshot_chain import Snapshot
@@ -42,7 +42,7 @@ def append(table) -> Callable[..., Snapshot]:
     return do
 
 
-def of(table: Any, read: Read, *appends: Snapshot) -> Footers:
+def of(table: Any, read: Read, *appends: Snapshot) -> FileStatistics:
     found = footers(table, read, appends)
     assert found is not None
     return found

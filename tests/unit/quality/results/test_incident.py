@@ -14,7 +14,7 @@ from lakeward.quality.results import incident
 from lakeward.quality.results.json_values import masked
 from lakeward.quality.results.records import Result
 from lakeward.quality.verdicts.verdict import Check, State, Verdict
-from lakeward.quality.verdicts.waivers import Excuse
+from lakeward.quality.verdicts.waivers import ActiveWaiver
 from lakeward.registry import batches, changes, incidents, verifications
 from lakeward.registry import schema as tables
 
@@ -92,7 +92,7 @@ def test_it_is_over_when_the_table_is_published_again(line, registry: Any) -> No
 
 
 def test_what_is_waived_or_only_warns_is_not_in_the_message(line) -> None:
-    excuse = Excuse(held(line).at, "ada")
+    excuse = ActiveWaiver(held(line).at, "ada")
     quiet = [replace(FARES, id="w", excuse=excuse), replace(FARES, id="x", severity="warning"),
              replace(FARES, id="p", state=State.PASS)]  # fmt: skip
     assert [each.id for each in incident.holding(held(line, *quiet, FARES))] == ["c1"]

@@ -13,7 +13,7 @@ from lakeward.quality.ranges.snapshot_chain import Mark
 from lakeward.quality.results.records import Result, recorded
 from lakeward.quality.results.text import between, describe, lines
 from lakeward.quality.verdicts.verdict import Check, State, Verdict
-from lakeward.quality.verdicts.waivers import Excuse
+from lakeward.quality.verdicts.waivers import ActiveWaiver
 
 AT = datetime(2026, 11, 21, tzinfo=UTC)
 COUNTED = Check("c1", "expect_column_min_to_be_between", "critical", State.PASS, {"column": "a"}, by="metadata")
@@ -64,7 +64,9 @@ def test_an_error_is_told_as_neither_pass_nor_failure(line) -> None:
 
 
 def test_what_the_registry_keeps_tells_the_same_but_what_the_range_was_made_of(line) -> None:
-    made = result(line, Verdict.HOLD, COUNTED, replace(BAD, excuse=Excuse(AT, "ada", "the feed is being repaired")))
+    made = result(
+        line, Verdict.HOLD, COUNTED, replace(BAD, excuse=ActiveWaiver(AT, "ada", "the feed is being repaired"))
+    )
     kept = told(recorded(made.row(), made.check_rows()))
     assert kept[0] == "range: snapshots 1 (exclusive) to 2"
     assert kept[1:] == told(made.document())[1:]

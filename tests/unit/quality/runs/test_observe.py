@@ -9,7 +9,7 @@ import pytest
 from lakeward.quality.engine.custom import CheckContext, check
 from lakeward.quality.ranges.range import Read, decide
 from lakeward.quality.ranges.snapshot_chain import Mark
-from lakeward.quality.suite.configured import Asked
+from lakeward.quality.suite.configured import ConfiguredCheck
 from lakeward.quality.verdicts.verdict import State
 from lakeward.spec.model.suite import Expectation
 
@@ -32,6 +32,6 @@ def test_rows_are_looked_at_together_with_all_others_where_some_were_rewritten(l
 
 @pytest.mark.parametrize("operation", ["overwrite", "delete"])
 def test_the_volume_of_rewritten_rows_is_not_judged(line, operation: str) -> None:
-    asked = Asked("v", Expectation(type="expect_volume_as_usual"), "increment")
+    asked = ConfiguredCheck("v", Expectation(type="expect_volume_as_usual"), "increment")
     found = check(asked, look(line("append", operation, "append", traced=1)))
     assert found.state is State.SKIPPED and "rewritten in the range" in (found.error or "")

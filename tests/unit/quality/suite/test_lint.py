@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.quality.suite.propose import Column, Seen, propose
+from lakeward.quality.suite.propose import Column, ObservedColumn, propose
 from lakeward.quality.suite.yaml_text import suite_text
 
 SUITE = """\
@@ -89,7 +89,7 @@ def _proposed() -> str:
         Column("odd", "text", nulls=0, shortest=0, longest=3, values=("", "? ", "NO")),
         Column("code", "text", nulls=0, shortest=3, longest=3, unique=True),
     )
-    made = propose(Seen("ns.proposed", 1000, 1000, 1, columns))
+    made = propose(ObservedColumn("ns.proposed", 1000, 1000, 1, columns))
     assert len({each["type"] for each in made.expectations}) == 6
     return suite_text({"table": "ns.proposed", "owner": "me", "expectations": made.expectations}, [], made.comments)
 

@@ -10,13 +10,13 @@ import pytest
 from lakeward.quality.ranges.range import Read
 from lakeward.quality.ranges.snapshot_chain import History
 from lakeward.quality.suite.column_facts import MOST_ROWS, recent
-from lakeward.quality.suite.propose import Column, Proposal, Seen, head_lines, propose, unique_candidates
+from lakeward.quality.suite.propose import Column, ObservedColumn, Proposal, head_lines, propose, unique_candidates
 
-SEEN = Seen("ns.t", 1000, 1000, 7, ())
+SEEN = ObservedColumn("ns.t", 1000, 1000, 7, ())
 ONE = Column("c", "integer", nulls=0, low=1, high=90, distinct=40)
 
 
-def of(column: Column, seen: Seen = SEEN) -> Proposal:
+def of(column: Column, seen: ObservedColumn = SEEN) -> Proposal:
     return propose(replace(seen, columns=(column,)))
 
 
@@ -146,7 +146,7 @@ def test_a_table_that_grows_by_itself_is_compared_with_itself() -> None:
         (ONE, GROWING, {"expect_volume_as_usual"}),
     ],
 )
-def test_what_has_no_habit_yet_is_not_compared(column: Column, seen: Seen, wanted: set[str]) -> None:
+def test_what_has_no_habit_yet_is_not_compared(column: Column, seen: ObservedColumn, wanted: set[str]) -> None:
     assert set(usual(of(column, seen))) == wanted
 
 

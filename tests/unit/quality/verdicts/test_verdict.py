@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 import pytest
 
 from lakeward.quality.verdicts.verdict import Check, State, Verdict, verdict
-from lakeward.quality.verdicts.waivers import Excuse
+from lakeward.quality.verdicts.waivers import ActiveWaiver
 
 
 def check(state: State = State.FAIL, severity: str = "warning", on_fail: str = "record", waived: bool = False) -> Check:
-    excuse = Excuse(datetime(2026, 12, 1, tzinfo=UTC), "ada", "known") if waived else None
+    excuse = ActiveWaiver(datetime(2026, 12, 1, tzinfo=UTC), "ada", "known") if waived else None
     return Check("id", "expect_x", severity, state, on_fail=on_fail, excuse=excuse)
 
 

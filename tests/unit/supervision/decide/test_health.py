@@ -8,7 +8,7 @@ from lakeward.registry.backpressure import Level, Pressed
 from lakeward.spec.model.stream import Limits
 from lakeward.spec.model.types import Duration
 from lakeward.supervision.backends.base import Life
-from lakeward.supervision.decide.health import Sight, State, verdict
+from lakeward.supervision.decide.health import HealthInput, State, verdict
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def judge(make):
             "stream": make.stream(), "limits": Limits(), "driver": make.driver(), "process": Life.ALIVE,
             "lease": make.lease("stream", "flights"), "observation": make.seen(), "failure": None, "now": make.now,
         }  # fmt: skip
-        return verdict(Sight(**{**base, **values}))
+        return verdict(HealthInput(**{**base, **values}))
 
     return run
 

@@ -6,7 +6,16 @@ from datetime import timedelta
 import pytest
 
 from lakeward.supervision.backends.base import Life
-from lakeward.supervision.decide.reconcile import Adopt, Bury, Kill, Launch, Nothing, Unstick, World, plan
+from lakeward.supervision.decide.reconcile import (
+    Adopt,
+    FinalizeLaunch,
+    Kill,
+    Launch,
+    Nothing,
+    ObservedState,
+    Unstick,
+    plan,
+)
 
 
 @pytest.fixture
@@ -18,7 +27,7 @@ def decide(make):
             "streams": [make.stream()], "drivers": {"nyc": make.driver()}, "leases": {"nyc": make.lease()},
             "found": [make.job()], "failures": {}, "asked": {}, "now": make.now,
         }  # fmt: skip
-        return list(plan(World(**{**base, **values})).decisions)
+        return list(plan(ObservedState(**{**base, **values})).decisions)
 
     return run
 
@@ -49,7 +58,7 @@ def test_a_process_nobody_recorded_is_adopted(decide, make) -> None:
 
 def test_a_dead_process_is_buried_although_its_lease_lives(decide, make) -> None:
     (bury,) = decide(found=[make.job(life=Life.GONE)])
-    assert isinstance(bury, Bury)
+    assert isinstance(bury, FinalizeLaunch)
     assert (bury.token, bury.wanted) == ("t1", True)
 
 
@@ -77,7 +86,7 @@ def test_a_failure_without_a_next_attempt_stays_down(decide, make) -> None:
 
 def test_an_end_the_driver_reported_itself_is_counted_before_the_next_launch(decide, make) -> None:
     ended = make.driver(state="exited", exit_code=1)
-    assert isinstance(decide(drivers={"nyc": ended}, leases={}, found=[make.job(life=Life.GONE)])[0], Bury)
+    assert isinstance(decide(drivers={"nyc": ended}, leases={}, found=[make.job(life=Life.GONE)])[0], FinalizeLaunch)
     asked = make.driver(state="exited", exit_code=0)
     assert isinstance(decide(drivers={"nyc": asked}, leases={}, found=[make.job(life=Life.GONE)])[0], Launch)
 
@@ -89,7 +98,7 @@ def test_an_end_that_nobody_wanted_to_go_on_from_is_settled_then_and_never_held_
     stopped = [make.stream(desired="stopped")]
     for state, code in (("running", None), ("exited", 1)):
         (bury,) = decide(**gone, drivers={"nyc": make.driver(state=state, exit_code=code)}, streams=stopped)
-        assert isinstance(bury, Bury)
+        assert isinstance(bury, FinalizeLaunch)
         assert not bury.wanted
     buried = {"nyc": make.driver(state="buried", exit_code=None)}
     assert isinstance(decide(**gone, drivers=buried, streams=stopped)[0], Nothing)
@@ -101,7 +110,7 @@ def test_a_launch_that_ended_is_over_whatever_its_host(decide, make) -> None:
     ended = {"nyc": make.driver(state="exited", exit_code=0)}
     assert isinstance(decide(leases={}, found=[elsewhere], drivers=ended)[0], Launch)
     wrote = make.job(life=Life.UNKNOWN, exit={"exit_code": 0})
-    assert isinstance(decide(leases={}, found=[wrote])[0], Bury)
+    assert isinstance(decide(leases={}, found=[wrote])[0], FinalizeLaunch)
     older = make.job("t0", life=Life.UNKNOWN)
     assert isinstance(decide(leases={}, found=[older, make.job(life=Life.GONE)], drivers=ended)[0], Launch)
     assert decide(found=[older, make.job()])[0].reason == "it runs"
@@ -123,7 +132,7 @@ def test_a_live_lease_of_somebody_unseen_is_waited_for(decide, make) -> None:
 def test_a_fresh_intent_is_somebody_elses_launch(decide, make) -> None:
     row = make.driver(handle=None, state="launching", launched_s=3.0)
     assert isinstance(decide(drivers={"nyc": row}, leases={}, found=[])[0], Nothing)
-    assert isinstance(decide(drivers={"nyc": replace(row, launched_s=31.0)}, leases={}, found=[])[0], Bury)
+    assert isinstance(decide(drivers={"nyc": replace(row, launched_s=31.0)}, leases={}, found=[])[0], FinalizeLaunch)
 
 
 def test_an_older_launch_is_given_time_to_see_the_newer_one_and_then_killed(decide, make) -> None:
@@ -221,7 +230,7 @@ ADOPTION = {
     "lapsed lease, running: not dead until proven": ({"left_s": -100.0}, Nothing, "it runs"),
     "lapsed lease, silent for long, running: ended": ({"left_s": -400.0, "age_s": 400.0}, Unstick, "not answered"),
     "lapsed lease, running, lands nothing: ended": ({"left_s": -100.0, "stuck": True}, Unstick, "hung batch"),
-    "lapsed lease, gone: buried, then started after its pause": ({"left_s": -100.0, "life": Life.GONE}, Bury, "gone"),
+    "lapsed lease, gone: finalized, then started": ({"left_s": -100.0, "life": Life.GONE}, FinalizeLaunch, "gone"),
     "no lease, an unknown process runs: it ends by itself": ({"row": None}, Nothing, "does not know"),
     "two run: the older one has its time, nothing is started": ({"older": True, "launched_s": 5.0}, Nothing, "older"),
     "two run for too long: the older one is ended": ({"older": True}, Kill, "older launch still runs"),

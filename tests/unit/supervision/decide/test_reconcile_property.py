@@ -30,8 +30,17 @@ from lakeward.registry.restarts import Restart
 from lakeward.registry.streams import Stream
 from lakeward.spec.model.stream import Limits
 from lakeward.supervision.backends.base import Job, Life
-from lakeward.supervision.decide.health import Sight
-from lakeward.supervision.decide.reconcile import Adopt, Bury, Decision, Kill, Launch, Plan, World, plan
+from lakeward.supervision.decide.health import HealthInput
+from lakeward.supervision.decide.reconcile import (
+    Adopt,
+    Decision,
+    FinalizeLaunch,
+    Kill,
+    Launch,
+    ObservedState,
+    Plan,
+    plan,
+)
 from lakeward.supervision.decide.stuck import stuck
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -52,9 +61,9 @@ class Process:
 class Fleet(RuleBasedStateMachine):
     """One driver, its stream, and everything that can happen to them."""
 
-    blind: Callable[[World], World] = staticmethod(lambda world: world)
-    decide: Callable[[World], Plan] = staticmethod(plan)
-    unaware: Callable[[Sight], Sight] = staticmethod(lambda sight: sight)
+    blind: Callable[[ObservedState], ObservedState] = staticmethod(lambda world: world)
+    decide: Callable[[ObservedState], Plan] = staticmethod(plan)
+    unaware: Callable[[HealthInput], HealthInput] = staticmethod(lambda sight: sight)
     settles = True
 
     @initialize()
@@ -188,7 +197,7 @@ class Fleet(RuleBasedStateMachine):
             "flights", self._moment(), None, None, 1, 1, 1, landed, None, lag, None, None, "running", None, 0.0, None
         )
 
-    def _world(self) -> World:
+    def _world(self) -> ObservedState:
         hold = self._later(self.held_until) if self.held_until >= 0 else None
         stream = Stream(
             "flights", "running" if self.wanted else "stopped", 1, None, "nyc", "healthy", "", START, None, hold,
@@ -206,7 +215,7 @@ class Fleet(RuleBasedStateMachine):
             if process.visible
         ]
         why = stuck([type(self).unaware(self._sight(stream, row, lease, found))])
-        return World(
+        return ObservedState(
             streams=[stream],
             drivers={"nyc": row} if row else {},
             leases={"nyc": lease} if lease else {},
@@ -219,14 +228,14 @@ class Fleet(RuleBasedStateMachine):
             stuck={} if why is None else {"nyc": why},
         )
 
-    def _sight(self, stream: Stream, row: Driver | None, lease: Lease | None, found: list[Job]) -> Sight:
+    def _sight(self, stream: Stream, row: Driver | None, lease: Lease | None, found: list[Job]) -> HealthInput:
         life = next((job.life for job in found if row is not None and job.token == row.token), Life.GONE)
         seen = self.seen and replace(
             self.seen,
             commit_age_s=self.seen.committed_at and (self._moment() - self.seen.committed_at).total_seconds(),
         )
         failure = self.failure and replace(self.failure, age_s=(self._moment() - self.failure.at).total_seconds())
-        return Sight(
+        return HealthInput(
             stream, Limits(), row, life if self.backend else Life.UNKNOWN, lease, seen, failure, self._moment(),
             down=None if self.kafka else AWAY,
         )  # fmt: skip
@@ -239,7 +248,7 @@ class Fleet(RuleBasedStateMachine):
             case Adopt():
                 assert self.row is not None
                 self.row = replace(self.row, handle=HANDLE)
-            case Bury():
+            case FinalizeLaunch():
                 self._bury(decision)
             case Kill():
                 self._end(decision)
@@ -271,7 +280,7 @@ class Fleet(RuleBasedStateMachine):
             assert not works, "ended a driver that works"
             process.alive = False
 
-    def _bury(self, decision: Bury) -> None:
+    def _bury(self, decision: FinalizeLaunch) -> None:
         assert self.row is not None
         if self.row.token != decision.token:
             return
@@ -316,25 +325,25 @@ def test_no_order_of_events_does_harm_and_every_one_ends_well() -> None:
     check(Fleet, 60)
 
 
-def lazy(world: World) -> Plan:
+def lazy(world: ObservedState) -> Plan:
     """A plan that never launches what is down: the harm is that nothing happens."""
     return Plan(tuple(item for item in plan(world).decisions if not isinstance(item, Launch)))
 
 
-def patient(world: World) -> Plan:
+def patient(world: ObservedState) -> Plan:
     """A plan that ends nothing that lives."""
     return Plan(tuple(item for item in plan(world).decisions if not isinstance(item, Kill)))
 
 
-def without(**values: object) -> Callable[[World], World]:
+def without(**values: object) -> Callable[[ObservedState], ObservedState]:
     return lambda world: replace(world, **values)
 
 
-def unheld(world: World) -> World:
+def unheld(world: ObservedState) -> ObservedState:
     return replace(world, streams=[replace(item, hold_until=None) for item in world.streams])
 
 
-def hopeless(sight: Sight) -> Sight:
+def hopeless(sight: HealthInput) -> HealthInput:
     """Every driver seems to stand still, also one that only waits for a broker or has just got it back."""
     return replace(sight, down=None, driver=sight.driver and replace(sight.driver, state="stuck"))
 

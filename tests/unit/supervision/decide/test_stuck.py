@@ -7,7 +7,7 @@ import pytest
 from lakeward.spec.model.stream import Limits
 from lakeward.spec.model.types import Duration
 from lakeward.supervision.backends.base import Life
-from lakeward.supervision.decide.health import Sight
+from lakeward.supervision.decide.health import HealthInput
 from lakeward.supervision.decide.stuck import stuck
 
 
@@ -21,7 +21,7 @@ def sight(make):
             "process": Life.ALIVE, "lease": make.lease("stream", name), "failure": None, "now": make.now,
             "observation": make.seen(name, commit_age_s=600.0, lag_records=1234),
         }  # fmt: skip
-        return Sight(**{**base, **values})
+        return HealthInput(**{**base, **values})
 
     return build
 

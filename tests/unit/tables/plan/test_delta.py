@@ -9,7 +9,7 @@ from lakeward.spec.model.policy import Expire, Metadata, Policy
 from lakeward.spec.model.types import Duration
 from lakeward.tables.plan import plan
 from lakeward.tables.plan.delta import CLEANED, KEPT, LEAST_KEPT, plan_log, plan_vacuum
-from lakeward.tables.plan.model import Action, Clamp, History, Needs, NotPlanned
+from lakeward.tables.plan.model import Action, History, Needs, NotPlanned, SnapshotPin
 
 WEEKLY = Expire(older_than=Duration("7d"), every=Duration("7d"))
 SAFE = Needs(least_kept=LEAST_KEPT)
@@ -37,10 +37,12 @@ def test_delta_s_floor_holds_whatever_the_policy_says_unless_unsafe(table, now) 
 
 
 def test_a_reader_that_is_behind_makes_it_wait_and_is_named(table, now) -> None:
-    behind = replace(SAFE, clamps=(Clamp("stream copy", "it has read up to snapshot 2", now - timedelta(days=8)),))
+    behind = replace(
+        SAFE, clamps=(SnapshotPin("stream copy", "it has read up to snapshot 2", now - timedelta(days=8)),)
+    )
     found = plan_vacuum(table, WEEKLY, behind, History(), now)
     assert isinstance(found, NotPlanned) and "is kept for stream copy" in found.why
-    near = replace(SAFE, clamps=(Clamp("stream copy", "reads", now - timedelta(days=6)),))
+    near = replace(SAFE, clamps=(SnapshotPin("stream copy", "reads", now - timedelta(days=6)),))
     assert isinstance(plan_vacuum(table, WEEKLY, near, History(), now), Action)
 
 
@@ -67,7 +69,7 @@ POLICY = Policy(expire=Expire(older_than=Duration("7d")), metadata=Metadata(log_
 
 
 def needs(now, days: float | None = None) -> Needs:
-    clamps = (Clamp("stream totals", "it has read up to snapshot 3", now - timedelta(days=days)),) if days else ()
+    clamps = (SnapshotPin("stream totals", "it has read up to snapshot 3", now - timedelta(days=days)),) if days else ()
     return Needs(clamps=clamps, least_kept=LEAST_KEPT)
 
 

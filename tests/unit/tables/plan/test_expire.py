@@ -8,7 +8,7 @@ from lakeward.spec.model.policy import Expire
 from lakeward.spec.model.types import Duration
 from lakeward.tables.facts import Ref, Snapshot
 from lakeward.tables.plan.expire import cutoff, expirable, plan_expire
-from lakeward.tables.plan.model import Action, Clamp, History, Needs, NotPlanned
+from lakeward.tables.plan.model import Action, History, Needs, NotPlanned, SnapshotPin
 
 POLICY = Expire(older_than=Duration("10m"), min_snapshots=3, every=Duration("6h"))
 
@@ -40,13 +40,13 @@ def test_a_staged_snapshot_goes_only_by_age(facts, chain, now):
 
 def test_the_tightest_clamp_moves_the_edge(now):
     old, older = now - timedelta(minutes=30), now - timedelta(hours=2)
-    clamps = (Clamp("a", "x", old), Clamp("b", "y", older))
+    clamps = (SnapshotPin("a", "x", old), SnapshotPin("b", "y", older))
     assert cutoff(POLICY, clamps, now) == (older, clamps[1])
-    assert cutoff(POLICY, (Clamp("a", "x", now),), now) == (now - timedelta(minutes=10), None)
+    assert cutoff(POLICY, (SnapshotPin("a", "x", now),), now) == (now - timedelta(minutes=10), None)
 
 
 def test_the_plan_says_how_many_and_who_pins_the_rest(facts, chain, now):
-    pinned = Needs(clamps=(Clamp("stream flights", "its newest publication", chain(20)[4].at),))
+    pinned = Needs(clamps=(SnapshotPin("stream flights", "its newest publication", chain(20)[4].at),))
     action = plan_expire(facts(chain(20)), POLICY, pinned, History(), now)
     assert isinstance(action, Action)
     assert (action.files, action.older_than, action.retain_last) == (4, chain(20)[4].at, 3)
@@ -54,7 +54,7 @@ def test_the_plan_says_how_many_and_who_pins_the_rest(facts, chain, now):
 
 
 def test_a_clamp_over_everything_leaves_nothing_to_do(facts, chain, now):
-    needs = Needs(clamps=(Clamp("quality", "no check has passed yet", chain(20)[0].at),))
+    needs = Needs(clamps=(SnapshotPin("quality", "no check has passed yet", chain(20)[0].at),))
     found = plan_expire(facts(chain(20)), POLICY, needs, History(), now)
     assert isinstance(found, NotPlanned)
     assert "is kept for quality" in found.why

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lakeward.connectors import table_rows
 from lakeward.connectors.delta import location, log
 from lakeward.connectors.delta.source import backlog, history
-from lakeward.connectors.plain.not_replayable import OnceInlet
+from lakeward.connectors.plain.not_replayable import NotReplayableSource
 from lakeward.platform.errors import Blocked, DependencyDown, SpecError, expect
 from lakeward.platform.runtime import Runtime
 from lakeward.spec.model.table_source import DeltaSource
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class DeltaInlet(OnceInlet):
+class DeltaStreamSource(NotReplayableSource):
     """The table as it stands when the stream begins, then its appends."""
 
     runtime: Runtime

@@ -12,7 +12,7 @@ from lakeward.connectors.iceberg.source import continuity, history, position
 from lakeward.connectors.iceberg.source import reread as again
 from lakeward.connectors.iceberg.source.history import History
 from lakeward.connectors.iceberg.source.position import Offset
-from lakeward.connectors.source import Inlet, Reader
+from lakeward.connectors.source import Reader, StreamSource
 from lakeward.platform.errors import DependencyDown, SpecError, expect
 from lakeward.platform.runtime import CATALOG, Runtime
 from lakeward.spec.model.table_source import IcebergSource
@@ -26,7 +26,7 @@ _BEGIN = "offsets/0"
 
 
 @dataclass
-class IcebergInlet(Inlet):
+class IcebergStreamSource(StreamSource):
     """The appends of one table.
 
     Args:

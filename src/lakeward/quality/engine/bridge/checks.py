@@ -14,9 +14,9 @@ from lakeward.quality.engine.bridge.families import condition_of, covers, engine
 from lakeward.quality.engine.bridge.passes import Metrics, no_server
 from lakeward.quality.engine.bridge.results import SAMPLE, Failing, as_check, repeated, samples
 from lakeward.quality.engine.bridge.stated import stated
-from lakeward.quality.ranges.file_statistics import Footers
+from lakeward.quality.ranges.file_statistics import FileStatistics
 from lakeward.quality.results.json_values import plain, sentence
-from lakeward.quality.suite.configured import Asked
+from lakeward.quality.suite.configured import ConfiguredCheck
 from lakeward.quality.verdicts.verdict import Check, State
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ log = structlog.get_logger(__name__)
 
 
 def check(
-    frame: DataFrame, asked: Sequence[Asked], footers: Footers | None = None, *, sampled: bool = True
+    frame: DataFrame, asked: Sequence[ConfiguredCheck], footers: FileStatistics | None = None, *, sampled: bool = True
 ) -> dict[str, Check]:
     """The result of every check the bridge has families for, by its id; what is not in it is for stock GX.
 
@@ -64,7 +64,7 @@ def check(
     return results
 
 
-def least(frame: DataFrame, asked: Sequence[Asked], value: str) -> Any:
+def least(frame: DataFrame, asked: Sequence[ConfiguredCheck], value: str) -> Any:
     """The least of a value, by one query, among the rows that fail any of the checks; None when it has none.
 
     Args:
@@ -173,7 +173,7 @@ class Needs:
         columns: the frame's schema as text.
     """
 
-    def __init__(self, asked: Asked, engine: Any, columns: str) -> None:
+    def __init__(self, asked: ConfiguredCheck, engine: Any, columns: str) -> None:
         self.asked = asked
         key = (asked.expectation.type, repr(asked.expectation.kwargs), columns)
         if key not in _graphs:
@@ -208,7 +208,7 @@ class Needs:
         )
 
 
-def _graph(asked: Asked, engine: Any) -> Graph:
+def _graph(asked: ConfiguredCheck, engine: Any) -> Graph:
     from great_expectations.expectations.registry import get_expectation_impl
     from great_expectations.validator.validation_graph import ValidationGraph
 

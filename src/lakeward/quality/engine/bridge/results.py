@@ -9,7 +9,7 @@ from operator import and_, or_
 from typing import TYPE_CHECKING, Any
 
 from lakeward.quality.results.json_values import plain, sentence
-from lakeward.quality.suite.configured import Asked
+from lakeward.quality.suite.configured import ConfiguredCheck
 from lakeward.quality.verdicts.verdict import Check, State
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ SQL = "unexpected_rows_expectation"
 _OF_VALUES = "expect_column_distinct_values_"
 
 
-def as_check(asked: Asked, found: Any) -> Check:
+def as_check(asked: ConfiguredCheck, found: Any) -> Check:
     """What GX found; None stands for no result."""
     blank = asked.blank(State.ERROR)
     if found is None:

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from lakeward.quality.engine.bridge.families import Domains, Family, Known, Plan, Values
-from lakeward.quality.ranges.file_statistics import ColumnFacts, Footers
+from lakeward.quality.ranges.file_statistics import ColumnFacts, FileStatistics
 
 _LARGEST = 2**53  # beyond it Spark, comparing as double, and Python may differ
 
 
-def stated(footers: Footers) -> Family:
+def stated(footers: FileStatistics) -> Family:
     """The family of what these footers state."""
 
     def family(metric: Any, values: Values, domains: Domains) -> Plan | None:
@@ -24,7 +24,7 @@ def stated(footers: Footers) -> Family:
     return family
 
 
-def value_of(name: str, column: str | None, kwargs: Mapping[str, Any], footers: Footers) -> Known | None:
+def value_of(name: str, column: str | None, kwargs: Mapping[str, Any], footers: FileStatistics) -> Known | None:
     """The value of the metric `name` about every row; None when the footers do not state it."""
     if name == "table.row_count":
         return Known(footers.rows)

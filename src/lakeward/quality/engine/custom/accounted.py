@@ -8,7 +8,7 @@ from typing import Any
 
 from lakeward.quality.engine.custom.base import CheckContext, result
 from lakeward.quality.engine.custom.landed import CannotTell, Stretch, batch_of, commits, parts, stretches
-from lakeward.quality.suite.configured import Asked
+from lakeward.quality.suite.configured import ConfiguredCheck
 from lakeward.quality.verdicts.verdict import Check, State
 from lakeward.spec.model.custom_expectations import LandedEqualsOffsets
 from lakeward.spec.model.position_columns import IDENTITY_COLUMNS
@@ -17,7 +17,7 @@ _COLUMNS = IDENTITY_COLUMNS["kafka"]
 _RANGES = "topic STRING, part INT, low BIGINT, high BIGINT"
 
 
-def landed_equals_offsets(kwargs: LandedEqualsOffsets, asked: Asked, context: CheckContext) -> Check:
+def landed_equals_offsets(kwargs: LandedEqualsOffsets, asked: ConfiguredCheck, context: CheckContext) -> Check:
     """Records that the batches read and that are nowhere, more than once, or outside of what was read."""
     appends = commits(context.found)
     seqs: dict[str, list[int]] = {}
@@ -33,7 +33,9 @@ def landed_equals_offsets(kwargs: LandedEqualsOffsets, asked: Asked, context: Ch
     return _judged(asked, runs, counted, [f"{each.id} ({each.added:,} rows)" for each in theirs if each.added])
 
 
-def _judged(asked: Asked, runs: Sequence[Stretch], counted: Mapping[str, int], theirs: Sequence[str]) -> Check:
+def _judged(
+    asked: ConfiguredCheck, runs: Sequence[Stretch], counted: Mapping[str, int], theirs: Sequence[str]
+) -> Check:
     moved, skipped = sum(each.offsets for each in runs), sum(each.skipped for each in runs)
     holes = sum(each.holes for each in runs)
     unknown = [each.stream for each in runs if each.filtered is None]

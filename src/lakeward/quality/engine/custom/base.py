@@ -10,7 +10,7 @@ from lakeward.quality.engine.custom.landed import Landings
 from lakeward.quality.engine.custom.outlier import Past
 from lakeward.quality.ranges.range import Range, Read
 from lakeward.quality.ranges.snapshot_chain import History
-from lakeward.quality.suite.configured import Asked
+from lakeward.quality.suite.configured import ConfiguredCheck
 from lakeward.quality.verdicts.verdict import Check, State
 
 if TYPE_CHECKING:
@@ -49,6 +49,6 @@ class CheckContext:
         return self.frame()
 
 
-def result(asked: Asked, passed: bool, **found: Any) -> Check:
+def result(asked: ConfiguredCheck, passed: bool, **found: Any) -> Check:
     """A result with its findings."""
     return replace(asked.blank(State.PASS if passed else State.FAIL), **found)

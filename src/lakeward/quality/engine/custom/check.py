@@ -12,21 +12,21 @@ from lakeward.quality.engine.custom import history as usually
 from lakeward.quality.engine.custom.base import CheckContext
 from lakeward.quality.engine.custom.landed import CannotTell
 from lakeward.quality.results.json_values import sentence
-from lakeward.quality.suite.configured import Asked
+from lakeward.quality.suite.configured import ConfiguredCheck
 from lakeward.quality.verdicts.verdict import Check, State
 from lakeward.spec.model.custom_expectations import OWN
 from lakeward.spec.read.messages import findings
 
-Kind = Callable[[Any, Asked, CheckContext], Check]
+Kind = Callable[[Any, ConfiguredCheck, CheckContext], Check]
 """(its arguments, what is asked, what it may look at) -> the result."""
 
 
-def is_own(asked: Asked) -> bool:
+def is_own(asked: ConfiguredCheck) -> bool:
     """Whether the check is one of ours."""
     return str(asked.expectation.type) in OWN
 
 
-def check(asked: Asked, context: CheckContext) -> Check:
+def check(asked: ConfiguredCheck, context: CheckContext) -> Check:
     """The result of one check; whatever the engine raises is an error of this check alone."""
     kinds: dict[str, Kind] = {
         "expect_volume_as_usual": usually.volume,

@@ -9,7 +9,7 @@ from lakeward.platform.text import moment
 from lakeward.quality.engine.custom.base import CheckContext, result
 from lakeward.quality.engine.custom.outlier import Judged, judge
 from lakeward.quality.ranges.range import Kind
-from lakeward.quality.suite.configured import Asked
+from lakeward.quality.suite.configured import ConfiguredCheck
 from lakeward.quality.verdicts.verdict import Check, State
 from lakeward.spec.model.custom_expectations import Freshness, Usual, Volume
 from lakeward.spec.sql.statements import quote
@@ -17,7 +17,7 @@ from lakeward.spec.sql.statements import quote
 _SHORTEST_S = 60.0  # two commits in the same second are no rate
 
 
-def volume(kwargs: Volume, asked: Asked, context: CheckContext) -> Check:
+def volume(kwargs: Volume, asked: ConfiguredCheck, context: CheckContext) -> Check:
     """Rows an hour since the last proof: a range may hold one commit or fifty, so rows alone compare nothing."""
     found = context.found
     base = context.history.snapshots.get(found.base.snapshot) if found.base else None
@@ -34,7 +34,7 @@ def volume(kwargs: Volume, asked: Asked, context: CheckContext) -> Check:
     return result(asked, not wrong, rows=found.rows, observed=_observed(rate, told, judged, kwargs, "{:,.0f}".format))
 
 
-def freshness(kwargs: Freshness, asked: Asked, context: CheckContext) -> Check:
+def freshness(kwargs: Freshness, asked: ConfiguredCheck, context: CheckContext) -> Check:
     """How old the newest event was when the newest commit of the range was made."""
     head = context.found.head
     if head is None:

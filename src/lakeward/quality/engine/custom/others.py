@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakeward.quality.engine.custom.base import SAMPLE, CheckContext, result
 from lakeward.quality.results.json_values import plain
-from lakeward.quality.suite.configured import Asked
+from lakeward.quality.suite.configured import ConfiguredCheck
 from lakeward.quality.verdicts.verdict import Check
 from lakeward.spec.model.custom_expectations import KeysPresent, TotalsEqual
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     pass
 
 
-def keys_present(kwargs: KeysPresent, asked: Asked, context: CheckContext) -> Check:
+def keys_present(kwargs: KeysPresent, asked: ConfiguredCheck, context: CheckContext) -> Check:
     """Rows whose key the reference does not have."""
     from pyspark.sql.connect import functions as f
 
@@ -49,7 +49,7 @@ def keys_present(kwargs: KeysPresent, asked: Asked, context: CheckContext) -> Ch
     )
 
 
-def totals_equal(kwargs: TotalsEqual, asked: Asked, context: CheckContext) -> Check:
+def totals_equal(kwargs: TotalsEqual, asked: ConfiguredCheck, context: CheckContext) -> Check:
     """Groups whose totals differ, those missing on one side included."""
     from pyspark.sql.connect import functions as f
 

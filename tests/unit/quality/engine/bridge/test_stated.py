@@ -9,9 +9,9 @@ import pytest
 
 from lakeward.quality.engine.bridge.families import Known
 from lakeward.quality.engine.bridge.stated import value_of
-from lakeward.quality.ranges.file_statistics import ColumnFacts, Footers
+from lakeward.quality.ranges.file_statistics import ColumnFacts, FileStatistics
 
-FOOTERS = Footers(
+FOOTERS = FileStatistics(
     100,
     {
         "n": ColumnFacts(nulls=10, bounded=True, low=-3, high=7),
