@@ -48,10 +48,12 @@ lint: install ## style, types, import arrows, dependencies, lock file, suppressi
 	$(RUN) deptry src --optional-dependencies-dev-groups dev --ignore DEP002
 	$(RUN) python tools/no_cheat.py
 	$(RUN) python tools/package_map.py --check
+	$(RUN) python tools/error_codes.py --check
 format: install ## format the code
 	$(RUN) ruff check --fix .
 	$(RUN) ruff format .
 	$(RUN) python tools/package_map.py
+	$(RUN) python tools/error_codes.py
 schemas: install ## write the JSON Schemas and reference pages generated from the code
 	$(RUN) python -m lakeward.spec.docs.schema
 

@@ -40,7 +40,7 @@ def words(stream: str, params: Mapping[str, Any]) -> list[str]:
         raise SpecError(
             f"A backfill of stream {stream} needs a comment", why="it is kept with the change",
             next="say why, in a sentence, in the form's Comment",
-        )  # fmt: skip
+         code="LW-6201")  # fmt: skip
     return [*said, f"--comment={comment}"]
 
 
@@ -67,10 +67,12 @@ def run(
             f"The backfill of stream {stream} is not done yet",
             why=f"it was ended after {within_s / 60:.0f} min; what has landed stays",
             next="clear this run: it goes on where it came to. Or without Airflow: lakeward streams backfill",
+            code="LW-6202",
         )
     if code:
         raise LakewardError(
             f"The backfill of stream {stream} did not succeed",
             why=f"the command ended with {code}; its reason is above",
             next="what has landed stays: clear this run when the reason is mended, and it goes on",
+            code="LW-6203",
         )

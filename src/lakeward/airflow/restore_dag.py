@@ -73,6 +73,7 @@ class RestoreTable(Asking):
                 "Name a table and a snapshot",
                 why=f"table is {table or 'empty'}, snapshot is {to or 'empty'}: a snapshot is a number",
                 next='lakeward sql "FROM lake.<namespace>.<table>.history"',
+                code="LW-6204",
             )
         addresses = runtime()
         runner = Runner(

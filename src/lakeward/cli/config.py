@@ -82,6 +82,7 @@ def of_project(stream: str) -> LoadedStream:
             f"There is no stream {stream!r} in this project",
             why=f"declared: {known}" + (f"; did you mean {like}?" if like else ""),
             next="lakeward config validate",
+            code="LW-1201",
         )
     return found
 

@@ -100,6 +100,7 @@ def _look_at_report(file: Path) -> None:
             "The report cannot be written",
             why=f"{file}: {error.strerror}",
             next="--report FILE in a folder you may write",
+            code="LW-1202",
         ) from None
 
 

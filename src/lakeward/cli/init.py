@@ -57,13 +57,16 @@ def create(target: Path) -> list[str]:
                 f"{target} {what}; nothing was touched",
                 why="init never writes over anything",
                 next="name a folder that is new: lakeward init mylake",
+                code="LW-1203",
             )
         for name, text in contents.items():
             file = target / name
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise SpecError(f"{target} cannot be written", why=str(error), next="name another folder") from None
+        raise SpecError(
+            f"{target} cannot be written", why=str(error), next="name another folder", code="LW-1204"
+        ) from None
     return sorted(contents)
 
 

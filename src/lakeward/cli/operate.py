@@ -48,7 +48,7 @@ def runner_of(timeout: str | None = None) -> Runner:
     try:
         seconds = None if timeout is None else Duration(timeout).seconds
     except ValueError as error:
-        raise SpecError(f"--timeout {timeout} is not a duration", why=str(error)) from None
+        raise SpecError(f"--timeout {timeout} is not a duration", why=str(error), code="LW-1205") from None
     logs.to_stderr()
     who = author()
     return Runner(

@@ -65,7 +65,7 @@ class Output(ABC):
 
     def error(self, error: LakewardError) -> None:
         """A foreseen error: what, why, next. No stack trace."""
-        self.messages.print(Text(error.what, style="bold red"), soft_wrap=True)
+        self.messages.print(Text(error.headline, style="bold red"), soft_wrap=True)
         if error.why:
             self.messages.print(Text(f"  why:  {error.why}"), soft_wrap=True)
         if error.next:

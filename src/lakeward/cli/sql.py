@@ -40,7 +40,7 @@ def sql(
             columns = list(found.columns)
             rows = [list(row) for row in found.limit(limit + 1).collect()]
     except PySparkException as error:
-        raise SpecError("Spark refused the statement", why=_reason(error), next="") from None
+        raise SpecError("Spark refused the statement", why=_reason(error), next="", code="LW-1221") from None
     if len(rows) > limit:
         here.output.note(f"only the first {limit} rows are shown; --limit N shows more")
         rows = rows[:limit]
@@ -68,12 +68,15 @@ def check(statement: str, *, write: bool) -> str:
     try:
         found = statements(statement)
     except SqlProblem as error:
-        raise SpecError("This SQL cannot be read", why=str(error), next="correct it; strings stand in '...'") from None
+        raise SpecError(
+            "This SQL cannot be read", why=str(error), next="correct it; strings stand in '...'", code="LW-1222"
+        ) from None
     if len(found) != 1:
         raise SpecError(
             "There is no statement here" if not found else "One statement at a time",
             why=f"{len(found)} statements stand in the text",
             next='lakeward sql "SELECT ..."',
+            code="LW-1218",
         )
     parsed = found[0]
     reading = isinstance(parsed, exp.Query | exp.Values | exp.Describe | exp.Show) or _is_show(parsed)
@@ -82,10 +85,15 @@ def check(statement: str, *, write: bool) -> str:
             "This statement could change something",
             why=f"it is {_kind(parsed)}; without --write only one SELECT, VALUES, SHOW or DESCRIBE runs",
             next="the same with --write, if you mean it",
+            code="LW-1219",
         )
     called = {each.name.lower() for each in parsed.find_all(exp.Anonymous)}
     if called & _NOT_READING:
-        raise Refused(f"{sorted(called & _NOT_READING)[0]}() runs code of the server", next="the same with --write")
+        raise Refused(
+            f"{sorted(called & _NOT_READING)[0]}() runs code of the server",
+            next="the same with --write",
+            code="LW-1220",
+        )
     return statement
 
 

@@ -116,4 +116,5 @@ def stop_drivers() -> None:
             "A driver cannot be ended",
             why=", ".join(f"{job.driver} ({job.log})" for job in left),
             next="end its process by hand, then: lakeward stack down",
+            code="LW-1223",
         )

@@ -36,7 +36,7 @@ class RecordSource(StreamSource):
         if decode is None:
             return None
         if decode.json_ is None:
-            raise SpecError(f"Source {self.name}: only decode: json: is implemented yet")
+            raise SpecError(f"Source {self.name}: only decode: json: is implemented yet", code="LW-3162")
         return JsonDecoder(decode.json_, decode.longest, (*self.spec.kept_columns, *self.hidden))
 
     def decode(self, raw: DataFrame) -> DataFrame:

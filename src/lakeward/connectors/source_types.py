@@ -48,4 +48,8 @@ def _one(spec: StreamSpec, name: str, source: Source, runtime: Runtime) -> Strea
         return SocketStreamSource(name, source)
     if source.format is not None:
         return FormatStreamSource(name, source)
-    raise SpecError(f"Stream {spec.id} cannot be run yet", why=f"source {name} is {source.connector}; it is not built")
+    raise SpecError(
+        f"Stream {spec.id} cannot be run yet",
+        why=f"source {name} is {source.connector}; it is not built",
+        code="LW-3168",
+    )

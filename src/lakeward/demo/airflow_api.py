@@ -58,6 +58,7 @@ class Airflow:
                     f"The run of {dag} did not end in {timeout_s:.0f} s",
                     why=f"run {run} is {state}",
                     next=f"look at {self.url}/dags/{dag}",
+                    code="LW-7402",
                 )
             time.sleep(1.0)
 
@@ -96,6 +97,7 @@ class Airflow:
                 f"Airflow refused {method} {path}",
                 why=f"{error.response.status_code}: {error.response.text[:300]}",
                 next="lakeward stack status",
+                code="LW-7403",
             ) from None
         except httpx.HTTPError as error:
             raise self._down(error) from None
@@ -111,5 +113,8 @@ class Airflow:
 
     def _down(self, error: httpx.HTTPError) -> DependencyDown:
         return DependencyDown(
-            "Airflow does not answer", why=f"{self.url}: {error or type(error).__name__}", next="lakeward stack status"
+            "Airflow does not answer",
+            why=f"{self.url}: {error or type(error).__name__}",
+            next="lakeward stack status",
+            code="LW-7401",
         )

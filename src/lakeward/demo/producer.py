@@ -89,10 +89,14 @@ class Sender:
                 "Kafka does not take the demo's flights",
                 why=f"{left} records not acknowledged by {self._bootstrap} within {self._give_up_s:.0f} s",
                 next="lakeward stack status",
+                code="LW-7414",
             )
 
 
 def _down(bootstrap: str, doing: str, error: KafkaError) -> DependencyDown:
     return DependencyDown(
-        "Kafka refused the demo", why=f"{doing} at {bootstrap}: {error.str()}", next="lakeward stack status"
+        "Kafka refused the demo",
+        why=f"{doing} at {bootstrap}: {error.str()}",
+        next="lakeward stack status",
+        code="LW-7413",
     )

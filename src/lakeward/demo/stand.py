@@ -99,6 +99,7 @@ class DemoStack:
                 "This project is not the demo's",
                 why=f"{self.project.root} has no stream {', '.join(missing)}",
                 next="lakeward demo --project DIR   (a checkout of Lakeward)",
+                code="LW-7415",
             )
 
     @property
@@ -157,7 +158,9 @@ class DemoStack:
         """
         job = next((each for each in self.jobs() if each.life is Life.ALIVE), None)
         if job is None or job.handle is None:
-            raise LakewardError("There is no driver to kill", why=f"none lives under {self.home.drivers}")
+            raise LakewardError(
+                "There is no driver to kill", why=f"none lives under {self.home.drivers}", code="LW-7416"
+            )
         pid = int(job.handle["pid"])
         what = dice.choice(["the Python process", "the JVM", "the whole process group"])
         if what == "the whole process group":

@@ -369,4 +369,5 @@ def _told(wanted: Assignment, error: Exception) -> BaseException:
         f"Generation {wanted.generation} of stream {wanted.stream} cannot be read by this version",
         why=f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}",
         next="lakeward deploy",
+        code="LW-2401",
     )

@@ -277,7 +277,7 @@ def _told(stream: str, failure: Failure, judged: Judgement, same: int) -> dict[s
             f"lakeward streams skip-batch {stream} --batch {failure.batch_id} --dry-run   shows them first",
         }
     if isinstance(error, LakewardError):
-        return {"what": error.what, "why": error.why, "next": error.next or f"correct it, then: {start}"}
+        return {"what": error.headline, "why": error.why, "next": error.next or f"correct it, then: {start}"}
     return {"what": words[0], "why": "\n".join(words[1:]), "next": f"correct it, then: {start}"}
 
 

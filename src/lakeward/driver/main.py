@@ -115,6 +115,7 @@ def _run(launch: Launch) -> End:
                 f"Stream {stream} does not write without its lease",
                 why="its sink keeps no position; only the lease keeps a second driver from writing the same rows",
                 next="lakeward stack status   (it goes on when the registry answers)",
+                code="LW-2402",
             )
 
     def measured(stream: str, records: int, seconds: float | None) -> None:

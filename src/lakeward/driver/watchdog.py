@@ -80,4 +80,5 @@ def hung(running: Running, quiet_s: float, dump: str) -> Hung:
         f"{what[0].upper()}{what[1:]} got nowhere for {quiet_s:.0f} s (hung batch): it was interrupted",
         why=f"limits: stall is {limit}; what its threads did stands in {dump}",
         next=f"lakeward streams logs {running.stream}",
+        code="LW-2405",
     )

@@ -121,7 +121,7 @@ def session(
             chatter.seek(0)
             said = chatter.read().decode(errors="replace").strip().splitlines()[-5:]
             raise LakewardError("Spark did not start", why="\n        ".join([str(error), *said]),
-                                next="lakeward doctor") from None  # fmt: skip
+                                next="lakeward doctor", code="LW-2201") from None  # fmt: skip
         try:
             yield spark
         finally:

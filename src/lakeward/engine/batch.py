@@ -243,4 +243,5 @@ class BatchFunction:
             f"Stream {self.stream} has {total} bad rows and nowhere to put them",
             why=f"the first: {first['reason'] if first else ''}: {first['error'] if first else ''}, at {where}",
             next="add quarantine: {table: namespace.table} to the stream's file, then: lakeward deploy",
+            code="LW-2202",
         )

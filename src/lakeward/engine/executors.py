@@ -174,6 +174,7 @@ def _look(session: SparkSession, stream: str, need: Need) -> None:
             why=f"{need.path}: {_reason(error)}",
             next=f"let every machine of the cluster have it under this path ({HOW}), "
             f"then: lakeward streams start {stream}",
+            code="LW-2208",
         ) from None
 
 
@@ -233,6 +234,7 @@ def _look_at_python(session: SparkSession, stream: str, imports: list[str], fold
             why=f"{interpreter}: {why}",
             next=f"install Python {sys.version_info.major}.{sys.version_info.minor} with it there, or name theirs: "
             f"drivers: {{<name>: {{spark: {{spark.pyspark.python: PATH}}}}}} ({HOW})",
+            code="LW-2206",
         )
 
 
@@ -263,6 +265,7 @@ def _within(session: SparkSession, work: Callable[[], _Answer]) -> _Answer:
             why=f"{session.sparkContext.master} has no worker with as many free cores and as much memory as one needs, "
             "or its workers cannot reach this machine",
             next="look at the master's UI; executors: of the driver in conf/lakeward.yaml says how large they are",
+            code="LW-2207",
         )
     return done.result()
 

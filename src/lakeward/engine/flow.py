@@ -99,12 +99,14 @@ def build(
             f"The transform of stream {spec.id} cannot be planned",
             why="\n".join(part for part in (error.what, error.why) if part),
             next="correct it in python/, then: lakeward config validate --deep, lakeward deploy",
+            code="LW-2211",
         ) from error
     if not transformed.isStreaming:
         raise SpecError(
             f"The transform of stream {spec.id} reads none of its sources",
             why=f"sources: {', '.join(inlet.name for inlet in sources)}",
             next=f"name {sources[0].name} in the transform's FROM",
+            code="LW-2209",
         )
     why_state = needs_state(transformed) or next(
         (f"deduplicate of {i.name}" for i in sources if i.spec.deduplicate), None
@@ -154,6 +156,7 @@ def _one_record_a_row(spec: StreamSpec, *, kept: bool, why_state: str | None, no
             f"The transform of stream {spec.id} does not keep lineage: rows",
             why=f"{spec.transform.python}: {why}",
             next=f"keep the columns, or write lineage: none in conf/streams/{spec.id}.yaml, then: lakeward deploy",
+            code="LW-2210",
         )
 
 

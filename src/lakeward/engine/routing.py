@@ -141,6 +141,7 @@ class RowRouter:
             f"The transform of stream {self.stream} makes several rows of one record",
             why=f"{record} comes out {twice['count']} times: a reference has several rows for one key",
             next="make the reference unique by its key, or say lineage: none in the stream's file",
+            code="LW-2212",
         )
 
 

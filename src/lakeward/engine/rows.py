@@ -28,9 +28,13 @@ def check_rule(frame: DataFrame, rule: str, condition: str) -> None:
     try:
         kind = frame.select(F.expr(condition).alias("rule")).schema["rule"].dataType.typeName()
     except (AnalysisException, ParseException) as error:
-        raise SpecError(f"Rule {rule} does not fit the transform's columns", why=str(error).splitlines()[0]) from error
+        raise SpecError(
+            f"Rule {rule} does not fit the transform's columns", why=str(error).splitlines()[0], code="LW-2214"
+        ) from error
     if kind != "boolean":
-        raise SpecError(f"Rule {rule} is no condition", why=f"`{condition}` gives {kind.upper()}, not true or false")
+        raise SpecError(
+            f"Rule {rule} is no condition", why=f"`{condition}` gives {kind.upper()}, not true or false", code="LW-2213"
+        )
 
 
 def judged(frame: DataFrame, rules: Mapping[str, str]) -> DataFrame:

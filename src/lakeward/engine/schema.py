@@ -53,6 +53,7 @@ def check(
         f"The transform of stream {stream} gives other columns than table {table} has",
         why="; ".join(why),
         next=f"{'; '.join(steps)}; or the table: {told}",
+        code="LW-2215",
     )
 
 
@@ -77,4 +78,5 @@ def check_keys(stream: str, keys: Sequence[str], order_by: str | None, columns: 
         f"The upsert of stream {stream} cannot tell its rows apart",
         why="; ".join(why) + f"; columns: {', '.join(has)}",
         next=f"correct keys: or order_by: in conf/streams/{stream}.yaml, then: lakeward deploy",
+        code="LW-2216",
     )

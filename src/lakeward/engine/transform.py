@@ -49,6 +49,7 @@ def fitting(spec: StreamSpec, references: Mapping[str, DataFrame]) -> Iterator[N
             f"The transform of stream {spec.id} does not fit",
             why=first_line(error) + (f"; references now: {columns}" if columns else ""),
             next=f"correct transform: (or rules:) in conf/streams/{spec.id}.yaml, then: lakeward deploy",
+            code="LW-2228",
         ) from error
 
 
@@ -83,4 +84,5 @@ def failures_of(stream: str, spec: StreamSpec) -> Iterator[None]:
             f"The transform of stream {stream} fails on a batch: {', '.join(spec.transform.functions)}",
             why=said,
             next=f"correct it in python/, lakeward deploy, then: lakeward streams upgrade {stream}",
+            code="LW-2229",
         ) from error

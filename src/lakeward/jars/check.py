@@ -35,13 +35,19 @@ def verify(folder: Path) -> int:
     for name, digest in expected.items():
         file = folder / name
         if not file.is_file():
-            raise Refused("A jar is missing", why=f"{file} is listed in {LIST.name}", next="python -m lakeward.jars")
+            raise Refused(
+                "A jar is missing",
+                why=f"{file} is listed in {LIST.name}",
+                next="python -m lakeward.jars",
+                code="LW-7202",
+            )
         found = digest_of(file)
         if found != digest:
             raise Refused(
                 f"The jar {file.name} is not the one that was reviewed",
                 why=f"{file}: expected SHA-256 {digest}, found {found}",
                 next=f"rm {file} && python -m lakeward.jars   (and find out who changed it)",
+                code="LW-7203",
             )
     strangers = sorted(set(names(folder)) - set(expected))
     if strangers:
@@ -49,6 +55,7 @@ def verify(folder: Path) -> int:
             f"The jar {strangers[0]} was never reviewed",
             why=f"{folder / strangers[0]} is not listed in {LIST.name}, yet it would be on the classpath",
             next=f"rm {folder / strangers[0]}",
+            code="LW-7201",
         )
     return len(expected)
 

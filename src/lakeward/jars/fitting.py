@@ -38,7 +38,7 @@ def pyspark_jars() -> Path:
     """
     spec = importlib.util.find_spec("pyspark")
     if spec is None or not spec.submodule_search_locations:
-        raise LakewardError("pyspark is not installed here", next="uv sync --extra spark")
+        raise LakewardError("pyspark is not installed here", next="uv sync --extra spark", code="LW-7204")
     return Path(spec.submodule_search_locations[0]) / "jars"
 
 
@@ -88,4 +88,5 @@ def check(jars: Iterable[Path], reviewed: Collection[str] = ()) -> None:
                 why=f"{jar} is for {other}; pyspark here ({folder.parent}) is Spark {here.spark} with Scala "
                 f"{here.scala}: it would fail inside a batch, by a class or a method that is not there",
                 next="uv sync   (this version of Lakeward runs on the pyspark it pins)" if ours else f"rm {jar}",
+                code="LW-7205",
             )

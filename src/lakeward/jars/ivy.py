@@ -60,7 +60,9 @@ def retrieve(into: Path, progress: Callable[[str], None]) -> None:
     java = find_java()
     engine = next(iter(sorted(fitting.pyspark_jars().glob("ivy-*.jar"))), None)
     if engine is None:
-        raise LakewardError("pyspark has no Ivy", why=f"no ivy-*.jar in {fitting.pyspark_jars()}", next="uv sync")
+        raise LakewardError(
+            "pyspark has no Ivy", why=f"no ivy-*.jar in {fitting.pyspark_jars()}", next="uv sync", code="LW-7207"
+        )
     cache = places.cache() / "ivy"
     cache.mkdir(parents=True, exist_ok=True)
     command = [
@@ -102,6 +104,7 @@ def _refuse_other_folder(target: Path) -> None:
             "The folder of the jars holds something else; nothing was touched",
             why=f"{other} is no jar of Lakeward, and an incomplete folder is replaced as a whole",
             next="name a folder that is new, or none: LAKEWARD_JARS=DIR python -m lakeward.jars",
+            code="LW-7208",
         )
 
 
@@ -118,10 +121,12 @@ def _failure(output: str) -> LakewardError:
             next="a corporate proxy signs TLS here: give Java its CA, e.g. "
             "export JAVA_TOOL_OPTIONS=-Djavax.net.ssl.trustStore=/etc/ssl/certs/java/cacerts, or "
             "keytool -importcert -cacerts -file your-ca.pem -alias your-ca; then: python -m lakeward.jars",
+            code="LW-7209",
         )
     return DependencyDown(
         "The jars could not be fetched",
         why=why,
         next="check the network and proxy (Java reads JAVA_TOOL_OPTIONS=-Dhttps.proxyHost=.. -Dhttps.proxyPort=..), "
         "then: python -m lakeward.jars   (it resumes)",
+        code="LW-7206",
     )

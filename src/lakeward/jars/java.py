@@ -47,15 +47,19 @@ def find_java(environ: Mapping[str, str] | None = None) -> Java:
             "Java is missing",
             why=f"no `java` in JAVA_HOME or on PATH; Spark and Kafka need Java {OLDEST} or 21",
             next=install_command(),
+            code="LW-7210",
         )
     major = _major(found)
     if major is None:
-        raise Unhealthy("Java does not run", why=f"`{found} -version` gave no version", next=install_command())
+        raise Unhealthy(
+            "Java does not run", why=f"`{found} -version` gave no version", next=install_command(), code="LW-7211"
+        )
     if major < OLDEST:
         raise Unhealthy(
             f"Java {major} is too old",
             why=f"{found} is Java {major}; Spark and Kafka need Java {OLDEST} or 21",
             next=f"{install_command()}   (or set JAVA_HOME to a Java {OLDEST} or 21)",
+            code="LW-7212",
         )
     return Java(found.resolve(), major)
 

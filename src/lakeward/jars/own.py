@@ -47,7 +47,9 @@ def build(into: Path = JAR) -> Path:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         made = sorted(Path(folder).rglob("*.class"))
         if done.returncode != 0 or not made:
-            raise LakewardError(f"{SOURCE.name} does not compile", why=(done.stderr or done.stdout).strip()[-2000:])
+            raise LakewardError(
+                f"{SOURCE.name} does not compile", why=(done.stderr or done.stdout).strip()[-2000:], code="LW-7213"
+            )
         with zipfile.ZipFile(into, "w") as jar:
             for each in made:
                 jar.writestr(zipfile.ZipInfo(each.relative_to(folder).as_posix(), _EPOCH), each.read_bytes())

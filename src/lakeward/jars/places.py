@@ -40,6 +40,7 @@ def cache() -> Path:
             "There is no place to keep the jars",
             why=f"user {os.getuid()} has no home folder, and neither HOME nor XDG_CACHE_HOME is set",
             next="export XDG_CACHE_HOME=DIR",
+            code="LW-7215",
         ) from None
 
 
@@ -89,4 +90,6 @@ def kafka_classpath() -> tuple[Path, ...]:
 
 
 def _absent(at: Path) -> LakewardError:
-    return LakewardError("The jars are not here", why=f"{at} holds none", next="python -m lakeward.jars")
+    return LakewardError(
+        "The jars are not here", why=f"{at} holds none", next="python -m lakeward.jars", code="LW-7214"
+    )

@@ -114,6 +114,7 @@ class Context:
                 f"The driver of {stream} is not killed",
                 why=f"it also runs {', '.join(hosted)}",
                 next=f"lakeward streams stop {' '.join(hosted)}",
+                code="LW-2013",
             )
         for job in jobs:
             if job.life in (Life.ALIVE, Life.REMNANT) and backend.stop(job, grace_s=5.0):
@@ -128,6 +129,7 @@ class Context:
                 f"The driver of {stream} cannot be ended from here",
                 why=f"it runs on host {job.host}: its lease is live",
                 next=f"on that host: lakeward streams restart {stream} --kill",
+                code="LW-2014",
             )
         self._bury(job, f"{self.author} gave driver {driver.name} up: its host {job.host} cannot be asked from here")
         return f"giving up its driver on host {job.host}"

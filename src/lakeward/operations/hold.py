@@ -21,7 +21,9 @@ def hold(connection: Connection, stream: str, until: datetime | Duration, *, aut
     now = connection.execute(select(func.now())).scalar_one()
     end = until if isinstance(until, datetime) else now + until.timedelta
     if end <= now:
-        raise SpecError(f"{end:%Y-%m-%d %H:%M} UTC is over", why=f"the registry's time is {now:%Y-%m-%d %H:%M} UTC")
+        raise SpecError(
+            f"{end:%Y-%m-%d %H:%M} UTC is over", why=f"the registry's time is {now:%Y-%m-%d %H:%M} UTC", code="LW-2022"
+        )
     streams.set_hold(connection, stream, end)
     text = f"no restart by itself until {end:%Y-%m-%d %H:%M} UTC"
     _tell(connection, stream, "hold", author, comment, row.hold_until, end, text)
@@ -37,7 +39,7 @@ def lift(connection: Connection, stream: str, *, author: str, comment: str) -> s
     """
     row = streams.get(connection, stream)
     if row.hold_until is None:
-        raise Refused(f"Stream {stream} is not held", next=f"lakeward streams hold {stream} --for 2h")
+        raise Refused(f"Stream {stream} is not held", next=f"lakeward streams hold {stream} --for 2h", code="LW-2023")
     streams.set_hold(connection, stream, None)
     text = "it is restarted by itself again"
     _tell(connection, stream, "unhold", author, comment, row.hold_until, None, text)

@@ -46,6 +46,7 @@ class Import(OnStream[ImportPlan]):
                 f"Stream {row.id} cannot be imported while it is to run",
                 why=f"it is {row.state}: {row.why}",
                 next=f"lakeward streams stop {row.id} --wait",
+                code="LW-2025",
             )
         found = sink_position.in_lake(self.context, spec_of(self.generation(row.generation)), "import")
         return self._undoing(found) if self.request.undo else self._seeding(found)
@@ -82,6 +83,7 @@ class Import(OnStream[ImportPlan]):
                 f"There is no import of stream {self.stream} to undo",
                 why="it was moved or has landed batches since" if found.position else f"{found.name} has no position",
                 next=f"lakeward streams status {self.stream}",
+                code="LW-2026",
             )
         return ImportPlan(f"take the import back: {found.name} loses its position, its rows stay")
 
@@ -92,6 +94,7 @@ class Import(OnStream[ImportPlan]):
                 f"Which query is stream {self.stream} to take over?",
                 why="--checkpoint is missing",
                 next=f"lakeward streams import {self.stream} --checkpoint FOLDER --dry-run",
+                code="LW-2027",
             )
         if found.position is not None:
             raise self._no(f"{found.name} has a position of it already (seq {found.position.seq})")
@@ -160,4 +163,5 @@ class Import(OnStream[ImportPlan]):
             f"Stream {self.stream} cannot be imported; nothing was changed",
             why=why,
             next="stop the old query between two batches and try again, or give the stream a table of its own",
+            code="LW-2024",
         )

@@ -36,6 +36,7 @@ def rebuild_lock(context: Context, stream: str) -> Iterator[None]:
                 f"Stream {stream} is being rebuilt by somebody else",
                 why=f"whoever does it showed life less than {_TTL.total_seconds():.0f} s ago",
                 next="wait for it; after a kill, the same command again when that time is over",
+                code="LW-2028",
             )
     with _renewed(context, lambda connection: leases.renew(connection, _SCOPE, [stream], token, _TTL)):
         try:

@@ -63,7 +63,7 @@ def take(spec: StreamSpec, runtime: Runtime, most: int) -> Samples:
             continue  # its inlet reads the newest by itself
         if source.kafka is None:
             why = f"it is {source.connector}; Kafka's, Kinesis', Iceberg's and Delta's can"
-            raise SpecError(f"Source {name} cannot be previewed yet", why=why)
+            raise SpecError(f"Source {name} cannot be previewed yet", why=why, code="LW-2029")
         at = cluster.find(source.kafka.connection, runtime)
         topics = sorted(broker.topic_ids(at, source.kafka))
         begin, end = broker.begin_offsets(at, topics), broker.end_offsets(at, topics)
@@ -128,12 +128,14 @@ def of(session: SparkSession, spec: StreamSpec, runtime: Runtime, samples: Sampl
             f"The transform of stream {spec.id} does not work on this sample",
             why=f"{error.what}: {error.why}",
             next=f"correct it in python/, then: lakeward streams preview {spec.id}",
+            code="LW-2030",
         ) from error
     except PySparkException as error:
         raise SpecError(
             f"The transform of stream {spec.id} does not work on this sample",
             why=told_within(str(error)) or transform.first_line(error),
             next=f"correct conf/streams/{spec.id}.yaml, then: lakeward streams preview {spec.id}",
+            code="LW-2031",
         ) from error
 
 

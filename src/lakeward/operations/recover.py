@@ -39,6 +39,7 @@ class Recover(OnStream[RecoverPlan]):
                 f"Stream {row.id} is not recovered while it is to run",
                 why=f"it is {row.state}: {row.why}",
                 next=f"lakeward streams stop {row.id} --wait",
+                code="LW-2045",
             )
         kept = self.generation(row.generation)
         found = sink_position.of(self.context, spec_of(kept), sink_position.RECOVER)
@@ -47,6 +48,7 @@ class Recover(OnStream[RecoverPlan]):
                 f"Stream {row.id} has nothing to recover",
                 why=f"{found.name} has no position of it: nothing was landed",
                 next=f"lakeward streams start {row.id}",
+                code="LW-2046",
             )
         sink_position.check_logs(found, self.context.runtime.lake)
         end = sink_position.with_new_partitions(self.context, found.spec, found.position.end)
@@ -72,6 +74,7 @@ class Recover(OnStream[RecoverPlan]):
                 f"Stream {self.stream} is not recovered: its position moved meanwhile",
                 why="a driver nobody knew of landed a batch, or somebody moved it; nothing was changed",
                 next=f"lakeward streams recover {self.stream} --dry-run   shows where it goes on now",
+                code="LW-2047",
             )
         held.check()
         found.write(found.position.moved("recover", self.context.author, end=plan.end))

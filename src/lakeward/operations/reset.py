@@ -55,6 +55,7 @@ class Reset(OnStream[ResetPlan]):
                 f"Where is stream {row.id} to go?",
                 why="--to is missing",
                 next=f"lakeward streams reset {row.id} --to earliest|latest|available|TIME|FILE --dry-run",
+                code="LW-2051",
             )
         plan = self._plan(sink_position.of(self.context, spec_of(self.generation(row.generation)), "reset"))
         if plan.again and not self.request.dry_run:
@@ -63,6 +64,7 @@ class Reset(OnStream[ResetPlan]):
                     f"Stream {row.id} runs: what would be read again is not exact until it is stopped",
                     why=f"now {count(plan.again, 'row')} would land a second time",
                     next=f"lakeward streams stop {row.id} --wait",
+                    code="LW-2052",
                 )
             self._accepted(plan)
         return plan
@@ -163,6 +165,7 @@ class Reset(OnStream[ResetPlan]):
             f"A reset of stream {self.stream} to {self.request.to} would land {count(plan.again, 'row')} a second time",
             why=f"the sink adds rows; accepted were {self.request.duplicates:,}",
             next=f"delete these rows first, or accept them: --accept-duplicates {plan.again}",
+            code="LW-2050",
         )
 
     def _moved(self, found: SinkPosition, plan: ResetPlan, kept: Generation) -> Position:

@@ -76,14 +76,20 @@ def _file(text: str, spec: StreamSpec) -> dict[str, Offsets]:
             f"--to {text} is neither {', '.join(WORDS)}, a time nor a file",
             why="a time is written like 2026-11-21T03:00:00Z",
             next=f"a file holds {_FORM}",
+            code="LW-2055",
         ) from None
     except (OSError, ValueError) as error:
-        raise SpecError(f"The offsets in {text} cannot be read", why=str(error), next=f"write {_FORM}") from None
+        raise SpecError(
+            f"The offsets in {text} cannot be read", why=str(error), next=f"write {_FORM}", code="LW-2056"
+        ) from None
     names = [str(name) for name in spec.sources]
     by_source = document if _names_sources(document, names) else {names[0]: document}
     if len(names) > 1 and by_source is not document:
         raise SpecError(
-            f"The offsets in {text} name no source", why=f"sources: {', '.join(names)}", next=f"write {_FORM}"
+            f"The offsets in {text} name no source",
+            why=f"sources: {', '.join(names)}",
+            next=f"write {_FORM}",
+            code="LW-2053",
         )
     return {name: _offsets(text, each) for name, each in by_source.items()}
 
@@ -107,6 +113,7 @@ def _offsets(file: str, document: Any) -> Offsets:
             f"The offsets in {file} have another form",
             why=f"it holds a {type(document).__name__} of another shape",
             next=f"write {_FORM}",
+            code="LW-2057",
         ) from None
 
 
@@ -122,5 +129,10 @@ def _within(file: str, wanted: Offsets, whole: Offsets, first: Offsets, last: Of
             else:
                 whole.setdefault(topic, {})[part] = at
     if wrong:
-        raise SpecError(f"The offsets in {file} are not in the source", why="; ".join(wrong), next="correct the file")
+        raise SpecError(
+            f"The offsets in {file} are not in the source",
+            why="; ".join(wrong),
+            next="correct the file",
+            code="LW-2054",
+        )
     return whole

@@ -41,6 +41,7 @@ class Rollback(OnStream[RollbackPlan]):
                 f"Generation {target.generation} of stream {row.id} cannot be restored",
                 why=f"its transform is Python code ({new.transform.python}), and the code is not in the registry",
                 next="check the old code out, then: lakeward deploy",
+                code="LW-2064",
             )
         continues(row, old, new, target)
         changed = ", ".join(differences(new, old)) or "nothing in the spec"
@@ -76,6 +77,7 @@ class Rollback(OnStream[RollbackPlan]):
                     f"Stream {self.stream} was given another generation meanwhile",
                     why=f"it no longer runs generation {plan.before}; nothing was changed",
                     next=f"lakeward streams rollback {self.stream} --dry-run   shows what it would do now",
+                    code="LW-2066",
                 )
             if not same:  # the checkpoint was made anew since: what it ran with is gone, what it runs with now goes on
                 number = again(connection, target, before.checkpoint, self.context.author)
@@ -102,6 +104,7 @@ class Rollback(OnStream[RollbackPlan]):
                     f"Stream {self.stream} cannot be rolled back to generation {asked}",
                     why=f"it runs generation {before.generation}; a rollback goes to an earlier one",
                     next=f"lakeward streams upgrade {self.stream}   takes one that waits",
+                    code="LW-2067",
                 )
             return self.generation(asked)
         with self.context.connect() as connection:
@@ -111,6 +114,7 @@ class Rollback(OnStream[RollbackPlan]):
                 f"Stream {self.stream} has no stable generation to go back to",
                 why=f"it runs generation {before.generation}, and none before it has proved itself",
                 next=f"name one all the same: lakeward streams rollback {self.stream} --to-generation N",
+                code="LW-2065",
             )
         return stable
 

@@ -173,6 +173,7 @@ class Runner(Context):
                 f"The {operation.title} was not done: {', '.join(new)} writes it too now",
                 why="it was deployed meanwhile; nothing was changed",
                 next="the same command again",
+                code="LW-2071",
             )
         held.check()
         return now
@@ -254,6 +255,7 @@ def check_comment(operation: Operation[Any]) -> None:
             f"The {operation.title} needs a comment",
             why="it is kept with the change: whoever reads it later must know why",
             next="say why, in a sentence: --comment TEXT",
+            code="LW-2068",
         )
 
 
@@ -271,12 +273,14 @@ def check_approval(operation: Operation[Any], plan: Plan) -> None:
             f"The {operation.title} needs a person's approval: approval missing",
             why=f"it would {plan.text}",
             next="answer the question at a terminal, or in a script: --yes --comment TEXT",
+            code="LW-2069",
         )
     if approval.key != plan.key:
         raise Refused(
             f"The {operation.title} is not what {approval.by} approved",
             why=f"things have moved; now it would {plan.text}",
             next="the same command with --dry-run   shows it anew",
+            code="LW-2070",
         )
 
 

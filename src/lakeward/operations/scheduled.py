@@ -60,6 +60,7 @@ def begin(operator: Runner, stream: str) -> Begun:
             f"Stream {stream} waits for a person: {row.blocked.get('what')}",
             why=str(row.blocked.get("why") or ""),
             next=str(row.blocked.get("next") or f"lakeward streams status {stream}"),
+            code="LW-2072",
         )
     operator.run(Request(StreamOperation.START, stream, comment=COMMENT, wait=False))
     return Begun(now)

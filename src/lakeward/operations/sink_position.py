@@ -119,7 +119,7 @@ def of(context: Context, spec: StreamSpec, what: str) -> SinkPosition:
     stored = store.read()
     if stored.halt is not None:
         halt = stored.halt
-        raise Refused(f"Cannot {what} stream {spec.id}", why=f"{halt.what}: {halt.why}", next=halt.next)
+        raise Refused(f"Cannot {what} stream {spec.id}", why=f"{halt.what}: {halt.why}", next=halt.next, code="LW-2074")
     return SinkPosition(spec, store, stored)
 
 
@@ -136,6 +136,7 @@ def in_lake(context: Context, spec: StreamSpec, what: str) -> IcebergSinkPositio
             f"Cannot {what} stream {spec.id}",
             why=f"its sink is a {table}, which no other query of Spark keeps a position in",
             next="land into a new table",
+            code="LW-2075",
         )
     found = of(context, spec, what)
     if not isinstance(found.store, IcebergPositionStore):
@@ -166,6 +167,7 @@ def store_of(runtime: Runtime, spec: StreamSpec) -> PositionStore:
         f"Stream {stream} has no position in its sink",
         why=f"its sink ({sink.connector}) keeps no position: only the checkpoint knows how far it is",
         next="put a lost checkpoint back from a copy",
+        code="LW-2073",
     )
 
 
@@ -209,6 +211,7 @@ def _movable(context: Context, spec: StreamSpec, what: str) -> None:
             else f"its sink ({spec.sink.connector}) keeps no position: only the checkpoint knows how far it is",
             next="put a lost checkpoint back from a copy; a record that cannot be worked on is for the transform: "
             f"change it, lakeward deploy, lakeward streams upgrade {spec.id}",
+            code="LW-2076",
         )
     readable = {"kafka", "files", "iceberg", "delta", "kinesis"} if what == RECOVER else {"kafka"}
     other = [str(name) for name, source in spec.sources.items() if source.connector not in readable]
@@ -217,6 +220,7 @@ def _movable(context: Context, spec: StreamSpec, what: str) -> None:
             f"Cannot {what} stream {spec.id}",
             why=f"the position does not say where to go on in {', '.join(other)}: only Kafka's offsets say that",
             next="put the checkpoint back from a copy",
+            code="LW-2077",
         )
     remembers = [str(name) for name, source in spec.sources.items() if source.deduplicate]
     if remembers or not _goes_through(spec):
@@ -227,6 +231,7 @@ def _movable(context: Context, spec: StreamSpec, what: str) -> None:
             f"Cannot {what} stream {spec.id}",
             why=f"{state}, and state belongs to its checkpoint. {_cost(context, spec)}",
             next="put the checkpoint back from a copy, or land into a new table under a new id",
+            code="LW-2078",
         )
 
 
@@ -307,6 +312,7 @@ def check_logs(found: SinkPosition, lake: Lake) -> None:
                 f"Cannot {RECOVER} stream {found.spec.id}",
                 why=f"which files of source {name} have landed is not in {folder or 'any copy of its log'}: {end}",
                 next="put the checkpoint back from a copy, or land into a new table under a new id",
+                code="LW-2079",
             )
 
 

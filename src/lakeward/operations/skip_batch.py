@@ -61,6 +61,7 @@ class SkipBatch(OnStream[SkipPlan]):
                 f"Which batch of stream {self.stream} is to be skipped?",
                 why="--batch is missing",
                 next=f"lakeward streams status {self.stream}   names the batch that failed",
+                code="LW-2082",
             )
         return self.request.batch
 
@@ -80,12 +81,14 @@ class SkipBatch(OnStream[SkipPlan]):
                 f"No batch of stream {row.id} has failed",
                 why=f"it is {row.state}: {row.why}",
                 next=f"lakeward streams status {row.id}",
+                code="LW-2083",
             )
         if int(number) != self.batch:
             raise Refused(
                 f"Batch {self.batch} of stream {row.id} is not the one that failed",
                 why=f"that is batch {number}; only a batch that fails may be given up",
                 next=f"lakeward streams skip-batch {row.id} --batch {number} --dry-run",
+                code="LW-2084",
             )
 
     def _plan(self, kept: Generation, found: SinkPosition) -> SkipPlan:
@@ -138,6 +141,7 @@ class SkipBatch(OnStream[SkipPlan]):
             f"Batch {self.batch} of stream {self.stream} cannot be skipped",
             why=wrong or "",
             next=f"lakeward streams status {self.stream}",
+            code="LW-2080",
         )
 
     def _start(self, found: SinkPosition, files: BatchFiles, folder: str) -> dict[str, str]:
@@ -156,6 +160,7 @@ class SkipBatch(OnStream[SkipPlan]):
             f"Batch {self.batch} of stream {self.stream} cannot be skipped",
             why=why,
             next=f"lakeward streams reset {self.stream} --to FILE --dry-run   goes on from named offsets",
+            code="LW-2081",
         )
 
     def _sample(self, spec: StreamSpec, start: dict[str, str], end: dict[str, str]) -> list[str]:
@@ -245,6 +250,7 @@ def by_source(spec: StreamSpec, texts: tuple[str, ...]) -> dict[str, str]:
                 f"The sources of stream {spec.id} cannot be told apart in its checkpoint",
                 why=f"offsets of {', '.join(sorted(topics)) or 'no topic yet'} fit {', '.join(fits) or 'none'}",
                 next=f"lakeward streams reset {spec.id} --to FILE --dry-run   goes on from named offsets",
+                code="LW-2085",
             )
         found[fits[0]] = text
     return found

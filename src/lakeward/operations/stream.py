@@ -38,7 +38,10 @@ class OnStream(Operation[P]):
             row = streams.get(connection, self.stream)
         if row.removed_at is not None and self.name != StreamOperation.STOP:
             raise Refused(
-                f"Stream {row.id} cannot be started", why="its file was removed and deployed", next="lakeward deploy"
+                f"Stream {row.id} cannot be started",
+                why="its file was removed and deployed",
+                next="lakeward deploy",
+                code="LW-2086",
             )
         return row
 
@@ -55,6 +58,7 @@ class OnStream(Operation[P]):
                 f"Stream {self.stream} has no generation {number}",
                 why="generations count from 1 and none is ever removed",
                 next=f"lakeward streams status {self.stream}",
+                code="LW-2087",
             )
         return found
 

@@ -48,12 +48,14 @@ class Upgrade(OnStream[UpgradePlan]):
                 f"Stream {row.id} has no generation to upgrade to",
                 why=f"generation {row.generation} is the newest that was deployed and accepted",
                 next="change its file, then: lakeward deploy",
+                code="LW-2089",
             )
         if row.proving is not None:
             raise Refused(
                 f"Stream {row.id} is proving generation {row.proving['generation']}",
                 why=f"until {row.proving['until']}; a further upgrade would leave both unproven",
                 next=f"wait, or take it back: lakeward streams rollback {row.id}",
+                code="LW-2090",
             )
         before, after = self.generation(row.generation), self.generation(row.pending_generation)
         old, new = spec_of(before), spec_of(after)
@@ -64,6 +66,7 @@ class Upgrade(OnStream[UpgradePlan]):
                 f"Generation {after.generation} of stream {row.id} fails analysis; nothing was stopped",
                 why="\n        ".join(wrong),
                 next=f"correct conf/streams/{row.id}.yaml, then: lakeward deploy",
+                code="LW-2091",
             )
         changed = ", ".join(differences(old, new)) or "nothing in the spec"
         return UpgradePlan(
@@ -85,6 +88,7 @@ class Upgrade(OnStream[UpgradePlan]):
                     f"Stream {row.id} was deployed anew meanwhile",
                     why=f"generation {row.pending_generation} waits now",
                     next=f"lakeward streams upgrade {row.id}",
+                    code="LW-2093",
                 )
             number = self._accept(connection, plan)
             self.changed(connection, {"generation": plan.before}, {"generation": number})
@@ -132,6 +136,7 @@ class Upgrade(OnStream[UpgradePlan]):
                 f"Generation {number} of stream {self.stream} was taken back; generation {row.generation} runs again",
                 why=after.failure or "somebody rolled it back",
                 next=f"lakeward streams events {self.stream}",
+                code="LW-2092",
             )
         return f"generation {number} is stable, {told}"
 
@@ -148,6 +153,7 @@ def continues(row: Stream, old: StreamSpec, new: StreamSpec, after: Generation) 
             f"Generation {after.generation} of stream {row.id} cannot continue its checkpoint; nothing was stopped",
             why="\n        ".join(obstacles),
             next=f"give the changed stream another id and table (conf/streams/{row.id}.yaml), then: lakeward deploy",
+            code="LW-2088",
         )
 
 

@@ -47,6 +47,7 @@ class Waiting:
                     f"This operation lost stream {self.stream}",
                     why="it did not show any life for too long, and somebody else took over",
                     next=f"lakeward streams events {self.stream}",
+                    code="LW-2094",
                 )
 
     def until(
@@ -89,12 +90,14 @@ class Waiting:
                     f"Stream {self.stream} waits for a person",
                     why=str(seen.row.blocked.get("why") or why),
                     next=str(seen.row.blocked.get("next") or f"lakeward streams status {self.stream}"),
+                    code="LW-2095",
                 )
             if now - begun >= limit:
                 raise TimedOut(
                     f"Stream {self.stream} was not {word.split(' by ')[0]} in {span(now - begun)}",
                     why=f"it is {seen.verdict.state}: {why}",
                     next=f"lakeward streams status {self.stream}",
+                    code="LW-2096",
                 )
             if seen.verdict.state is not last or now - told >= TELL_EVERY_S:
                 log.info(f"Stream {self.stream} is {seen.verdict.state}: {why}", waited_s=round(now - begun))

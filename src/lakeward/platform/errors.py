@@ -7,9 +7,11 @@ the text. Exit codes are those of the command line contract.
 
 from __future__ import annotations
 
+import re
 from typing import TypeVar
 
 T = TypeVar("T")
+_CODE = re.compile(r"\[(LW-\d{4})\]")
 _REPORT = "an invariant of Lakeward does not hold: this is a bug"
 
 
@@ -20,22 +22,29 @@ class LakewardError(Exception):
         what: what failed, one sentence without a full stop needed.
         why: the value, where it stands and the valid values; may be empty.
         next: the command or edit that helps; may be empty.
+        code: `LW-` and four digits, by which docs/reference/errors.md and people's alerts name it.
     """
 
     exit_code = 1
 
-    def __init__(self, what: str, *, why: str = "", next: str = "") -> None:
+    def __init__(self, what: str, *, why: str = "", next: str = "", code: str = "") -> None:
         super().__init__(what, why, next)
         self.what = what
         self.why = why
         self.next = next
+        self.code = code
 
     def __reduce__(self) -> tuple[object, ...]:
         # Errors cross process boundaries (Airflow, multiprocessing): keyword-only arguments need a hand.
-        return _rebuild, (type(self), self.what, self.why, self.next)
+        return _rebuild, (type(self), self.what, self.why, self.next, self.code)
+
+    @property
+    def headline(self) -> str:
+        """What failed, and the code."""
+        return f"{self.what} [{self.code}]" if self.code else self.what
 
     def __str__(self) -> str:
-        lines = [self.what]
+        lines = [self.headline]
         if self.why:
             lines.append(f"  why:  {self.why}")
         if self.next:
@@ -43,8 +52,14 @@ class LakewardError(Exception):
         return "\n".join(lines)
 
 
-def _rebuild(kind: type[LakewardError], what: str, why: str, next: str) -> LakewardError:
-    return kind(what, why=why, next=next)
+def _rebuild(kind: type[LakewardError], what: str, why: str, next: str, code: str) -> LakewardError:
+    return kind(what, why=why, next=next, code=code)
+
+
+def code_in(text: str | None) -> str | None:
+    """The code in the first line of an error's text; None where it has none."""
+    found = _CODE.search((text or "").partition("\n")[0])
+    return found[1] if found else None
 
 
 class Internal(LakewardError):
@@ -64,7 +79,7 @@ def expect(value: T | None, what: str) -> T:
         Internal: it is None.
     """
     if value is None:
-        raise Internal(f"Internal error: {what} is missing", why=_REPORT)
+        raise Internal(f"Internal error: {what} is missing", why=_REPORT, code="LW-9001")
     return value
 
 
@@ -75,7 +90,9 @@ def expect_type(value: object, kind: type[T], what: str) -> T:
         Internal: it is of another type.
     """
     if not isinstance(value, kind):
-        raise Internal(f"Internal error: {what} is {type(value).__name__}, not {kind.__name__}", why=_REPORT)
+        raise Internal(
+            f"Internal error: {what} is {type(value).__name__}, not {kind.__name__}", why=_REPORT, code="LW-9002"
+        )
     return value
 
 
@@ -123,16 +140,18 @@ class Blocked(Terminal):
     The reason is a short code (`diverged`, `gap`, `rolled-back` ...); the text carries the exact ranges.
     """
 
-    def __init__(self, what: str, *, why: str = "", next: str = "", reason: str = "blocked") -> None:
-        super().__init__(what, why=why, next=next)
+    def __init__(
+        self, what: str, *, why: str = "", next: str = "", reason: str = "blocked", code: str = ""
+    ) -> None:  # fmt: skip
+        super().__init__(what, why=why, next=next, code=code)
         self.reason = reason
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild_blocked, (self.what, self.why, self.next, self.reason)
+        return _rebuild_blocked, (self.what, self.why, self.next, self.reason, self.code)
 
 
-def _rebuild_blocked(what: str, why: str, next: str, reason: str) -> Blocked:
-    return Blocked(what, why=why, next=next, reason=reason)
+def _rebuild_blocked(what: str, why: str, next: str, reason: str, code: str) -> Blocked:
+    return Blocked(what, why=why, next=next, reason=reason, code=code)
 
 
 class Poison(LakewardError):

@@ -47,7 +47,10 @@ def choose(wanted: int, taken: Iterable[int] = ()) -> int:
         if port not in reserved and is_free(port):
             return port
     raise Unhealthy(
-        "No free port", why=f"{HOST}:{wanted} to {wanted + TRIES - 1} are all in use", next="lakeward doctor"
+        "No free port",
+        why=f"{HOST}:{wanted} to {wanted + TRIES - 1} are all in use",
+        next="lakeward doctor",
+        code="LW-9003",
     )
 
 
@@ -64,4 +67,6 @@ def any_free() -> int:
     for port in drawn:
         if is_free(port):
             return port
-    raise Unhealthy("No free port", why=f"{TRIES} ports of {HOST} are all in use", next="lakeward doctor")
+    raise Unhealthy(
+        "No free port", why=f"{TRIES} ports of {HOST} are all in use", next="lakeward doctor", code="LW-9004"
+    )

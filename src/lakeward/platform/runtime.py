@@ -259,12 +259,14 @@ class Runtime(BaseModel):
                 "No Lakeward stack is known here",
                 why=f"{file}: {error.strerror}",
                 next="lakeward stack up   (or name another home: --home DIR)",
+                code="LW-9007",
             ) from None
         except ValueError:
             raise Unhealthy(
                 "The stack's addresses cannot be read",
                 why=f"{file} is damaged, or of another version of Lakeward",
                 next="lakeward stack up   writes it anew",
+                code="LW-9008",
             ) from None
 
 
@@ -293,6 +295,7 @@ def registry_url(home: Home) -> str:
             "The registry's address is not known",
             why=f"{file}: {error.strerror}",
             next="lakeward stack up   (or point LAKEWARD_REGISTRY_URL_FILE at a file with the URL)",
+            code="LW-9006",
         ) from None
     except ValueError:
         url = ""
@@ -302,6 +305,7 @@ def registry_url(home: Home) -> str:
             "The registry's address is not known",
             why=f"{file} does not hold one URL of the form postgresql://USER@HOST:PORT/DATABASE",
             next="lakeward stack up   (or correct the file)",
+            code="LW-9005",
         )
     return url
 

@@ -191,6 +191,7 @@ def hold(connection: Connection, claim: Claim) -> None:
             f"Check run {claim.run} is not this process's any more",
             why=f"its heartbeat ran out, or it was given back, and another may have it (claim {claim.number} is over); "
             "what this one finds is not kept",
+            code="LW-6001",
         )
 
 

@@ -56,11 +56,15 @@ def preview(connection: Connection, specs: Mapping[str, StreamSpec], retire: Col
                 f"Stream {name} cannot be retired",
                 why=f"it is still declared in conf/streams/{name}.yaml",
                 next=f"remove the file first; only to stop it: lakeward streams stop {name}",
+                code="LW-6002",
             )
         if name not in known or known[name].retired:
             names = ", ".join(sorted(each for each in known if not known[each].retired)) or "none"
             raise SpecError(
-                f"There is no stream {name!r} to retire", why=f"deployed: {names}", next="lakeward deploy --plan"
+                f"There is no stream {name!r} to retire",
+                why=f"deployed: {names}",
+                next="lakeward deploy --plan",
+                code="LW-6003",
             )
     return plan(known, specs)
 

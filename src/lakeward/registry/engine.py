@@ -31,6 +31,7 @@ def _parsed(url: str) -> URL:
             "The registry's address cannot be read",
             why="it is no URL of the form postgresql://USER@HOST:PORT/DATABASE",
             next="correct the file LAKEWARD_REGISTRY_URL_FILE names",
+            code="LW-6004",
         ) from None
 
 
@@ -84,6 +85,7 @@ def connect(url: str, pgpass: Path | None = None) -> Iterator[Connection]:
             "The registry cannot be reached",
             why=f"PostgreSQL at {where.host}:{where.port}/{where.database}: {reason}",
             next="lakeward stack status",
+            code="LW-6005",
         ) from error
 
 

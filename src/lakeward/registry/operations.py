@@ -164,4 +164,5 @@ def _busy(connection: Connection, stream: str, operation: str) -> Refused:
         why=f"{what}; {row.holder} is at it since {moment(row.since)} ({float(row.age_s):.0f} s)",
         next=f"lakeward streams events {stream}   shows how far it is; when its holder dies it can be taken over "
         f"{ABANDONED.total_seconds():.0f} s later",
+        code="LW-6006",
     )

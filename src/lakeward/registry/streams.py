@@ -62,7 +62,9 @@ def get(connection: Connection, stream: str) -> Stream:
     found = find(connection, stream)
     if found is None:
         known = ", ".join(item.id for item in all_streams(connection)) or "none is deployed yet"
-        raise SpecError(f"There is no stream {stream!r}", why=f"known streams: {known}", next="lakeward deploy")
+        raise SpecError(
+            f"There is no stream {stream!r}", why=f"known streams: {known}", next="lakeward deploy", code="LW-6007"
+        )
     return found
 
 

@@ -60,12 +60,14 @@ def check(connection: Connection) -> None:
             "The registry is older than this Lakeward",
             why=f"it has {have}, this Lakeward needs version {newest}; streams that run land on",
             next="lakeward stack up   migrates it, and loses nothing",
+            code="LW-6009",
         )
     raise Refused(
         "The registry is newer than this Lakeward can work with",
         why=f"it has version {found}, this Lakeward knows {newest} and works with {newest + APART} at most; "
         "streams that run land on",
         next="install the Lakeward that migrated it, then: lakeward version",
+        code="LW-6008",
     )
 
 

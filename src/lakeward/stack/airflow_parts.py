@@ -117,7 +117,9 @@ def migrate(site: StackContext) -> None:
         )  # fmt: skip
     if done.returncode != 0:
         lines = log.read_text(errors="replace").strip().splitlines()
-        raise LakewardError("Airflow's database could not be migrated", why=" | ".join(lines[-3:]), next=f"less {log}")
+        raise LakewardError(
+            "Airflow's database could not be migrated", why=" | ".join(lines[-3:]), next=f"less {log}", code="LW-7001"
+        )
 
 
 def airflow_binary() -> str:
@@ -128,5 +130,7 @@ def airflow_binary() -> str:
     """
     program = Path(sys.executable).parent / "airflow"
     if not program.exists():
-        raise LakewardError("Airflow is not installed here", why=f"no {program}", next="uv sync --extra airflow")
+        raise LakewardError(
+            "Airflow is not installed here", why=f"no {program}", next="uv sync --extra airflow", code="LW-7002"
+        )
     return str(program)

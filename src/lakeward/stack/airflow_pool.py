@@ -38,6 +38,7 @@ def ensure(site: StackContext, patience_s: float = PATIENCE_S) -> None:
                     "Airflow's pools could not be set",
                     why=f"{site.airflow}: {error}",
                     next="lakeward stack up   tries again",
+                    code="LW-7003",
                 ) from None
         time.sleep(1.0)
 

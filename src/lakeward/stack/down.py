@@ -90,4 +90,5 @@ def _shutdown(supervisor: Supervisor, leader: Process | None) -> None:
             "A process of the stack cannot be ended",
             why=", ".join(f"{process.pid} {process.name()}" for process in left),
             next="kill -9 " + " ".join(str(process.pid) for process in left),
+            code="LW-7004",
         )

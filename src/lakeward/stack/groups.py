@@ -33,10 +33,12 @@ def resolve(asked: Iterable[str] | None) -> set[str]:
     chosen = set(GROUPS if asked is None else asked)
     known = f"the parts are {', '.join(GROUPS)}"
     if not chosen:
-        raise SpecError("--only names no part", why=known, next="lakeward stack up   starts all of them")
+        raise SpecError(
+            "--only names no part", why=known, next="lakeward stack up   starts all of them", code="LW-7005"
+        )
     unknown = sorted(chosen - set(GROUPS))
     if unknown:
-        raise SpecError(f"--only: no such part: {unknown[0]}", why=known)
+        raise SpecError(f"--only: no such part: {unknown[0]}", why=known, code="LW-7006")
     return chosen | {need for group in chosen for need in NEEDS.get(group, set())}
 
 

@@ -58,7 +58,9 @@ class Kafka:
         command += [f"--cluster-id={cluster}", "--config", str(self.config), "--ignore-formatted"]  # may begin with -
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            raise LakewardError("Kafka's log folder could not be formatted", why=(done.stderr or done.stdout).strip())
+            raise LakewardError(
+                "Kafka's log folder could not be formatted", why=(done.stderr or done.stdout).strip(), code="LW-7008"
+            )
 
     def command(self, java: jars.Java) -> list[str]:
         """The broker in the foreground; SIGTERM stops it."""
@@ -77,7 +79,9 @@ class Kafka:
         end = time.monotonic() + timeout_s
         while not self.ready():
             if time.monotonic() > end:
-                raise TimedOut(f"Kafka on {self.bootstrap} does not answer", why=f"waited {timeout_s:.0f} s")
+                raise TimedOut(
+                    f"Kafka on {self.bootstrap} does not answer", why=f"waited {timeout_s:.0f} s", code="LW-7010"
+                )
             time.sleep(0.1)
 
     def _java(self, java: jars.Java, heap: str) -> list[str]:
@@ -135,7 +139,10 @@ def create_topic(bootstrap: str, name: str, partitions: int = 1, config: dict[st
         if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
             return False
         raise DependencyDown(
-            f"The topic {name} could not be created", why=f"{bootstrap}: {error.args[0].str()}", next="lakeward doctor"
+            f"The topic {name} could not be created",
+            why=f"{bootstrap}: {error.args[0].str()}",
+            next="lakeward doctor",
+            code="LW-7009",
         ) from None
     end = time.monotonic() + 30
     while time.monotonic() < end:
@@ -143,7 +150,9 @@ def create_topic(bootstrap: str, name: str, partitions: int = 1, config: dict[st
         if known.error is None and len(known.partitions) == partitions:
             return True
         time.sleep(0.05)
-    raise DependencyDown(f"The topic {name} has no leader", why=f"{bootstrap}: waited 30 s", next="lakeward doctor")
+    raise DependencyDown(
+        f"The topic {name} has no leader", why=f"{bootstrap}: waited 30 s", next="lakeward doctor", code="LW-7007"
+    )
 
 
 def _quiet(bootstrap: str) -> dict[str, Any]:

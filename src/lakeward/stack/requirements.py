@@ -27,6 +27,7 @@ def check(home: Home, *, disk_bytes: int = DISK_BYTES) -> None:
             "The disk is full",
             why=f"{home.root}: {size(free)} free, {size(disk_bytes)} wanted",
             next="make room, or use another disk: lakeward --home DIR stack up",
+            code="LW-7014",
         )
     try:
         home.root.mkdir(parents=True, exist_ok=True)
@@ -35,7 +36,10 @@ def check(home: Home, *, disk_bytes: int = DISK_BYTES) -> None:
         probe.unlink()
     except OSError as error:
         raise Unhealthy(
-            "The home cannot be written", why=f"{error.filename}: {error.strerror}", next="lakeward --home DIR stack up"
+            "The home cannot be written",
+            why=f"{error.filename}: {error.strerror}",
+            next="lakeward --home DIR stack up",
+            code="LW-7015",
         ) from None
 
 

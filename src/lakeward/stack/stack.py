@@ -82,6 +82,7 @@ class Stack:
                 "A stack runs here that its memory does not know",
                 why=f"supervisord is process {found.pid}; stack.json in {self.home.root} says nothing of it",
                 next="lakeward stack down, then lakeward stack up",
+                code="LW-7017",
             )
 
     def _running_groups(self, state: StackState) -> set[str]:
@@ -139,6 +140,7 @@ def unhealthy(parts: Iterable[status.PartStatus]) -> Unhealthy | None:
         "The stack is not whole",
         why=", ".join(f"{part.name} is {part.state} (log: {part.log})" for part in wrong),
         next="lakeward stack up",
+        code="LW-7016",
     )
 
 

@@ -80,6 +80,7 @@ class StackState(BaseModel):
                 "The stack's memory is damaged",
                 why=f"{_file(home)}: {error}",
                 next=f"rm {shlex.quote(str(_file(home)))}, then: lakeward stack down   (it finds what still runs)",
+                code="LW-7019",
             ) from None
 
     def save(self, home: Home) -> None:
@@ -94,7 +95,10 @@ class StackState(BaseModel):
 
 def _unusable(home: Home, error: OSError) -> SpecError:
     return SpecError(
-        f"{home.root} cannot be the home of a stack", why=error.strerror or "", next="name another folder: --home DIR"
+        f"{home.root} cannot be the home of a stack",
+        why=error.strerror or "",
+        next="name another folder: --home DIR",
+        code="LW-7018",
     )
 
 
@@ -115,7 +119,10 @@ def exclusive(home: Home) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise Refused(
-                "Another `lakeward stack` is at work here", why=str(home.root), next="wait for it, then try again"
+                "Another `lakeward stack` is at work here",
+                why=str(home.root),
+                next="wait for it, then try again",
+                code="LW-7020",
             ) from None
         yield
 

@@ -105,7 +105,7 @@ class Supervisor:
                 return Process.of(cast(int, self._call("getPID")))
             time.sleep(0.05)
         why = done.stderr.strip() or tail(self.log, 3)
-        raise LakewardError("supervisord did not start", why=why, next=f"less {self.log}")
+        raise LakewardError("supervisord did not start", why=why, next=f"less {self.log}", code="LW-7021")
 
     def reload(self) -> None:
         """Take over the written configuration: add new parts; parts that are gone or changed are stopped first."""
@@ -122,7 +122,7 @@ class Supervisor:
             self._call("startProcess", name, False)
         except xmlrpc.client.Fault as fault:
             if "ALREADY_STARTED" not in fault.faultString:
-                raise LakewardError(f"{name} could not be started", why=fault.faultString) from None
+                raise LakewardError(f"{name} could not be started", why=fault.faultString, code="LW-7023") from None
 
     def stop(self, name: str, *, wait: bool) -> None:
         """Stop a part, if it runs."""
@@ -130,7 +130,7 @@ class Supervisor:
             self._call("stopProcess", name, wait)
         except xmlrpc.client.Fault as fault:
             if "NOT_RUNNING" not in fault.faultString and "BAD_NAME" not in fault.faultString:
-                raise LakewardError(f"{name} could not be stopped", why=fault.faultString) from None
+                raise LakewardError(f"{name} could not be stopped", why=fault.faultString, code="LW-7024") from None
 
     def shutdown(self) -> None:
         """Stop everything and end."""
@@ -146,7 +146,9 @@ class Supervisor:
         try:
             rows = cast(list[dict[str, Any]], self._call("getAllProcessInfo"))
         except OSError as error:
-            raise LakewardError("supervisord does not answer", why=str(error), next=f"less {self.log}") from None
+            raise LakewardError(
+                "supervisord does not answer", why=str(error), next=f"less {self.log}", code="LW-7022"
+            ) from None
         return {
             row["name"]: Observed(row["name"], row["statename"], row["pid"], datetime.fromtimestamp(row["start"], UTC))
             for row in rows

@@ -32,7 +32,7 @@ def wait(part: Part, supervisor: Supervisor, since: datetime, cancelled: threadi
     starts: set[datetime] = set()
     while not part.healthy(since):
         if cancelled.is_set():
-            raise LakewardError(f"{part.name}: the start was given up")
+            raise LakewardError(f"{part.name}: the start was given up", code="LW-7026")
         seen = supervisor.observe().get(part.name)
         if seen is not None and seen.state in {"BACKOFF", "STARTING", "RUNNING", "EXITED"}:
             starts.add(seen.started)
@@ -49,6 +49,7 @@ def wait(part: Part, supervisor: Supervisor, since: datetime, cancelled: threadi
                 f"Another process answers in the place of {part.name}",
                 why=f"process {other.pid} has taken {ports.HOST}:{port} meanwhile",
                 next="lakeward stack down, then lakeward stack up   chooses another port",
+                code="LW-7027",
             )
 
 
@@ -58,4 +59,5 @@ def failure(part: Part, why: str) -> Unhealthy:
         f"{part.name} does not start",
         why=f"{why}; the last lines of {part.log}:\n        {tail(part.log)}",
         next="lakeward stack up   starts what is missing once this is repaired; lakeward stack down   stops the rest",
+        code="LW-7025",
     )

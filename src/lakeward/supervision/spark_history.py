@@ -98,4 +98,6 @@ def _ready(process: subprocess.Popen[bytes], port: int, log: Path) -> str:
                 return base
             time.sleep(0.2)
     said = log.read_text(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
-    raise LakewardError("Spark's history server did not show the event log", why=said[0][:300], next="lakeward doctor")
+    raise LakewardError(
+        "Spark's history server did not show the event log", why=said[0][:300], next="lakeward doctor", code="LW-2508"
+    )

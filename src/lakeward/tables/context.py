@@ -114,7 +114,10 @@ class MaintenanceContext:
         except NoSuchTableError:
             known = ", ".join(self.names()) or "none yet"
             raise SpecError(
-                f"There is no table {table!r} in the lake", why=f"known tables: {known}", next="lakeward tables health"
+                f"There is no table {table!r} in the lake",
+                why=f"known tables: {known}",
+                next="lakeward tables health",
+                code="LW-4002",
             ) from None
 
     @contextmanager
@@ -130,6 +133,7 @@ class MaintenanceContext:
                 "The catalog cannot be reached",
                 why=f"PostgreSQL at {lake.host}:{lake.port}/{lake.database}: {reason}",
                 next="lakeward stack status",
+                code="LW-4003",
             ) from error
 
     def policy(self, table: str, class_: TableClass) -> Policy:
@@ -153,6 +157,7 @@ def _loaded(project: Project, file: Path) -> Loaded:
             f"conf/{file.name} has {len(wrong)} problem{'s' if len(wrong) > 1 else ''}",
             why="; ".join(f"{each.file}:{each.line}:{each.column} {each.message}" for each in wrong),
             next="lakeward config validate",
+            code="LW-4001",
         )
     return loaded
 

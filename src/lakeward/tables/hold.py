@@ -24,7 +24,7 @@ def hold(connection: Connection, table: str, until: datetime | Duration, *, auth
     now = connection.execute(select(func.now())).scalar_one()
     end = until if isinstance(until, datetime) else now + until.timedelta
     if end <= now:
-        raise SpecError(f"{minute(end)} is over", why=f"the registry's time is {minute(now)}")
+        raise SpecError(f"{minute(end)} is over", why=f"the registry's time is {minute(now)}", code="LW-4009")
     maintenance.hold(connection, table, end)
     text = f"no maintenance until {minute(end)}"
     _tell(connection, row, "hold", text, author, comment)
@@ -45,12 +45,13 @@ def lift(connection: Connection, table: str, *, author: str, comment: str) -> st
     if row.expiry_hold:
         held.append(f"the hold of expiry ({row.expiry_hold})")
     if not held:
-        raise Refused(f"Nothing holds table {table}", next=f"lakeward tables hold {table} --for 2h")
+        raise Refused(f"Nothing holds table {table}", next=f"lakeward tables hold {table} --for 2h", code="LW-4010")
     if row.expiry_hold and not comment.strip():
         raise SpecError(
             f"Expiry of {table} is held because a verification failed",
             why=row.expiry_hold,
             next=f'lakeward tables unhold {table} --comment "what was found"   once the snapshots are not needed',
+            code="LW-4011",
         )
     maintenance.hold(connection, table, None)
     maintenance.hold_expiry(connection, table, None)
@@ -73,6 +74,7 @@ def registered(connection: Connection, table: str) -> Table:
         f"There is no table {table!r}",
         why=f"did you mean {near[0]}?" if near else f"known tables: {', '.join(known) or 'none yet'}",
         next="lakeward tables health",
+        code="LW-4008",
     )
 
 

@@ -69,7 +69,12 @@ def maintain_table(
             register(connection, around, seen.facts)
             first = look(connection, site, seen, around, wanted, only=only)
             if first.needs.forbidden:
-                raise Refused(f"{table} must not be maintained", why=first.needs.forbidden, next="lakeward tables plan")
+                raise Refused(
+                    f"{table} must not be maintained",
+                    why=first.needs.forbidden,
+                    next="lakeward tables plan",
+                    code="LW-4012",
+                )
             if first.plan.actions:
                 maintenance.record_plan(connection, plan_id, table, first.plan.stored())
         told = shown(first)

@@ -76,7 +76,10 @@ def _see_delta(
     read = state.read(folder, known.snapshot_id if known is not None and known.snapshot_id is not None else -1)
     if read is None:
         raise SpecError(
-            f"There is no table {table!r} any more", why=f"{folder} holds none", next="lakeward tables health"
+            f"There is no table {table!r} any more",
+            why=f"{folder} holds none",
+            next="lakeward tables health",
+            code="LW-4013",
         )
     policy = site.policy(table, class_of(table, around.writers, tuple(streams_of(read.domains)), delta=True))
     facts = delta.table_facts(table, read, lambda size, properties: thresholds(policy, size, properties), known)
@@ -104,6 +107,7 @@ def look(
                 f"{seen.facts.table} has no partition {name!r}",
                 why=f"partitions: {', '.join(partitions[:20]) or 'none'}{', ...' if len(partitions) > 20 else ''}",
                 next=f"lakeward tables plan {seen.facts.table}",
+                code="LW-4014",
             )
     now = datetime.now(UTC)
     needs, problems = needs_of(

@@ -274,12 +274,13 @@ class _Sweep:
                 why=f"it was {was.table_uuid} at {was.location}, "
                 f"it is {loaded.metadata.table_uuid} at {loaded.metadata.location}",
                 next=f"lakeward tables maintain {self.table} --actions orphans --dry-run",
+                code="LW-4015",
             )
         return loaded
 
     def _in_time(self) -> None:
         if monotonic() >= self.until:
-            raise Refused("Listing the location took longer than a run may", why=self.location)
+            raise Refused("Listing the location took longer than a run may", why=self.location, code="LW-4016")
 
     def _told(self, decided: Action | NotPlanned, found: Survey) -> str:
         if isinstance(decided, NotPlanned):

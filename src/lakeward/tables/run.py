@@ -198,7 +198,9 @@ def matching(
         return [_look_at(site, pattern, wanted).plan.document()]
     names = fnmatch.filter(known := site.names(), pattern)
     if not names:
-        raise SpecError(f"No table fits {pattern!r}", why=f"known tables: {', '.join(known) or 'none yet'}")
+        raise SpecError(
+            f"No table fits {pattern!r}", why=f"known tables: {', '.join(known) or 'none yet'}", code="LW-4017"
+        )
     return [_look_at(site, name, wanted).plan.document() for name in names]
 
 
@@ -213,10 +215,13 @@ def wanted_actions(actions: Collection[str] | None) -> tuple[str, ...]:
         if each == "restore":
             why = "it moves the streams of the table too, and asks before it does"
             raise SpecError(
-                "restore is a command of its own", why=why, next="lakeward tables restore TABLE --to SNAPSHOT"
+                "restore is a command of its own",
+                why=why,
+                next="lakeward tables restore TABLE --to SNAPSHOT",
+                code="LW-4018",
             )
         if each not in there:
-            raise SpecError(f"There is no action {each!r}", why=f"actions: {', '.join(there)}")
+            raise SpecError(f"There is no action {each!r}", why=f"actions: {', '.join(there)}", code="LW-4019")
     return tuple(each for each in there if each in (actions or ORDER))
 
 

@@ -39,8 +39,11 @@ def docs(
         }
     missing = [name for name in chosen if not runs[name]]
     if missing or not chosen:
-        what = f"Never checked: {', '.join(missing)}" if missing else "No table was ever checked"
-        raise LakewardError(what, next=f"lakeward quality run {missing[0] if missing else 'TABLE'}")
+        raise LakewardError(
+            f"No check run of {', '.join(missing) or 'any table'} is recorded",
+            next=f"lakeward quality run {missing[0] if missing else 'TABLE'}",
+            code="LW-1206",
+        )
     index = build(runs, (to or here.runtime.data_docs).absolute(), last)
     total = sum(map(len, runs.values()))
     data = {"index": str(index), "tables": {name: len(each) for name, each in runs.items()}}

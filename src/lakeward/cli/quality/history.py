@@ -30,7 +30,7 @@ def history(
         runs = verifications.newest(connection, table, limit=last)
         checks = verifications.checks_of_runs(connection, [each["run"] for each in runs])
     if not runs:
-        raise LakewardError(f"{table} was never checked", next=f"lakeward quality run {table}")
+        raise LakewardError(f"{table} was never checked", next=f"lakeward quality run {table}", code="LW-1207")
     shown = ("run", "at", "verdict", "scope", "from_snapshot", "to_snapshot", "first_bad_snapshot",
              "verified_snapshot", "spark_jobs", "duration_s")  # fmt: skip
     data = {

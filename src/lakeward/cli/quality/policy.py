@@ -37,7 +37,7 @@ def carried_out(table: str) -> None:
     policy = policy_of(table)
     result = policy.carry_out()
     if not result:
-        raise LakewardError(f"{table} was never checked", next=f"lakeward quality run {table}")
+        raise LakewardError(f"{table} was never checked", next=f"lakeward quality run {table}", code="LW-1208")
     told(result, policy)
 
 

@@ -29,7 +29,12 @@ def profile(
 
     target = suite_file(table)
     if target.exists() and not (force or dry_run):  # before anything is read
-        raise Refused(f"{table} has a suite", why=f"{target} is there", next="--force replaces it, --dry-run prints")
+        raise Refused(
+            f"{table} has a suite",
+            why=f"{target} is there",
+            next="--force replaces it, --dry-run prints",
+            code="LW-1209",
+        )
     seen = _look(table)
     made = propose(seen)
     document = {"table": table, "owner": owner or author(), "expectations": made.expectations}
@@ -70,9 +75,10 @@ def _look(table: str) -> Any:
             f"{table} is a Delta table",
             why="a suite is proposed from the metadata of an Iceberg table",
             next=f"write expectations/{table}.yaml by hand, then: lakeward quality lint",
+            code="LW-1210",
         )
     history = metadata.history(lake, table)
     if history.head is None:
-        raise SpecError(f"{table} is empty", why="it has no snapshot yet", next="lakeward streams list")
+        raise SpecError(f"{table} is empty", why="it has no snapshot yet", next="lakeward streams list", code="LW-1211")
     with session(runtime) as spark:
         return look(lake.load_table(table), history, spark)

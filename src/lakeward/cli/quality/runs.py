@@ -81,7 +81,7 @@ def show(table: Annotated[str, typer.Argument(help="The table: namespace.table."
         waived = waivers.in_force(connection, table)
         proofs = verifications.proofs(connection, table)
     if newest is None:
-        raise LakewardError(f"{table} was never checked", next=f"lakeward quality run {table}")
+        raise LakewardError(f"{table} was never checked", next=f"lakeward quality run {table}", code="LW-1212")
     proof: Mapping[str, Any] | None = next(iter(proofs), None)
     data = recorded(newest, checks)
     if proof is not None and proof["to_commit"] is not None:

@@ -81,7 +81,7 @@ def suite_of(table: str) -> Suite:
 
     file = suite_file(table)
     if not file.exists():
-        raise SpecError(f"There is no suite for {table}", why=f"{file} does not exist", next=LINT)
+        raise SpecError(f"There is no suite for {table}", why=f"{file} does not exist", next=LINT, code="LW-1213")
     suite, problems = read_suite(file)
     raise_if_any(problems, LINT)
     return expect(suite, "a suite without problems")
@@ -107,7 +107,9 @@ def write(table: str, document: dict[str, Any], head: list[str], comments: Any =
         with file.open("w" if force else "x", encoding="utf-8") as stream:
             stream.write(text)
     except FileExistsError:
-        raise Refused(f"{table} has a suite", why=f"{file} is there", next="--force replaces it") from None
+        raise Refused(
+            f"{table} has a suite", why=f"{file} is there", next="--force replaces it", code="LW-1214"
+        ) from None
     return file
 
 
@@ -117,13 +119,15 @@ def _name(table: str) -> str:
     try:
         return str(TableName(table))
     except ValueError as error:
-        raise SpecError(f"{table!r} is no name of a table", why=str(error), next="lakeward tables health") from None
+        raise SpecError(
+            f"{table!r} is no name of a table", why=str(error), next="lakeward tables health", code="LW-1215"
+        ) from None
 
 
 def _read(file: Path) -> Any:
     try:
         return json.loads(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
-        raise SpecError(f"{file} cannot be read", why=error.strerror or str(error)) from None
+        raise SpecError(f"{file} cannot be read", why=error.strerror or str(error), code="LW-1216") from None
     except ValueError as error:  # also of bytes that are no text
-        raise SpecError(f"{file} is not JSON", why=str(error)) from None
+        raise SpecError(f"{file} is not JSON", why=str(error), code="LW-1217") from None

@@ -40,6 +40,7 @@ def audit(runtime: Runtime, spec: StreamSpec, late_dropped: int) -> dict[str, An
             f"Stream {spec.id} cannot be audited",
             why=f"its sink {spec.sink.label} keeps no position: delivery is at least once, repeats are told by readers",
             next=f"lakeward streams status {spec.id}",
+            code="LW-1226",
         )
     from pyiceberg.catalog import load_catalog
 
@@ -113,6 +114,7 @@ def _iceberg(catalog: Catalog, spec: StreamSpec) -> tuple[Position, Scan, Replay
         f"Stream {spec.id} cannot be audited now",
         why="its quarantine is being replayed",
         next=f"lakeward streams audit {spec.id}   when that is done",
+        code="LW-1224",
     )
 
 
@@ -172,7 +174,9 @@ def _position(kept: Mapping[str, str], spec: StreamSpec) -> Position:
 
 
 def _nothing(spec: StreamSpec, why: str) -> Unhealthy:
-    return Unhealthy(f"Stream {spec.id} has landed nothing yet", why=why, next=f"lakeward streams status {spec.id}")
+    return Unhealthy(
+        f"Stream {spec.id} has landed nothing yet", why=why, next=f"lakeward streams status {spec.id}", code="LW-1225"
+    )
 
 
 def _by_totals(position: Position) -> dict[str, Any]:

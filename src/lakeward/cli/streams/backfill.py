@@ -121,8 +121,6 @@ def _time(text: str, why: str = _FILE_TIMES) -> datetime:
         found = datetime.fromisoformat(text)
     except ValueError:
         raise SpecError(
-            f"{text} is no time",
-            why=why,
-            next="write it like 2026-11-21T03:00:00Z, or leave it out",
+            f"{text} is no time", why=why, next="write it like 2026-11-21T03:00:00Z, or leave it out", code="LW-1227"
         ) from None
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)

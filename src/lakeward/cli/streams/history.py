@@ -49,7 +49,7 @@ def logs(stream: Stream, lines: Lines = 50, since: Since = None, grep: Grep = No
     log = expect(driver.log, "the log of a driver that is here")
     file, found = tail(Path(log), stream, lines, since=_moment(since), grep=grep)
     if file is None:
-        raise LakewardError(f"The log of driver {driver.name} is gone", why=f"{log} holds none")
+        raise LakewardError(f"The log of driver {driver.name} is gone", why=f"{log} holds none", code="LW-1228")
     state().output.note(str(file))
     data = {"stream": stream, "driver": driver.name, "file": file, "lines": found}
     state().output.either(data, "\n".join(text(each) for each in found))
@@ -84,6 +84,7 @@ def progress(stream: Stream) -> None:
             f"Stream {stream} has reported no batch yet",
             why="Spark reports after a batch",
             next=f"lakeward streams status {stream}",
+            code="LW-1229",
         )
     data = {
         "stream": stream,
@@ -119,6 +120,7 @@ def ui(
             f"No event log of driver {driver.name} is kept",
             why=f"{len(kept)} launches with one are in {state().runtime.drivers / driver.name}",
             next=f"lakeward streams logs {stream}",
+            code="LW-1230",
         )
     state().output.note("Starting Spark's history server")
     with spark_history.serve(kept[launch], port or ports.any_free()) as server:
@@ -145,6 +147,7 @@ def _driver(stream: str) -> Driver:
             f"Stream {stream} has no log yet",
             why=f"driver {row.driver} was never launched",
             next=f"lakeward streams start {stream}",
+            code="LW-1231",
         )
     return driver
 
@@ -167,6 +170,6 @@ def _moment(since: str | None) -> datetime | None:
         found = datetime.fromisoformat(since.replace("Z", "+00:00"))
     except ValueError:
         raise SpecError(
-            f"--since {since} is neither a span nor a time", why="e.g. 90s, 2h, 2026-11-21T03:10:00Z"
+            f"--since {since} is neither a span nor a time", why="e.g. 90s, 2h, 2026-11-21T03:10:00Z", code="LW-1232"
         ) from None
     return found if found.tzinfo else found.replace(tzinfo=UTC)

@@ -211,7 +211,9 @@ class _How:
 
 def _operate(operation: str, stream: str | None, tag: str | None, max_parallel: int, how: _How, **asked: Any) -> None:
     if (stream is None) == (tag is None):
-        raise SpecError("Name one stream, or many with --tag", next=f"lakeward streams {operation} flights --wait")
+        raise SpecError(
+            "Name one stream, or many with --tag", next=f"lakeward streams {operation} flights --wait", code="LW-1233"
+        )
     runner = runner_of(how.timeout)
     if stream is not None:
         state().output.show(_one(runner, operation, stream, how, asked))
@@ -219,7 +221,7 @@ def _operate(operation: str, stream: str | None, tag: str | None, max_parallel: 
     view = _view()
     names = [row.id for row in view.facts.streams if (spec := view.spec(row.id)) and tag in spec.tags]
     if not names:
-        raise SpecError(f"No stream has the tag {tag!r}", next="lakeward streams list")
+        raise SpecError(f"No stream has the tag {tag!r}", next="lakeward streams list", code="LW-1234")
 
     def attempt(name: str) -> tuple[dict[str, Any], int]:
         try:

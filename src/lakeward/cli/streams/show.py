@@ -35,7 +35,7 @@ def list_streams(
 
     words = [each.value for each in State]
     if only is not None and only not in words:
-        raise SpecError(f"There is no state {only!r}", why=f"states are: {', '.join(words)}")
+        raise SpecError(f"There is no state {only!r}", why=f"states are: {', '.join(words)}", code="LW-1235")
     view = _view()
     found = [entry(view, stream) for stream in view.facts.streams]
     found = [
@@ -72,7 +72,7 @@ def audit(stream: Stream) -> None:
         totals = batches.totals(connection, stream)
     spec = _view().spec(stream)
     if spec is None:
-        raise SpecError(f"Stream {stream} has no generation to audit", next="lakeward deploy")
+        raise SpecError(f"Stream {stream} has no generation to audit", next="lakeward deploy", code="LW-1236")
     found = stream_audit.audit(state().runtime, spec, totals["late_dropped"])
     columns = ["source", "partition", "from", "to", "missing", "duplicates"]
     state().output.show(found, rows="partitions", columns=columns)

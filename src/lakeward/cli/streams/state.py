@@ -40,6 +40,7 @@ def show(
             f"The state of stream {stream} cannot be shown yet",
             why=f"its checkpoint is not on the file system of this machine: {folder}",
             next=f"lakeward streams status {stream}   has its rows and bytes",
+            code="LW-1237",
         )
     with analysis.session() as spark:
         found = state_store.read(spark, folder, rows)

@@ -55,7 +55,9 @@ def policy(table: Table) -> None:
     try:
         name = TableName(table)
     except ValueError as error:
-        raise SpecError(f"{table!r} is no name of a table", why=str(error), next="lakeward tables health") from None
+        raise SpecError(
+            f"{table!r} is no name of a table", why=str(error), next="lakeward tables health", code="LW-1238"
+        ) from None
     loaded = load_project(state().project)
     raise_if_any([each for each in loaded.problems if each.file.startswith("conf/")])
     writers = {str(spec.sink.table): spec.sink.mode for spec in loaded.specs if spec.sink.table is not None}

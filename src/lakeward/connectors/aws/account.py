@@ -94,6 +94,7 @@ def find(connection: str | None, folder: Path | None) -> Account:
         f"There is no AWS connection {connection!r}",
         why=f"known connections: {', '.join(names(folder)) or 'none'}",
         next=f"make it in Airflow (type aws) or as {own} (docs/how-to/land-on-s3.md), or name another one",
+        code="LW-3002",
     )
 
 
@@ -130,6 +131,7 @@ def _read(connection: str, file: Path) -> Mapping[str, str]:
             f"AWS connection {connection} is open to other users",
             why=f"{file} has mode {mode:04o}, and may hold a key",
             next=f"chmod 600 {file}",
+            code="LW-3004",
         )
     if why := _problem(parser.sections(), given):
         raise _wrong(connection, file, why)
@@ -159,4 +161,5 @@ def _wrong(connection: str, file: Path, why: str) -> SpecError:
         f"AWS connection {connection} cannot be used",
         why=f"{told}: {why}",
         next="correct it (docs/how-to/land-on-s3.md)",
+        code="LW-3003",
     )

@@ -126,6 +126,7 @@ def check(lake: Lake, *places: str) -> None:
                 f"There is no bucket {bucket}",
                 why=f"{place} at {found.endpoint or 'AWS'}, as {found.where}",
                 next=_NAMED,
+                code="LW-3009",
             )
 
 
@@ -144,6 +145,7 @@ def system(lake: Lake | None, place: str) -> Any:
             f"There is no object store for {place}",
             why="conf/lakeward.yaml names none: no warehouse, no checkpoints and no connection",
             next="catalog: {connection: ..} in conf/lakeward.yaml (docs/how-to/land-on-s3.md), then: lakeward stack up",
+            code="LW-3006",
         )
     return _system(found)
 
@@ -189,17 +191,18 @@ def _error(found: Account, place: str, said: str) -> LakewardError:
         return SpecError(
             f"There is no bucket for {place}", why=f"{at}, as {found.where}",
             next=_NAMED,
-        )  # fmt: skip
+         code="LW-3007")  # fmt: skip
     if code in _REFUSED:
         return SpecError(
             f"The object store does not let Lakeward into {place}",
             why=f"{code} from {found.endpoint or 'AWS'}, as {found.where}",
             next=f"correct the key or its permissions: list, read, write and delete below {place}",
+            code="LW-3008",
         )
     return DependencyDown(
         "The object store does not answer", why=f"{at}: {code}",
         next="streams wait for it; nothing is lost",
-    )  # fmt: skip
+     code="LW-3005")  # fmt: skip
 
 
 _REFUSED = (

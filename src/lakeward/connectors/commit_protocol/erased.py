@@ -33,4 +33,5 @@ def of(properties: Mapping[str, str], stream: str, table: str) -> int:
         why=f"property {key(stream)} is no number",
         next="put the property back as the table's earlier metadata has it",
         reason="erased-unreadable",
+        code="LW-3010",
     )

@@ -36,17 +36,18 @@ class BlockReason:
         reason: short code: `wap-off no-position older-checkpoint diverged gap overlap discontinuous topic-replaced
             source-replaced rolled-back table-replaced unstaged mode-changed no-domains commit-overwritten
             unlogged table-renamed table-missing`.
-        what, why, next: the texts of the error.
+        what, why, next, code: of the error.
     """
 
     reason: str
     what: str
     why: str
     next: str
+    code: str = ""
 
     def error(self) -> Blocked:
         """As the error a driver raises."""
-        return Blocked(self.what, why=self.why, next=self.next, reason=self.reason)
+        return Blocked(self.what, why=self.why, next=self.next, reason=self.reason, code=self.code)
 
 
 Decision = Land | AlreadyLanded | BlockReason
@@ -62,6 +63,7 @@ def follow(stream: str, table: str, position: Position | None, batch: RunningBat
             f"Stream {stream} has no position in {table}, but its checkpoint is at batch {batch.batch}",
             f"the checkpoint starts at {ranges.show(batch.start)}; what the table holds of it is not known",
             f"give the stream a table of its own: a new table in conf/streams/{stream}.yaml, then: lakeward deploy",
+            code="LW-3012",
         )
     if position.query_id == batch.query_id and position.batch >= batch.batch:
         return _same_checkpoint(stream, table, position, batch)
@@ -74,6 +76,7 @@ def follow(stream: str, table: str, position: Position | None, batch: RunningBat
             "; ".join(f"{t}: landed from {position.topic_ids[t]}, now {batch.topic_ids[t]}" for t in sorted(changed))
             + f"; offsets up to {ranges.show(position.end)} belong to the old {'table' if tables else 'topic'}",
             f"give the stream a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy",
+            code="LW-3013",
         )
     found = ranges.differences(position.end, batch.start)
     if found:
@@ -84,6 +87,7 @@ def follow(stream: str, table: str, position: Position | None, batch: RunningBat
             f"{ranges.in_words(found)} (position: seq {position.seq}, batch {position.batch} of query "
             f"{position.query_id or 'none'}; this query is {batch.query_id})",
             f"lakeward streams recover {stream}   goes on where the table's position ends",
+            code="LW-3014",
         )
     return Land(seq=position.seq + 1)
 
@@ -102,6 +106,7 @@ def _same_checkpoint(stream: str, table: str, position: Position, batch: Running
             f"it is at batch {batch.batch} (from {ranges.show(batch.start)}), the table holds batch {position.batch} "
             f"of the same query {batch.query_id} (up to {ranges.show(position.end)}): an older copy was restored",
             f"lakeward streams recover {stream}   goes on where the table's position ends",
+            code="LW-3015",
         )
     found = ranges.differences(position.end, batch.end)
     if not found:
@@ -112,4 +117,5 @@ def _same_checkpoint(stream: str, table: str, position: Position, batch: Running
         f"landed up to {ranges.show(position.end)}, this checkpoint's batch {batch.batch} goes up to "
         f"{ranges.show(batch.end)}: two drivers planned the same batch",
         f"lakeward streams recover {stream}   goes on where the table's position ends",
+        code="LW-3011",
     )

@@ -55,7 +55,9 @@ def execution_of(session: SparkSession, query_name: str) -> Any:
     for query in session._jsparkSession.streams().active():
         if query.name() == query_name:
             return query.streamingQuery()
-    raise LakewardError(f"No active query is called {query_name}", why="a batch runs inside a query of that name")
+    raise LakewardError(
+        f"No active query is called {query_name}", why="a batch runs inside a query of that name", code="LW-3016"
+    )
 
 
 def running_batch(
@@ -126,6 +128,7 @@ def _names(execution: Any, count: int, sources: Sequence[str]) -> list[str]:
             "The sources of the query cannot be told apart",
             why=f"the plan reads {', '.join(found) or 'nothing marked'} with {count} sources; "
             f"declared are {', '.join(sources)}",
+            code="LW-3017",
         )
     return found
 

@@ -151,6 +151,7 @@ def parse(text: str, stream: str, table: str) -> Position:
             why=f"property {key(stream)}: {where}: {first['msg']}",
             next=f"put the property back as the table's earlier metadata has it; then: lakeward streams audit {stream}",
             reason="position-unreadable",
+            code="LW-3018",
         ) from None
 
 

@@ -90,6 +90,7 @@ def moved_meanwhile(stream: str, why: str) -> Fenced:
         f"The position of stream {stream} moved meanwhile",
         why=why,
         next=f"stop the stream first: lakeward streams stop {stream} --wait",
+        code="LW-3019",
     )
 
 
@@ -98,6 +99,7 @@ def seq_falls(stream: str, before: Position, moved: Position) -> Refused:
     return Refused(
         f"The position of stream {stream} cannot go from seq {before.seq} to {moved.seq}",
         why="seq only rises, also through reset and import: a driver cut off from the registry is fenced by it",
+        code="LW-3020",
     )
 
 
@@ -108,4 +110,5 @@ def missing(name: str, stream: str) -> BlockReason:
         f"Table {name} does not exist",
         "nothing was landed in it, or it was removed",
         f"lakeward streams status {stream}   says whether anything was landed in it",
+        code="LW-3021",
     )

@@ -95,4 +95,5 @@ def of(properties: Mapping[str, str], stream: str, table: str) -> Replay:
             why=f"property {key(stream)}: {error.errors()[0]['msg']}",
             next="put the property back as the table's earlier metadata has it",
             reason="replay-unreadable",
+            code="LW-3022",
         ) from None

@@ -63,4 +63,5 @@ class ByKey:
             "A batch has several rows of one key, and nothing says which of them is newer",
             why=f"{key} is there {times} times",
             next="name the column that says it (order_by:) under the sink, or let the transform keep _kafka_offset",
+            code="LW-3023",
         )

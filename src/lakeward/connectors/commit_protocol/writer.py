@@ -233,7 +233,7 @@ class TableWriter(ABC, Generic[R, W]):
         try:
             known = replace(batch, topic_ids=dict(self.topic_ids()))
         except DependencyDown as down:
-            raise SourceUnavailable(down.what, why=down.why, next=down.next) from down
+            raise SourceUnavailable(down.what, why=down.why, next=down.next, code=down.code) from down
         decision = self.decide(state, known)
         if isinstance(decision, BlockReason):
             raise decision.error()
@@ -245,6 +245,7 @@ class TableWriter(ABC, Generic[R, W]):
             f"Batch {batch} of stream {self.stream} could not be landed in {self.table}: contention",
             why=f"{ATTEMPTS} attempts met a table that had changed; last: {why}",
             next=f"look for other writers {self.history}",
+            code="LW-3024",
         )
 
     def _read_when_it_answers(self, session: SparkSession) -> R:
@@ -282,6 +283,7 @@ class TableWriter(ABC, Generic[R, W]):
             f"Stream {self.stream} is landed by somebody else",
             why=f"its position in {self.table} moved under this driver: now {at}",
             next=f"lakeward streams status {self.stream}   shows the driver that holds it",
+            code="LW-3025",
         )
 
     def _already(self, rows: DataFrame, batch: RunningBatch, position: Position, counted: Counted) -> BatchResult:

@@ -61,13 +61,16 @@ class JsonDecoder:
         try:
             schema = cast(StructType, StructType.fromDDL(self.ddl))
         except ParseException as error:
-            raise SpecError("decode: json: is not a list of columns", why=str(error).splitlines()[0]) from None
+            raise SpecError(
+                "decode: json: is not a list of columns", why=str(error).splitlines()[0], code="LW-3026"
+            ) from None
         for field in schema.fields:
             if _holds_byte(field.dataType):
                 raise SpecError(
                     f"decode: column {field.name} cannot be TINYINT",
                     why="128 to 255 in JSON would become negative numbers without a word",
                     next=f"declare it as {field.name} SMALLINT or INT",
+                    code="LW-3027",
                 )
         return schema
 

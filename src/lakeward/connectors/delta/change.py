@@ -181,6 +181,7 @@ def fitted(rows: DataFrame, txn: Any, **more: Column) -> DataFrame:
             "A batch has other columns than its Delta table",
             why="; ".join(wrong),
             next="change the transform, or the table: ALTER TABLE spark_catalog...",
+            code="LW-3028",
         )
     kept = rows.select("*", *(column.alias(name) for name, column in more.items()))
     table["fields"] += [kept.schema[name].jsonValue() for name in more]

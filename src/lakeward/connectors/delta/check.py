@@ -53,6 +53,7 @@ def check_table(state: TableState) -> BlockReason | None:
             "somebody changed the table's domain metadata",
             f'lakeward sql --write "RESTORE TABLE {name} TO VERSION AS OF {link.snapshot - 1}"   takes the batch out; '
             f"or give the stream a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy",
+            code="LW-3030",
         )
     if not state.keeps:
         return BlockReason(
@@ -61,6 +62,7 @@ def check_table(state: TableState) -> BlockReason | None:
             "it lacks the table feature domainMetadata: rows could not be counted in their own commit",
             f'lakeward sql --write "ALTER TABLE {name} SET TBLPROPERTIES '
             "('delta.feature.domainMetadata' = 'supported')\"   then start the stream again",
+            code="LW-3031",
         )
     if position is None:
         return None
@@ -71,6 +73,7 @@ def check_table(state: TableState) -> BlockReason | None:
             f"the table's state counts seq {position.seq} ({ranges.show(position.end)}), its log does not: two "
             "processes wrote one version: one of them is no application of Lakeward (docs/adr/0045)",
             f"give the stream a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy",
+            code="LW-3032",
         )
     if ancestry.right:
         return None
@@ -82,6 +85,7 @@ def check_table(state: TableState) -> BlockReason | None:
             f"to seq {position.seq} ({ranges.show(position.end)}) is not in it: {position.totals.landed} rows",
             f'lakeward sql --write "RESTORE TABLE {name} TO VERSION AS OF {position.snapshot}"   brings the rows back; '
             f"or give the stream a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy",
+            code="LW-3033",
         )
     kept = state.newest_seq
     lost = f"seq {kept + 1} to {position.seq}" if kept is not None else f"an unknown part up to seq {position.seq}"
@@ -91,4 +95,5 @@ def check_table(state: TableState) -> BlockReason | None:
         f"it is at version {state.version} and does not go on from version {position.snapshot}; landed but lost: "
         f"{lost} (up to {ranges.show(position.end)})",
         f'lakeward sql --write "RESTORE TABLE {name} TO VERSION AS OF {position.snapshot}"   brings the rows back',
+        code="LW-3029",
     )

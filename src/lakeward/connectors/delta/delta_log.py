@@ -156,6 +156,7 @@ class DeltaLog:
             f"The Delta table in {self.folder} cannot be read without Spark",
             why=why,
             next='lakeward sql "SELECT ... FROM spark_catalog.<namespace>.<table>"   reads it',
+            code="LW-3034",
         )
 
 

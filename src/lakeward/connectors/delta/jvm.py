@@ -38,6 +38,7 @@ def begin(session: SparkSession, folder: Path, table: str) -> Any:
             why=f"{folder} holds none: it was removed or moved under the stream",
             next="bring the folder back, or give the stream a new id and a new table",
             reason="table-missing",
+            code="LW-3035",
         )
     jvm: Any = session._jvm
     _activate(session)

@@ -41,6 +41,7 @@ def folder_of(lake: Lake, table: str) -> Path:
             why="on an object store two processes can both commit one version of a Delta log, and the rows of one are "
             "gone without an error (docs/adr/0023); Delta tables stand in a folder of this machine only",
             next="use an Iceberg table (sink: {iceberg: ..}) on an object store",
+            code="LW-3036",
         )
     namespace, _, name = table.rpartition(".")
     return root / namespace / name

@@ -269,7 +269,9 @@ def scan(table: TableLog) -> Scan:
     def rows(topics: Sequence[str], stream: str | None) -> Iterator[pa.RecordBatch]:
         if stream is not None:
             raise Internal(
-                f"Rows of stream {stream} alone were asked for", why="only an Iceberg quarantine table names streams"
+                f"Rows of stream {stream} alone were asked for",
+                why="only an Iceberg quarantine table names streams",
+                code="LW-3037",
             )
         topic = IDENTITY_COLUMNS["kafka"][0]
         for path, values in table.files.items():

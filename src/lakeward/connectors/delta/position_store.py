@@ -72,19 +72,26 @@ class DeltaPositionStore(PositionStore):
                 raise moved_meanwhile(self.stream, why)
             if (halt := check_table(state) or self._not_writable(head)) is not None:
                 raise Refused(
-                    f"The position of stream {self.stream} is not moved", why=f"{halt.what}: {halt.why}", next=halt.next
+                    f"The position of stream {self.stream} is not moved",
+                    why=f"{halt.what}: {halt.why}",
+                    next=halt.next,
+                    code="LW-3041",
                 )
             version = head.version + 1
             stored = moved.model_copy(update={"snapshot": version, "snapshot_seq": version})
             if DeltaLog(self.folder).put(version, self._commit(head, stored)):
                 self._read_back(version, stored)
                 return stored
-        raise Transient(f"The position of stream {self.stream} could not be set in {self.name}: contention")
+        raise Transient(
+            f"The position of stream {self.stream} could not be set in {self.name}: contention", code="LW-3038"
+        )
 
     def scan(self) -> Scan:
         table = log.read(self.folder)
         if table is None:
-            raise LakewardError(f"Delta table {self.name} does not exist", why=f"there is none in {self.folder}")
+            raise LakewardError(
+                f"Delta table {self.name} does not exist", why=f"there is none in {self.folder}", code="LW-3040"
+            )
         return log.scan(table)
 
     @property
@@ -110,6 +117,7 @@ class DeltaPositionStore(PositionStore):
             f"The position in Delta table {self.name} is moved by batches alone",
             f"it has writer features that a commit without Spark does not serve: {', '.join(unknown)}",
             "put the checkpoint back from a copy, or land into a new table under a new id",
+            code="LW-3039",
         )
 
     def _commit(self, head: Head, stored: Position) -> list[dict[str, Any]]:

@@ -147,6 +147,7 @@ def read(folder: Path, since: int = -1) -> State | None:
             f"The log of the Delta table in {folder} changed while it was read",
             why="a checkpoint or a clean-up came between",
             next="try again",
+            code="LW-3048",
         )
     return State(
         folder=folder,

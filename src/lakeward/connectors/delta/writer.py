@@ -126,6 +126,7 @@ class DeltaWriter(TableWriter[TableState, Staged]):
                 raise LakewardError(
                     f"Delta committed version {landed} of {self.table} where version {version} was asked for",
                     why="the position names the version it is in; this is an error of ours, or of another Delta",
+                    code="LW-3049",
                 )
             found = log.commit(self.folder, version)
             if found is not None and found.domains.get(name) != moved.to_json():

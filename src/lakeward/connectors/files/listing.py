@@ -107,6 +107,7 @@ class Listing:
             why=f"{count} of them have landed, and one of those was changed, removed, or another came between them"
             + (f"; changed since {since}: {_some(touched)}" if touched else ""),
             next="put them back as they were; or land all of them into another new table",
+            code="LW-3050",
         )
 
     @staticmethod
@@ -122,6 +123,7 @@ class Listing:
                 "Files were changed or removed while they were read",
                 why=_some(changed),
                 next="wait until nobody writes there, then give the same command again; nothing of them has landed",
+                code="LW-3053",
             )
 
     @cached_property
@@ -149,6 +151,7 @@ def look(pattern: str, since: datetime | None = None, until: datetime | None = N
             f"Files at {pattern} cannot be landed from here yet",
             why="files are listed with their sizes and times on this machine only",
             next="copy them to a folder of this machine",
+            code="LW-3051",
         )
     whole = str(Path(local(pattern)).expanduser().absolute())
     folder = folder_of(whole)
@@ -168,6 +171,7 @@ def look(pattern: str, since: datetime | None = None, until: datetime | None = N
             f"There are no files at {pattern}{bounds}",
             why=f"looked for {whole}; empty ones and names that begin with . or _ do not count",
             next="give --from-files a file, a folder, or a quoted pattern such as 'archive/*/*.json'",
+            code="LW-3052",
         )
     return Listing(whole, since, tuple(sorted(found, key=lambda one: (one.modified, str(one.path)))))
 

@@ -29,7 +29,7 @@ class LogBroken(LakewardError):
     """A file of the log is absent or cannot be read: which files were taken is not known. `file` names it."""
 
     def __init__(self, file: str, why: str) -> None:
-        super().__init__("A file source's log is damaged", why=f"{file}: {why}")
+        super().__init__("The log of a file source is damaged", why=f"{file}: {why}", code="LW-3001")
         self.file = file
         self.reason = why
 

@@ -63,7 +63,9 @@ class FilesStreamSource(StreamSource):
         if self._decoder is not None:
             _ = self._decoder.schema
         elif self.files.format != "text":
-            raise SpecError(f"Source {self.name}: files of {self.files.format} need decode: {{json: ..}}")
+            raise SpecError(
+                f"Source {self.name}: files of {self.files.format} need decode: {{json: ..}}", code="LW-3057"
+            )
 
     def ids(self) -> dict[str, str]:
         folder = folder_of(self.files.path)
@@ -75,6 +77,7 @@ class FilesStreamSource(StreamSource):
                 f"The folder of source {self.name} is not there",
                 why=f"{folder} is no folder of this machine now",
                 next="create or mount it (the stream tries again by itself), or correct files: path: and deploy",
+                code="LW-3058",
             )
         return {local(self.files.path): "files"}
 
@@ -95,6 +98,7 @@ class FilesStreamSource(StreamSource):
                 why=f"which files have landed is not in {self._copy or 'any copy of its log'}: {position}",
                 next="put the checkpoint back from a copy, or land into a new table under a new id",
                 reason="log-missing",
+                code="LW-3054",
             )
         return mirror.restore(self.access, self._copy, number, folder)
 
@@ -137,6 +141,7 @@ class FilesStreamSource(StreamSource):
                     next="put a right file in its place under the same name (one without rows gives its rows up), "
                     f"then: lakeward streams start {stream}",
                     reason="file-unfit",
+                    code="LW-3059",
                 )
 
     def before_landing(self, stream: str, start: str, end: str, listed: Collection[str]) -> None:
@@ -151,6 +156,7 @@ class FilesStreamSource(StreamSource):
                 next="put them back under the same names (an empty one gives its rows up), then: "
                 f"lakeward streams start {stream}",
                 reason="source-files-gone",
+                code="LW-3055",
             )
         if self._mirror is not None and end != NO_DATA:
             self._mirror.copy(self._opened().entry_of(end))
@@ -173,5 +179,9 @@ class FilesStreamSource(StreamSource):
 
     def _opened(self) -> SourceLog | Listing:
         if self.log is None:
-            raise Internal(f"The log of source {self.name} is missing", why="a batch runs after its query was built")
+            raise Internal(
+                f"The log of source {self.name} is missing",
+                why="a batch runs after its query was built",
+                code="LW-3056",
+            )
         return self.log

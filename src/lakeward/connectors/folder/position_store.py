@@ -38,7 +38,7 @@ class FolderPositionStore(PositionStore):
         return Refused(
             f"The position of stream {self.stream} in {self.path} cannot be moved", why=why,
             next="put a lost checkpoint back from a copy",
-        )  # fmt: skip
+         code="LW-3060")  # fmt: skip
 
     @property
     def location(self) -> str | None:

@@ -56,6 +56,7 @@ def newest(path: Path, stream: str) -> Position | None:
             why=f"{folder.name}, the newest batch, has no {MANIFEST}: somebody removed it",
             next=f"put it back from a copy, then: lakeward streams start {stream}",
             reason="position-unreadable",
+            code="LW-3062",
         ) from None
     owner, _, rest = text.partition("\n")
     if owner != stream:
@@ -64,6 +65,7 @@ def newest(path: Path, stream: str) -> Position | None:
             why=f"a folder has one writer, and {stream} would count on where {owner} stopped",
             next=f"name another path in conf/streams/{stream}.yaml, then: lakeward deploy",
             reason="diverged",
+            code="LW-3061",
         )
     return position.parse(rest, stream, str(path))
 
@@ -82,6 +84,7 @@ def prepare(path: Path, stream: str) -> None:
                 f"Folder {path} of stream {stream} holds something else",
                 why=f"readers would take it for rows: {', '.join(strangers[:5])}",
                 next=f"name a folder of its own in conf/streams/{stream}.yaml, then: lakeward deploy",
+                code="LW-3063",
             )
         for left in (path / STAGING).iterdir():
             if time.time() - left.stat().st_mtime > _STALE_S:
@@ -90,7 +93,7 @@ def prepare(path: Path, stream: str) -> None:
         raise SpecError(
             f"Folder {path} of stream {stream} cannot be written", why=str(error),
             next=f"correct path: in conf/streams/{stream}.yaml, or its rights, then: lakeward streams start {stream}",
-        ) from None  # fmt: skip
+         code="LW-3064") from None  # fmt: skip
 
 
 def publish(staged: Path, path: Path, stream: str, at: Position) -> None:

@@ -108,6 +108,7 @@ def _check(lake: Lake) -> None:
             "The catalog of the lake cannot be a file of SQLite",
             why=why,
             next="lakeward stack up   writes the address of its PostgreSQL",
+            code="LW-3065",
         )
 
 

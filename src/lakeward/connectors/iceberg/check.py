@@ -50,6 +50,7 @@ def check_table(state: TableState) -> BlockReason | None:
             f"The position of stream {stream} is gone from {table}",
             f"snapshot {stray.snapshot} holds batch {stray.wap_id} of it: somebody removed the property",
             f"put the property back as the newest metadata file with it has it, then: lakeward streams start {stream}",
+            code="LW-3067",
         )
     if stray is not None:
         return BlockReason(
@@ -59,6 +60,7 @@ def check_table(state: TableState) -> BlockReason | None:
             + (_BY_WHOM if stray.wap_id else "write.wap.enabled was off while it was written"),
             f"lakeward sql --write \"CALL lake.system.rollback_to_snapshot('{table}', {stray.parent})\"   "
             "takes the batch out; it then lands again",
+            code="LW-3068",
         )
     if not state.staging:
         return BlockReason(
@@ -66,6 +68,7 @@ def check_table(state: TableState) -> BlockReason | None:
             f"Stream {stream} cannot stage its batches in {table}",
             "table property write.wap.enabled is not true: rows would be visible before they are counted",
             f"ALTER TABLE {table} SET TBLPROPERTIES ('write.wap.enabled'='true')   then start the stream again",
+            code="LW-3069",
         )
     if position is None or ancestry.right:
         return None
@@ -77,6 +80,7 @@ def check_table(state: TableState) -> BlockReason | None:
             f"main begins anew and is at {head}; everything landed up to seq {position.seq} (snapshot "
             f"{position.snapshot}, {ranges.show(position.end)}) is not in it: {position.totals.landed} rows",
             f"give the stream a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy",
+            code="LW-3070",
         )
     kept = state.newest_seq
     lost = f"seq {kept + 1} to {position.seq}" if kept is not None else f"an unknown part up to seq {position.seq}"
@@ -87,6 +91,7 @@ def check_table(state: TableState) -> BlockReason | None:
         f"(up to {ranges.show(position.end)})",
         f"lakeward sql --write \"CALL lake.system.set_current_snapshot('{table}', {position.snapshot})\"   "
         "brings the rows back",
+        code="LW-3066",
     )
 
 

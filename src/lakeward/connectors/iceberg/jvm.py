@@ -55,6 +55,7 @@ def load(session: SparkSession, table: str) -> Any:
                 why="it was dropped or renamed under the stream",
                 next="bring it back from a backup of the catalog, or give the stream a new id and a new table",
                 reason="table-missing",
+                code="LW-3072",
             ) from None
         raise
 
@@ -160,6 +161,7 @@ def catalog_down(table: str, error: BaseException) -> DependencyDown:
         f"The catalog does not answer for table {table}",
         why=message(error),
         next="lakeward stack status   (the stream goes on by itself when the catalog is back)",
+        code="LW-3071",
     )
 
 

@@ -34,6 +34,7 @@ def halt(session: SparkSession, stream: str, table: str) -> BlockReason:
             f"Table {table} of stream {stream} has another name now",
             f"{other} has its position: {landed}. Under its old name it would be made anew, empty",
             f'lakeward sql --write "{back}"   then: lakeward streams start {stream}; or {afresh}',
+            code="LW-3074",
         )
     newest = _newest_metadata(session, table)
     call = f"CALL {CATALOG}.system.register_table(table => '{table}', metadata_file => '{newest}')"
@@ -46,6 +47,7 @@ def halt(session: SparkSession, stream: str, table: str) -> BlockReason:
         "the catalog has no table of this name, and none has the stream's position: it was dropped. Made anew, it "
         "would hold nothing of what was landed",
         f"{back}; or {afresh}",
+        code="LW-3073",
     )
 
 

@@ -88,7 +88,10 @@ def answering() -> Iterator[None]:
         yield
     except OperationalError as error:
         raise DependencyDown(
-            "The catalog does not answer", why=str(error.orig).strip().splitlines()[0], next="lakeward stack status"
+            "The catalog does not answer",
+            why=str(error.orig).strip().splitlines()[0],
+            next="lakeward stack status",
+            code="LW-3078",
         ) from None
 
 
@@ -137,6 +140,7 @@ def write_position(catalog: Catalog, table: str, stream: str, new: Position, exp
             f"The position of stream {stream} cannot be set through a REST catalog from here",
             why="a REST commit compares branches, not properties: it could overwrite a batch that lands meanwhile",
             next="run the operation in a driver (lakeward.connectors.iceberg.publish.write_position)",
+            code="LW-3077",
         )
     before = position.parse(expected, stream, table) if expected is not None else None
     if before is not None and new.seq <= before.seq:
@@ -145,7 +149,10 @@ def write_position(catalog: Catalog, table: str, stream: str, new: Position, exp
         loaded = catalog.load_table(table)
         if (halt := halt_of(loaded.metadata, stream, table)) is not None:
             raise Refused(
-                f"The position of stream {stream} is not moved", why=f"{halt.what}: {halt.why}", next=halt.next
+                f"The position of stream {stream} is not moved",
+                why=f"{halt.what}: {halt.why}",
+                next=halt.next,
+                code="LW-3079",
             )
         main = loaded.metadata.refs.get("main")
         head = loaded.metadata.snapshot_by_id(main.snapshot_id) if main else None
@@ -165,7 +172,7 @@ def write_position(catalog: Catalog, table: str, stream: str, new: Position, exp
         except CommitFailedException:
             continue  # another writer's commit came first; nothing was written
         return moved
-    raise Transient(f"The position of stream {stream} could not be set in {table}: contention")
+    raise Transient(f"The position of stream {stream} could not be set in {table}: contention", code="LW-3075")
 
 
 def remove_position(
@@ -191,4 +198,4 @@ def remove_position(
         except CommitFailedException:
             continue  # another writer's commit came first; nothing was written
         return
-    raise Transient(f"The position of stream {stream} could not be removed from {table}: contention")
+    raise Transient(f"The position of stream {stream} could not be removed from {table}: contention", code="LW-3076")

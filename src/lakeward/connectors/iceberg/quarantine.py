@@ -158,6 +158,7 @@ def insert(
         f"Rows of stream {stream} could not be put aside in {name}: contention",
         why=f"{_ATTEMPTS} attempts met a table that had changed",
         next=f"look for other writers in lake.{name}.snapshots (lakeward sql)",
+        code="LW-3080",
     )
 
 

@@ -53,6 +53,7 @@ def set_refs(
         raise Internal(
             f"Branch {MAIN} of {'.'.join(table.name())} cannot be moved by its ref alone",
             why="its snapshot log moves too",
+            code="LW-3081",
         )
     if table.metadata.format_version > _WRITTEN and isinstance(catalog, SqlCatalog):
         after = _in_the_document(catalog, table, requirements, refs)

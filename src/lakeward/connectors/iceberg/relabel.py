@@ -85,6 +85,7 @@ def _until(session: SparkSession, table: str, statement: str, done: Callable[[],
         f"Rows in {table} could not be given their new names: contention",
         why=f"{ATTEMPTS} attempts met a table that had changed",
         next="the same command again",
+        code="LW-3082",
     )
 
 

@@ -51,6 +51,7 @@ def swappable(catalog: Catalog, stream: str) -> None:
             why="between two renames there is no table under the name; both at once are done in a JDBC catalog, "
             "not yet in others",
             next=f"lakeward streams backfill {stream} --from earliest --into NAMESPACE.TABLE   fills a table beside",
+            code="LW-3084",
         )
 
 
@@ -80,13 +81,19 @@ def swap(catalog: Catalog, live: Table, made: Table, before: str) -> None:
                 failpoints.hit("rebuild-between-renames")
     except IntegrityError:
         raise Refused(
-            f"Table {before} exists", why=f"{name} would have taken this name; nothing was changed", next="try again"
+            f"Table {before} exists",
+            why=f"{name} would have taken this name; nothing was changed",
+            next="try again",
+            code="LW-3085",
         ) from None
     except OperationalError as error:
         if _is_now(catalog, name, made):
             return
         raise DependencyDown(
-            "The catalog does not answer", why=str(error.orig).strip().splitlines()[0], next="lakeward stack status"
+            "The catalog does not answer",
+            why=str(error.orig).strip().splitlines()[0],
+            next="lakeward stack status",
+            code="LW-3086",
         ) from None
 
 
@@ -132,6 +139,7 @@ class AssertProperties(ValidatableTableRequirement):
                 f"{', '.join(moved)} changed meanwhile",
                 why="somebody else works on the same table; nothing was changed",
                 next="try again",
+                code="LW-3087",
             )
 
 
@@ -162,4 +170,4 @@ def amend(catalog: Catalog, table: str, change: Change, expected: Mapping[str, s
         except CommitFailedException:
             continue  # another writer's commit came first; nothing was written
         return catalog.load_table(table)
-    raise Transient(f"The properties of {table} could not be changed: contention")
+    raise Transient(f"The properties of {table} could not be changed: contention", code="LW-3083")

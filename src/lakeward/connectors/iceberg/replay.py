@@ -108,6 +108,7 @@ def publish_rows(session: SparkSession, at: At, staged: Staged | None, more: Rep
                 f"The quarantine of stream {stream} cannot be replayed now",
                 why="the stream's position was moved by hand meanwhile: it may read these records again itself",
                 next=f"lakeward streams status {stream}   then replay again",
+                code="LW-3090",
             )
         if staged is not None:
             try:
@@ -234,6 +235,7 @@ def _same(metadata: Any, at: At) -> None:
             f"The quarantine of stream {at.state.stream} is replayed by somebody else",
             why=f"another replay began on {at.state.table} after this one, and goes on; this one changed nothing",
             next="wait for it; then: lakeward quality replay " + at.state.table + " --dry-run",
+            code="LW-3089",
         )
 
 
@@ -271,6 +273,7 @@ def _commit(
         f"The quarantine of stream {stream} could not be replayed into {table}: contention",
         why=f"{ATTEMPTS} attempts met a table that had changed; last: {why}",
         next=f"look for other writers in lake.{table}.snapshots (lakeward sql)",
+        code="LW-3088",
     )
 
 

@@ -36,4 +36,5 @@ def change(session: SparkSession, table: str, statement: str) -> None:
         f"The rows in {table} could not be marked: contention",
         why=f"{ATTEMPTS} attempts met a table that had changed; last: {why}",
         next=f"look for other writers in lake.{table}.snapshots (lakeward sql); then give the same command again",
+        code="LW-3091",
     )

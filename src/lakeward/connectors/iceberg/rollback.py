@@ -38,6 +38,7 @@ def movable(catalog: Catalog, table: str) -> None:
             f"Table {table} cannot be restored through a REST catalog from here",
             why="a REST commit compares branches, not properties: it could overwrite a batch that lands meanwhile",
             next="restore it where the catalog is JDBC",
+            code="LW-3092",
         )
 
 
@@ -80,6 +81,7 @@ def move(table: Table, to: int, properties: Mapping[str, str | None], branches: 
             f"Table {'.'.join(table.name())} was not restored: somebody committed to it meanwhile",
             why=f"{str(error).splitlines()[0]}; nothing was changed",
             next="the same command again",
+            code="LW-3093",
         ) from None
 
 

@@ -76,10 +76,12 @@ def _check(table: str, properties: Mapping[str, str]) -> None:
             f"Table {table} cannot be created with write.wap.enabled={properties['write.wap.enabled']}",
             why="batches are staged before they are published; that is what makes them land once",
             next="remove write.wap.enabled from the sink's properties",
+            code="LW-3103",
         )
     if properties["format-version"] == "1":
         raise Refused(
             f"Table {table} cannot be created with format-version=1",
             why="format 1 has no sequence numbers, by which a rolled-back table is told from an expired history",
             next="use format-version 2 (default) or 3",
+            code="LW-3104",
         )

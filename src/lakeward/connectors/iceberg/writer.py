@@ -97,6 +97,7 @@ class IcebergWriter(TableWriter[TableState, InTable]):
                 next=f"lakeward sql --write \"CALL lake.system.rollback_to_snapshot('{self.table}', {found.parent})\""
                 "   takes the batch out; it then lands again",
                 reason="unstaged",
+                code="LW-3105",
             )
         if applied is not None:
             found = replace(found, rows=applied)

@@ -81,6 +81,7 @@ class TopicArchiveSource(KafkaStreamSource):
                     f"A file has other columns than the first one: {each.path}",
                     why=f"{'; '.join(wrong)}; first: {self.listing.files[0].path}",
                     next="land them apart: --from-files for each kind, --into the same stream's table by key",
+                    code="LW-3107",
                 )
 
     def ids(self) -> dict[str, str]:
@@ -129,6 +130,7 @@ class TopicArchiveSource(KafkaStreamSource):
                 f"A file does not hold the records of a topic: {first.path}",
                 why=why,
                 next=f"columns of a record: {valid}",
+                code="LW-3106",
             )
         return found
 

@@ -39,6 +39,7 @@ def topic_ids(cluster: Cluster, source: KafkaSource, timeout_s: float = TIMEOUT_
             f"Kafka has no topic {', '.join(missing)}",
             why=f"the brokers at {cluster.bootstrap} have: {there}",
             next="create the topic, or correct kafka: topics: in the stream's file",
+            code="LW-3108",
         )
     return found
 

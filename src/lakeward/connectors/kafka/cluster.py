@@ -91,6 +91,7 @@ def find(connection: str, runtime: Runtime) -> Cluster:
         why=f"known connections: {', '.join(names(runtime)) or 'none'}",
         next=f"make it in Airflow (type kafka) or as {own} (docs/how-to/connect-to-kafka.md), "
         "or name another one under kafka: connection:",
+        code="LW-3109",
     )
 
 
@@ -127,12 +128,14 @@ def _read(connection: str, file: Path) -> Settings:
             f"Kafka connection {connection} cannot be read",
             why=f"{file}: {getattr(error, 'strerror', None) or 'it is no text'}",
             next="correct the file (docs/how-to/connect-to-kafka.md)",
+            code="LW-3112",
         ) from None
     if mode & 0o077:
         raise SpecError(
             f"Kafka connection {connection} is open to other users",
             why=f"{file} has mode {mode:04o}, and may hold a password",
             next=f"chmod 600 {file}",
+            code="LW-3110",
         )
     return settings.check(connection, _where(connection, file), given)
 
@@ -156,5 +159,6 @@ def _properties(connection: str, file: Path, text: str) -> Mapping[str, str]:
             f"Kafka connection {connection} cannot be read",
             why=f"{file}: {'; '.join(wrong)}",
             next="correct the file (docs/how-to/connect-to-kafka.md)",
+            code="LW-3111",
         )
     return found

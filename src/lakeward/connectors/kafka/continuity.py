@@ -38,6 +38,7 @@ def check(stream: str, at: str, begins: Mapping[str, Mapping[int, int]], ends: M
             next=f"lakeward streams reset {stream} --to available --dry-run   goes on with what is left, "
             "and keeps the range as skipped",
             reason="source-expired",
+            code="LW-3113",
         )
     if shorter:
         raise Blocked(
@@ -45,4 +46,5 @@ def check(stream: str, at: str, begins: Mapping[str, Mapping[int, int]], ends: M
             why="; ".join(shorter) + ": it was deleted and created again, or these are other brokers",
             next=f"check the connection, or give the stream a new id and table (conf/streams/{stream}.yaml) and deploy",
             reason="topic-replaced",
+            code="LW-3114",
         )

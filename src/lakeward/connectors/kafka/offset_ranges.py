@@ -81,4 +81,5 @@ class OffsetRange:
                 f"Stream {self.stream} was set back while its rows were overwritten",
                 why=f"it lands these records itself now: {', '.join(behind)} (it is at {at})",
                 next=f"lakeward streams status {self.stream}   then give the same command again",
+                code="LW-3115",
             )

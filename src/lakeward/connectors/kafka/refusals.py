@@ -33,6 +33,7 @@ def of(cluster: Cluster, error: Exception, told: Sequence[Any] = ()) -> Lakeward
         "Kafka does not answer",
         why=f"brokers {cluster.bootstrap}: {reason}",
         next="lakeward stack status   (the stream tries again by itself)",
+        code="LW-3116",
     )
 
 
@@ -45,6 +46,7 @@ def denied(cluster: Cluster, operation: str, topic: str, *, seen: bool) -> SpecE
         why=f"connection {cluster.connection}, brokers {cluster.bootstrap}: {lacks}",
         next=f"kafka-acls.sh --bootstrap-server {broker} --add --allow-principal {principal} --topic {topic} "
         f"--operation {operation} --operation Describe   then start the stream again: lakeward streams start",
+        code="LW-3117",
     )
 
 
@@ -55,6 +57,7 @@ def _login(cluster: Cluster, reason: str) -> SpecError:
         why=f"connection {cluster.connection}, {MECHANISM} {found.mechanism}: {reason}",
         next=f"correct {USERNAME}, {PASSWORD} or {MECHANISM} in {cluster.where}, "
         "then start the stream again: lakeward streams start",
+        code="LW-3118",
     )
 
 
@@ -66,6 +69,7 @@ def _handshake(cluster: Cluster, reason: str) -> DependencyDown:
         why=f"connection {cluster.connection}, {CA} {found.ca or 'of the machine'}: {reason}",
         next=f"name the authority that signed the brokers' certificates as {CA} in {cluster.where} "
         "(the stream tries again by itself)",
+        code="LW-3119",
     )
 
 

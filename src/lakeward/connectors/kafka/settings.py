@@ -95,6 +95,7 @@ def check(connection: str, where: str, given: Mapping[str, object]) -> Settings:
             f"Kafka connection {connection} is not in order",
             why=f"{where}: {'; '.join(found)}",
             next="correct it there (docs/how-to/connect-to-kafka.md)",
+            code="LW-3120",
         )
     plain = {key: str(value).strip() for key, value in wanted.items()}
     return Settings(

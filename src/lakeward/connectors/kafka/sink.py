@@ -55,4 +55,5 @@ def _one_a_key(records: DataFrame, sink: KafkaSink) -> None:
             f"The changes for topic {sink.topic} cannot be told apart",
             why=f"key: {sink.key}: {what}",
             next="make the key of every column of GROUP BY: key: to_json(struct(a, b)), then deploy and start again",
+            code="LW-3121",
         )

@@ -64,6 +64,7 @@ def _secrets(cluster: Cluster, settings: Settings) -> Path:
             f"Kafka connection {cluster.connection} cannot be handed to Spark",
             why=f"its login goes into {connection.parent / 'java'}: {error.strerror}",
             next="let the user Lakeward runs as write there",
+            code="LW-3122",
         ) from None
     return file
 

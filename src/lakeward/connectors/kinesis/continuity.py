@@ -44,6 +44,7 @@ def check(stream: str, source: Stream, at: str, now: float) -> None:
             next=f"give the stream a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy   "
             "lands what is left",
             reason="source-expired",
+            code="LW-3123",
         )
 
 

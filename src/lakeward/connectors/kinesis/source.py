@@ -40,7 +40,7 @@ def place_of(source: KinesisSource, runtime: Runtime) -> Place:
         raise SpecError(
             "A Kinesis source needs boto3", why="it is not installed where the driver runs",
             next="pip install 'lakeward[kinesis]'   (in a checkout: uv sync --extra kinesis)",
-        )  # fmt: skip
+         code="LW-3124")  # fmt: skip
     account.find(source.connection, runtime.connections)
     folder = "" if runtime.connections is None else str(runtime.connections)
     return Place(str(source.stream), str(source.region), str(source.connection or ""), folder)
@@ -127,13 +127,15 @@ class KinesisStreamSource(RecordSource):
             return SpecError(
                 f"There is no Kinesis stream {self.place.name}", why=at,
                 next="create it, or correct kinesis: stream: and region: and deploy",
-            )  # fmt: skip
+             code="LW-3126")  # fmt: skip
         if code.startswith(_REFUSED) or code in ("NoCredentialsError", "PartialCredentialsError"):
             return SpecError(
                 f"Kinesis does not let Lakeward read stream {self.place.name}", why=at,
                 next=f"correct the key, or allow it {_ACTIONS}",
-            )  # fmt: skip
-        return DependencyDown("Kinesis does not answer", why=at, next="streams wait for it; nothing is lost")
+             code="LW-3127")  # fmt: skip
+        return DependencyDown(
+            "Kinesis does not answer", why=at, next="streams wait for it; nothing is lost", code="LW-3125"
+        )
 
     @property
     def _folder(self) -> Path | None:

@@ -33,6 +33,7 @@ def check(session: SparkSession, name: str, where: str) -> None:
             f"There is no data source of the name {name} on the class path",
             why=f"{where} names it; {known or 'its jar is not among those Lakeward runs with'}",
             next="jars come from one reviewed list: add it to ivy.xml, python -m lakeward.jars pin; or correct name:",
+            code="LW-3128",
         ) from None
 
 

@@ -26,7 +26,9 @@ def scan(link: connection, table: Name) -> Scan:
     def read(topics: Sequence[str], stream: str | None) -> Iterator[pa.RecordBatch]:
         if stream is not None:
             raise Internal(
-                f"Rows of stream {stream} alone were asked for", why="only an Iceberg quarantine table names streams"
+                f"Rows of stream {stream} alone were asked for",
+                why="only an Iceberg quarantine table names streams",
+                code="LW-3129",
             )
         with link.cursor("lakeward_audit", withhold=True) as cursor:  # on the server: the table may be large
             cursor.itersize = _PIECE_ROWS

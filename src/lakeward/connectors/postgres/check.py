@@ -52,6 +52,7 @@ def check_table(state: TableState) -> BlockReason | None:
             f"a crash of the server empties it, and the position of stream {stream} would call its rows landed",
             f"ALTER TABLE {name.quoted} SET LOGGED (each unlogged partition, too), "
             f"then: lakeward streams start {stream}",
+            code="LW-3131",
         )
     return None
 
@@ -69,12 +70,12 @@ def _another(state: TableState) -> BlockReason:
         return BlockReason(
             "table-renamed", f"The table of stream {stream} is not called {name.text} any more", there,
             f"{back}; or {afresh}",
-        )  # fmt: skip
+         code="LW-3132")  # fmt: skip
     if state.oid is None:
         return BlockReason(
             "table-missing", f"Table {name.text} of stream {stream} is gone",
             f"it was dropped, with what was landed in it: {landed}", f"put it back from a backup; or {afresh}",
-        )  # fmt: skip
+         code="LW-3133")  # fmt: skip
     accept = (
         f"UPDATE {name.positions.quoted} SET table_oid = {state.oid} "  # noqa: S608  # a person runs it; names are quoted
         f"WHERE stream = '{stream}' AND table_name = '{name.table}'"
@@ -84,4 +85,5 @@ def _another(state: TableState) -> BlockReason:
         f"Table {name.text} was made anew under stream {stream}",
         f"its oid is {state.oid}, the position was landed in {state.kept}, which is gone: {landed}",
         f"where a dump that was taken together with {name.positions.text} was restored: {accept}; else {afresh}",
+        code="LW-3130",
     )

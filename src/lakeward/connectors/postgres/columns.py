@@ -59,7 +59,7 @@ def wanted(stream: str, given: Mapping[str, str]) -> dict[str, str]:
         raise SpecError(
             f"PostgreSQL cannot hold the columns of stream {stream}", why="; ".join(why),
             next=f"cast or rename them in the transform of conf/streams/{stream}.yaml, then: lakeward deploy",
-        )  # fmt: skip
+         code="LW-3135")  # fmt: skip
     return {name: kind for name, kind in found.items() if kind is not None}
 
 
@@ -107,7 +107,7 @@ def compare(
             f"The transform of stream {stream} gives other columns than table {table.text} has", why="; ".join(why),
             next=f"change the transform in conf/streams/{stream}.yaml, or the table: "
             f"ALTER TABLE {table.quoted} {', '.join(alter)};",
-        )  # fmt: skip
+         code="LW-3136")  # fmt: skip
 
 
 def check_keys(
@@ -141,4 +141,4 @@ def check_keys(
     raise SpecError(
         f"The upsert of stream {stream} cannot tell the rows of table {table.text} apart", why=why,
         next=f"as the owner of the table: {' '.join(statements)} then: lakeward streams start {stream}",
-    )  # fmt: skip
+     code="LW-3134")  # fmt: skip

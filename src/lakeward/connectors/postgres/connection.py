@@ -43,12 +43,13 @@ def find(connection: str, known: Mapping[str, Database]) -> Database:
             f"There is no PostgreSQL connection {connection!r}",
             why=f"known connections: {', '.join(sorted(known)) or 'none'}",
             next="name one of them under connection:, or add one to Airflow (type postgres)",
+            code="LW-3139",
         )
     if found.wrong:
         raise SpecError(
             f"PostgreSQL connection {connection!r} cannot be used", why=found.wrong,
             next="correct it in Airflow, or in the file (docs/how-to/land-in-postgresql.md)",
-        )  # fmt: skip
+         code="LW-3140")  # fmt: skip
     return found
 
 
@@ -103,6 +104,7 @@ def down(database: Database, error: BaseException) -> DependencyDown:
         "PostgreSQL does not answer",
         why=f"{database.user}@{database.host}:{database.port}/{database.database}: {words(error)}",
         next="streams wait for it inside their batches; nothing is lost",
+        code="LW-3137",
     )
 
 
@@ -142,14 +144,14 @@ def refused(error: psycopg2.Error, stream: str, table: Name, role: str) -> Lakew
             f"Role {role} may not do what stream {stream} needs in {name}", why=said,
             next=f"as the owner of the table: GRANT SELECT, INSERT, UPDATE ON {table.quoted}, {table.positions.quoted} "
             f'TO "{role}"; then: lakeward streams start {stream}',
-        )  # fmt: skip
+         code="LW-3141")  # fmt: skip
     if code.startswith(("22", "23")):
         return SpecError(
             f"Table {name} does not take a row of stream {stream}", why=f"{said} (SQLSTATE {code})",
             next=f"let a rule of conf/streams/{stream}.yaml put such rows into quarantine, or change the transform or "
             "the table; then: lakeward deploy",
-        )  # fmt: skip
+         code="LW-3142")  # fmt: skip
     return SpecError(
         f"Stream {stream} cannot land in table {name}", why=f"{said} (SQLSTATE {code or 'unknown'})",
         next=f"compare the table (psql: \\d {name}) with the transform; then: lakeward streams start {stream}",
-    )  # fmt: skip
+     code="LW-3138")  # fmt: skip

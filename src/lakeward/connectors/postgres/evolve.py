@@ -62,6 +62,6 @@ def evolve(link: connection, state: TableState, added: Mapping[str, str], moved:
             raise SpecError(
                 f"Stream {state.stream} may not give table {state.table.text} new columns", why=links.words(error),
                 next=f"as its owner: {alter}; then: lakeward streams start {state.stream}",
-            ) from None  # fmt: skip
+             code="LW-3143") from None  # fmt: skip
         raise
     failpoints.hit("after-evolve")

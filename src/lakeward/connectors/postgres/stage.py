@@ -101,6 +101,7 @@ def _not_text(file: Path, table: Name, names: Sequence[str], error: psycopg2.Err
         why=f"{primary}: PostgreSQL's text holds no NUL character and nothing that is not Unicode",
         next=f"let a rule put such rows into quarantine: rules: {{real_text: {rule_for(where)!r}}}, or take it out in "
         f"the transform: replace({where}, char(0), ''); then: lakeward deploy",
+        code="LW-3144",
     )
 
 

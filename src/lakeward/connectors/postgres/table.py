@@ -174,7 +174,7 @@ def check_rights(link: connection, stream: str, table: Name, mode: str, role: st
         raise SpecError(
             f"Role {role} lacks rights that stream {stream} needs in {table.text}", why=" ".join(missing),
             next=f"run these as the owner, then: lakeward streams start {stream}",
-        )  # fmt: skip
+         code="LW-3145")  # fmt: skip
 
 
 def _exists(link: connection, table: Name) -> bool:

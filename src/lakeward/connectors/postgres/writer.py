@@ -99,7 +99,10 @@ class PostgresWriter(TableWriter[TableState, Staged]):
                 yield held
         except RetryCommit as redo:
             raise DependencyDown(
-                "PostgreSQL does not answer", why=str(redo), next="look for what holds it up in pg_locks (psql)"
+                "PostgreSQL does not answer",
+                why=str(redo),
+                next="look for what holds it up in pg_locks (psql)",
+                code="LW-3146",
             ) from None
 
     def close(self) -> None:

@@ -128,7 +128,9 @@ def load(name: str, files: Mapping[str, str] | None) -> Callable[..., object]:
         UserCodeFailed: its module fails when it is imported, or has no such function.
     """
     if files is None:
-        raise UserCodeFailed(f"{name} cannot be run", why="its code was not deployed with it", next="lakeward deploy")
+        raise UserCodeFailed(
+            f"{name} cannot be run", why="its code was not deployed with it", next="lakeward deploy", code="LW-3147"
+        )
     module, _, function = name.partition(":")
     with failing(name), _lock:
         digest = digest_of(files)
@@ -136,7 +138,9 @@ def load(name: str, files: Mapping[str, str] | None) -> Callable[..., object]:
             _known[digest] = Modules(digest, files)
         found = getattr(_known[digest].load(module), function, None)
     if not callable(found):
-        raise UserCodeFailed(f"{name} is no function", why=f"module {module} has no function {function}")
+        raise UserCodeFailed(
+            f"{name} is no function", why=f"module {module} has no function {function}", code="LW-3148"
+        )
     made: Callable[..., object] = found
     return made
 
@@ -155,7 +159,7 @@ def call(transform: Transform, frames: Mapping[str, DataFrame]) -> DataFrame:
         made = function(**_taken(function, frames))
     if not isinstance(made, DataFrame):
         raise UserCodeFailed(
-            f"{name} gives no DataFrame", why=f"it gives {type(made).__name__}; a function returns one"
+            f"{name} gives no DataFrame", why=f"it gives {type(made).__name__}; a function returns one", code="LW-3149"
         )
     return made
 
@@ -170,7 +174,7 @@ def failing(name: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # the boundary to the user's code
-        failed = UserCodeFailed(f"{name} fails", why=told(error))
+        failed = UserCodeFailed(f"{name} fails", why=told(error), code="LW-3150")
         if found_at := list(_PLACE.finditer(failed.why)):
             failed.place = found_at[-1][1], int(found_at[-1][2])
         raise failed from error

@@ -58,6 +58,7 @@ def find(connection: str, runtime: Runtime) -> Connection:
         f"There is no connection {connection!r} for a sink in Python",
         why=f"known connections: {', '.join(names(runtime)) or 'none'}",
         next=f"make it in Airflow or as {own} ({_HELP}), or name another one under sink: connection:",
+        code="LW-3151",
     )
 
 
@@ -84,6 +85,7 @@ def _read(connection: str, file: Path) -> Connection:
                 f"Connection {connection} is open to other users",
                 why=f"{file} has mode {mode:04o}, and may hold a password",
                 next=f"chmod 600 {file}",
+                code="LW-3153",
             )
         given = json.loads(text)
         return Connection.model_validate({**given, "id": connection})
@@ -96,4 +98,6 @@ def _read(connection: str, file: Path) -> Connection:
 
 
 def _unreadable(connection: str, file: Path, why: str) -> SpecError:
-    return SpecError(f"Connection {connection} cannot be read", why=f"{file}: {why}", next=f"correct it ({_HELP})")
+    return SpecError(
+        f"Connection {connection} cannot be read", why=f"{file}: {why}", next=f"correct it ({_HELP})", code="LW-3152"
+    )

@@ -93,6 +93,7 @@ def activate(session: SparkSession, stream: str, packages: Sequence[str] | None,
                 why="another stream of the driver brought its own, and one process imports one version of a package",
                 next=f"give {stream} a driver of its own (resources: {{driver: {stream}}}), or both the same "
                 "requirements:, then: lakeward deploy",
+                code="LW-3158",
             )
         folder = str(install(stream, packages, environments))
         if _active is None:
@@ -124,6 +125,7 @@ def _missing(stream: str, packages: Sequence[str]) -> Iterator[str]:
             why=f"the driver has {', '.join(clashes)}, and one process imports one version of a package",
             next=f"put the driver's versions into a file and lock with it: {LOCK} --constraint FILE; then: "
             "lakeward deploy",
+            code="LW-3156",
         )
 
 
@@ -150,14 +152,14 @@ def _install(stream: str, lines: Sequence[str], target: Path, around: Path) -> N
     raise SpecError(
         f"The packages of stream {stream} cannot be installed", why=said,
         next=f"correct its requirements file in python/, best by: {LOCK}; then: lakeward deploy",
-    )  # fmt: skip
+     code="LW-3154")  # fmt: skip
 
 
 def _down(stream: str, why: str) -> DependencyDown:
     return DependencyDown(
         f"The index of Python packages does not answer; stream {stream} needs it once", why=why,
         next="it is asked again at the next start; UV_INDEX_URL names another index",
-    )  # fmt: skip
+     code="LW-3155")  # fmt: skip
 
 
 def _uv(stream: str) -> str:
@@ -171,5 +173,5 @@ def _uv(stream: str) -> str:
         raise SpecError(
             f"The packages of stream {stream} cannot be installed", why="the program uv is not here",
             next="install it where deploy and drivers run: pip install uv",
-        )  # fmt: skip
+         code="LW-3157")  # fmt: skip
     return found

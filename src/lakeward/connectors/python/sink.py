@@ -79,7 +79,7 @@ def load(stream: str, sink: Sink, runtime: Runtime) -> PythonSink:
             raise SpecError(
                 f"The sink of stream {stream} cannot be used", why=f"{error.what}: {error.why}",
                 next="correct it in python/, then: lakeward deploy",
-            ) from error  # fmt: skip
+             code="LW-3161") from error  # fmt: skip
     if sink.connection is None:
         return PythonSink(stream, name, function)
     wanted = str(sink.connection)
@@ -97,10 +97,11 @@ def _installed(stream: str, name: str) -> Function:
             f"The sink of stream {stream} cannot be imported",
             why=f"{name}: {type(error).__name__}: {error}",
             next=step,
+            code="LW-3160",
         ) from error
     function = getattr(found, path, None)
     if not callable(function):
         why = f"module {module} has no function {path}" if function is None else f"{name} cannot be called"
-        raise SpecError(f"The sink of stream {stream} is no function", why=why, next=step)
+        raise SpecError(f"The sink of stream {stream} is no function", why=why, next=step, code="LW-3159")
     made: Function = function
     return made

@@ -57,8 +57,9 @@ class FilesReference:
                 f"Reference {self.name} has no file",
                 why=f"{self._path} does not exist",
                 next="correct its path and deploy again",
+                code="LW-3163",
             ) from None
         except OSError as error:
             raise DependencyDown(
-                f"Reference {self.name} cannot be read", why=f"{self._path}: {error.strerror}"
+                f"Reference {self.name} cannot be read", why=f"{self._path}: {error.strerror}", code="LW-3164"
             ) from None

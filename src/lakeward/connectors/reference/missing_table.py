@@ -18,4 +18,5 @@ def gone(name: str, table: str, known: Iterable[str]) -> SpecError:
         + (f"did you mean {like}? " if like else "")
         + f"there are: {', '.join(there[:10]) or 'none in its namespace'}",
         next="name a table that is there (or bring it back), then: lakeward deploy",
+        code="LW-3165",
     )

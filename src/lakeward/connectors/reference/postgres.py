@@ -94,7 +94,7 @@ class PostgresReference:
                 f"Reference {self.name} cannot be read from table {self.place.text}", why=link.words(error),
                 next=f'let role {self.database.user} read it (GRANT SELECT ON {self.place.quoted} TO '
                 f"{quote(self.database.user)}), or correct the view",
-            ) from None  # fmt: skip
+             code="LW-3167") from None  # fmt: skip
 
     def _table(self, held: connection) -> tuple[int, dict[str, Column]]:
         """Its oid and its columns."""
@@ -112,6 +112,7 @@ class PostgresReference:
                 f"Reference {self.name} cannot be read from table {self.place.text}",
                 why=f"no type of Spark holds the same values: {', '.join(strange)}" if strange else "it has no columns",
                 next="make a view without these columns, or with them as text (column::text), and name it instead",
+                code="LW-3166",
             )
         return ", ".join(f"{quote_spark(name)} {kind}" for name, kind in kinds.items())
 

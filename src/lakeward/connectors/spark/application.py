@@ -152,6 +152,7 @@ def _not_started(name: str, log: Path) -> LakewardError:
         f"The Spark application {name} did not start",
         why=_said(log),
         next=f"see drivers: {{{name}: ..}} in conf/lakeward.yaml, or choose engine connect",
+        code="LW-3169",
     )
 
 

@@ -48,6 +48,7 @@ def endpoint(runtime: Runtime) -> tuple[str, int]:
             "There is no Spark Connect server here",
             why="the runtime names none, and maintenance, checks and sql run on it",
             next="lakeward stack up",
+            code="LW-3170",
         )
     host, _, port = runtime.connect.rpartition(":")
     # gRPC sends a token without TLS to `localhost` only; to 127.0.0.1 it waits for ever.
@@ -143,6 +144,7 @@ def _reachable(runtime: Runtime) -> tuple[str, int]:
             "The Spark Connect server does not answer",
             why=f"{host}:{port}: {error.strerror or error}",
             next="lakeward stack status",
+            code="LW-3171",
         ) from None
     return host, port
 

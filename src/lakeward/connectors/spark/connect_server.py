@@ -80,5 +80,6 @@ def _field(number: int, value: str | bytes) -> bytes:
         raise Internal(
             f"A protobuf field of {len(content)} bytes cannot be written",
             why=f"its length must fit in one byte: at most {_LONGEST}",
+            code="LW-3172",
         )
     return bytes([number << 3 | 2, len(content)]) + content

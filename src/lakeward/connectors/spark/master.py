@@ -37,7 +37,7 @@ def reach(master: SparkMaster, timeout_s: float = ANSWER_S) -> str:
     raise DependencyDown(
         f"The Spark master {master} does not answer", why="; ".join(tried),
         next="start it, or correct drivers: in conf/lakeward.yaml, then: lakeward doctor",
-    )  # fmt: skip
+     code="LW-3173")  # fmt: skip
 
 
 def conf(runtime: Runtime, here: str) -> dict[str, str]:
@@ -95,4 +95,4 @@ def _no_secret(driver: str, why: str, what: str) -> SpecError:
     return SpecError(
         f"Driver {driver} cannot log in to its Spark cluster (authenticate: true)", why=why,
         next=f"{what} (docs/how-to/run-on-a-spark-cluster.md)",
-    )  # fmt: skip
+     code="LW-3174")  # fmt: skip

@@ -51,6 +51,7 @@ def check_cores(spec: StreamSpec, partitions: int, cores: int) -> None:
             f"and accounting for the records takes {SPARE} more",
             next=f"resources: {{cores: {partitions + SPARE}}} in conf/streams/{spec.id}.yaml, then: lakeward deploy, "
             f"lakeward streams upgrade {spec.id}",
+            code="LW-2403",
         )
 
 
@@ -67,6 +68,7 @@ def result(built: Flow) -> DataFrame:
             f"Stream {built.spec.id} cannot be run with {built.spec.trigger.kind}",
             why="its transform keeps state, and rows that leave as they come wait for none",
             next=f"trigger: {{every: 100ms}} in conf/streams/{built.spec.id}.yaml, then: lakeward deploy",
+            code="LW-2404",
         )
     if not built.spec.rules:
         return built.transformed

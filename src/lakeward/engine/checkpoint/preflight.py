@@ -56,7 +56,7 @@ class Verdict:
             Blocked: it may not.
         """
         if not self.fit:
-            raise Blocked(self.what, why=self.why, next=self.next, reason=str(self.finding))
+            raise Blocked(self.what, why=self.why, next=self.next, reason=str(self.finding), code="LW-2203")
         return self.finding
 
 

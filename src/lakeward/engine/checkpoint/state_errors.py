@@ -53,6 +53,7 @@ def blocked(wanted: Assignment, said: str) -> Blocked:
         next=f"lakeward streams rollback {stream}   runs the generation before, which goes on with its state; or give "
         f"the changed stream a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy",
         reason=REASON,
+        code="LW-2204",
     )
 
 

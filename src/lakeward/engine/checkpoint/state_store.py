@@ -63,7 +63,9 @@ def read(spark: SparkSession, folder: str, rows: int) -> list[Store]:
         metadata = spark.read.format("state-metadata").load(folder)
         found = metadata.select("*", "_numColsPrefixKey").orderBy("operatorId", "stateStoreName").collect()
     except PySparkException as error:
-        raise LakewardError("The state store cannot be read", why=_first(error), next="lakeward doctor") from error
+        raise LakewardError(
+            "The state store cannot be read", why=_first(error), next="lakeward doctor", code="LW-2205"
+        ) from error
     return [
         _read(spark, folder, each, variable, rows)
         for each in found

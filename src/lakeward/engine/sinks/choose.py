@@ -64,7 +64,9 @@ def choose(
     at_least_once = partial(AtLeastOnce, own, stream, sources, held, canonical=canonical)
     if (table := spec.sink.iceberg) is not None:
         if table.commit != "exact":
-            raise SpecError(f"Stream {stream} cannot be run yet", why=f"commit {table.commit} is not built")
+            raise SpecError(
+                f"Stream {stream} cannot be run yet", why=f"commit {table.commit} is not built", code="LW-2218"
+            )
         writer = IcebergWriter(
             session=own,
             stream=stream,
@@ -137,7 +139,9 @@ def choose(
         return at_least_once(lambda rows, _: data_source.write(rows, passed.name, passed.options))
     if spec.sink.python is not None:
         return python.landing(at_least_once, wanted, python_sink.load(stream, spec.sink, runtime))
-    raise SpecError(f"Stream {stream} cannot be run yet", why=f"sink {spec.sink.connector} is not built")
+    raise SpecError(
+        f"Stream {stream} cannot be run yet", why=f"sink {spec.sink.connector} is not built", code="LW-2217"
+    )
 
 
 def _change(sink: IcebergSink) -> Change:

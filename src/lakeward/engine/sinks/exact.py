@@ -98,6 +98,7 @@ class ExactLanding(ABC, Generic[W]):
             "it was dropped, moved or renamed. Made anew, it would hold nothing of what was landed",
             f"bring it back as it was, or give the stream a new id and a new table (conf/streams/{stream}.yaml), then: "
             "lakeward deploy",
+            code="LW-2219",
         )
 
     def _other_mode(self, at: Position) -> BlockReason | None:
@@ -112,6 +113,7 @@ class ExactLanding(ABC, Generic[W]):
             "the rows that are there would not be what this mode makes of them",
             f"say mode: {at.mode} again in conf/streams/{stream}.yaml, or name a new id and a new table; "
             "then: lakeward deploy",
+            code="LW-2220",
         )
 
     def beside(

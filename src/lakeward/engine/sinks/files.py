@@ -68,7 +68,7 @@ class FilesLanding:
             raise SpecError(
                 f"The columns of stream {writer.stream} do not fit its files", why="; ".join(wrong),
                 next=f"correct the transform or the sink in conf/streams/{writer.stream}.yaml, then: lakeward deploy",
-            )  # fmt: skip
+             code="LW-2221")  # fmt: skip
         store.prepare(writer.path, writer.stream)
 
     def running(self, batch_id: int) -> RunningBatch:

@@ -79,6 +79,7 @@ class LakeLanding(GrowingLanding[W]):
                 f"Generation {self.writer.generation} of stream {self.writer.stream} has not run yet",
                 why=f"{self.writer.table} does not have its columns; its first start adds them",
                 next=f"lakeward streams start {self.writer.stream}   then try again",
+                code="LW-2222",
             )
         self._into = None if schema_evolution.same(columns.jsonValue(), table.schema) else relaxed(table.schema)
 

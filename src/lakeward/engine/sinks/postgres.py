@@ -70,7 +70,7 @@ class PostgresLanding(GrowingLanding[PostgresWriter]):
             raise SpecError(
                 f"Stream {stream} cannot land in PostgreSQL from here", why="its driver has executors elsewhere",
                 next=f"let it run in a driver of one machine (resources: in conf/streams/{stream}.yaml)",
-            )  # fmt: skip
+             code="LW-2223")  # fmt: skip
         given = {each.name: each.dataType.simpleString() for each in columns_.fields}
         made = columns.wanted(stream, given)
         keys = [str(key) for key in self.sink.keys or ()]
@@ -133,4 +133,5 @@ class PostgresLanding(GrowingLanding[PostgresWriter]):
                 f"Stream {self.writer.stream} cannot land in {self.writer.table}",
                 why=f"it is {kind}: rows and position could not be committed together",
                 next=f"name a table in conf/streams/{self.writer.stream}.yaml, then: lakeward deploy",
+                code="LW-2224",
             )

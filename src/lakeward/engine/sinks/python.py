@@ -52,10 +52,10 @@ def failure(stream: str, name: str, error: Exception) -> Exception:
         return DependencyDown(
             f"The sink of stream {stream} does not get through: {name}", why=said,
             next="the batch waits for it, and the function is called with it again; nothing is lost",
-        )  # fmt: skip
+         code="LW-2226")  # fmt: skip
     if judged.failure_class not in _ITS_OWN or judged.cause is not None:
         return error
     return Poison(
         f"The sink of stream {stream} fails on a batch: {name}", why=said,
         next=f"correct it in python/, lakeward deploy, then: lakeward streams upgrade {stream}",
-    )  # fmt: skip
+     code="LW-2225")  # fmt: skip

@@ -28,7 +28,7 @@ class Sent(AtLeastOnce):
     def running(self, batch_id: int) -> RunningBatch:
         """The records that are being accounted for."""
         if self.batch is None:
-            raise LakewardError(f"Nothing of stream {self.stream} is being accounted for")
+            raise LakewardError(f"Nothing of stream {self.stream} is being accounted for", code="LW-2227")
         return self.batch
 
 

@@ -216,6 +216,7 @@ def _over(
                 f"Stream {wanted.stream} cannot be backfilled yet",
                 why="it keeps state: windows of a range on its own would lack what came before it",
                 next=f"lakeward streams backfill {wanted.stream} --windows FROM..TO   repairs windows in its table",
+                code="LW-2001",
             )
         way.prepare(landing, built)
         landing.writer.stateful = False

@@ -28,6 +28,7 @@ def suited(spec: StreamSpec, into: str | None, *, files: bool = False) -> None:
             f"Stream {spec.id} cannot be backfilled{f' into {into}' if into else ''}",
             why=why,
             next=next_ or f"lakeward streams reset {spec.id} --to TIME   reads the stream itself again",
+            code="LW-2002",
         )
 
 
@@ -46,6 +47,7 @@ def overwritable(spec: StreamSpec, readers: Sequence[str] = ()) -> None:
             f"Rows of stream {spec.id} cannot be overwritten",
             why=why,
             next=f"lakeward streams backfill {spec.id} --from TIME --to TIME --into NAMESPACE.TABLE",
+            code="LW-2003",
         )
 
 
@@ -81,6 +83,7 @@ def repairable(spec: StreamSpec, readers: Sequence[str] = ()) -> Window:
             f"Windows of stream {spec.id} cannot be repaired",
             why=str(error),
             next=f"lakeward streams reset {spec.id} --to TIME   reads the stream itself again",
+            code="LW-2005",
         ) from None
 
 
@@ -168,6 +171,7 @@ def name_of(
             f"{table} has other rows than those of this backfill",
             why=f"it holds: {held or 'rows without a position'}; with those of this range some could be there twice",
             next="name a table that does not exist yet: --into NAMESPACE.TABLE",
+            code="LW-2004",
         )
     if same:
         newest = max(same, key=_number)

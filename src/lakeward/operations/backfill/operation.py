@@ -196,6 +196,7 @@ class Backfill(Operation[BackfillPlan]):
                 f"There is nothing of stream {spec.id} between --from and --to",
                 why=f"from {start}, to {end}",
                 next="give --from an earlier time; times are those at which records were written to the topic",
+                code="LW-2006",
             )
         return start, end
 

@@ -165,6 +165,7 @@ def _known(spec: StreamSpec, kind: str, valid: tuple[str, ...]) -> None:
             why=f"its source is {own}: "
             + ("files are read as the source declares them" if own == "files" else "a file must hold whole records"),
             next=f"--format: {', '.join(valid)}",
+            code="LW-2008",
         )
 
 
@@ -180,4 +181,5 @@ def _by_name(listing: Listing) -> str:
         "The names of the files do not tell their format",
         why=f"e.g. {listing.files[0].path}",
         next=f"--format: {', '.join(FORMATS)}",
+        code="LW-2007",
     )

@@ -71,6 +71,7 @@ class WindowRange:
                 f"Stream {self.stream} was set back while its windows were repaired",
                 why=f"it has closed them up to {at.complete_through if at else 'nothing'}",
                 next=f"lakeward streams status {self.stream}   then give the same command again",
+                code="LW-2010",
             )
 
 
@@ -173,7 +174,10 @@ class Windows(WriteStrategy):
     def _refused(self, why: str, next_: str = "") -> Refused:
         stream = self.wanted.stream
         return Refused(
-            f"Windows of stream {stream} cannot be repaired", why=why, next=next_ or f"lakeward config show {stream}"
+            f"Windows of stream {stream} cannot be repaired",
+            why=why,
+            next=next_ or f"lakeward config show {stream}",
+            code="LW-2009",
         )
 
 

@@ -98,6 +98,7 @@ class Work:
                     f"Stream {self.wanted.stream} has {bad} bad rows in this range and nowhere to put them",
                     why=f"between {start} and {end}",
                     next="add quarantine: {table: namespace.table} to the stream's file, then: lakeward deploy",
+                    code="LW-2011",
                 )
 
             def put_aside() -> None:

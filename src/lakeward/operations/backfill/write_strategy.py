@@ -201,6 +201,7 @@ class InPlace(WriteStrategy):
             f"Rows of stream {stream} cannot be overwritten",
             why=why,
             next=next_ or f"lakeward streams audit {stream}   shows what it has landed",
+            code="LW-2012",
         )
 
 

@@ -131,6 +131,7 @@ class Erase(Operation[ErasePlan]):
                     f"Rows of {target.table} were not all erased: {', '.join(sorted(drop - target.drop))} holds them",
                     why="it was made meanwhile",
                     next="the same command with --dry-run   shows it anew",
+                    code="LW-2017",
                 )
             files.forget(load, drop, _stands, access)
         files.delete(load(), access)
@@ -140,6 +141,7 @@ class Erase(Operation[ErasePlan]):
                 f"Rows of {target.table} were not all erased",
                 why="others committed such rows meanwhile",
                 next="the same command again",
+                code="LW-2015",
             )
 
     def _strays(self, table: Table, target: Target, access: FileAccess) -> None:
@@ -161,6 +163,7 @@ class Erase(Operation[ErasePlan]):
                 why=f"{path} "
                 + ("is younger than 3 days: it may be a commit on its way" if readable else "cannot be read"),
                 next=f"the same command after {until:%Y-%m-%d %H:%M} UTC, or once it is removed by hand",
+                code="LW-2016",
             )
 
     def _counted(self, table: str) -> int:

@@ -104,6 +104,7 @@ def plan(context: Context, scope: Scope) -> ErasePlan:
             f"Whether {count(unreadable, 'row')} in the quarantine of {scope.table} are meant is not known",
             why="they do not have the condition's columns, and their text cannot be searched for its values",
             next="the same command with --unreadable erase, or --unreadable keep after looking at them",
+            code="LW-2018",
         )
     main, rest = targets[0], targets[1:]
     put_aside = sum(each.rows for each in rest if each.table in aside)
@@ -153,6 +154,7 @@ def _allowed(connection: Connection, name: str) -> None:
             f"Rows of {name} cannot be erased while {listed(reading)} reads it as it grows",
             why="a commit that takes rows out stops such a reader, and what it read would stay in its own table",
             next=f"take conf/streams/{reading[0]}.yaml away, then: lakeward deploy   and erase from its table too",
+            code="LW-2019",
         )
 
 
@@ -181,7 +183,9 @@ def _target(context: Context, name: str, match: Matching) -> Target | None:
         return None
     why = files.obstacle(table)
     if why:
-        raise Refused(f"Rows of {name} cannot be erased from here", why=why, next=f"lakeward tables why {name}")
+        raise Refused(
+            f"Rows of {name} cannot be erased from here", why=why, next=f"lakeward tables why {name}", code="LW-2020"
+        )
     found = files.held(table, match)
     unreadable = match.unreadable if isinstance(match, QuarantinedRows) else 0
     drop = {
@@ -206,6 +210,7 @@ def _refs(scope: Scope, targets: tuple[Target, ...]) -> None:
             f"Rows of {scope.table} cannot be erased: {listed(named)} holds them",
             why="a tag or a branch keeps its snapshot as it is, for whoever made it",
             next="the same command with --drop-refs, when whoever made it agrees",
+            code="LW-2021",
         )
 
 

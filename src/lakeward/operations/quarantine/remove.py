@@ -109,6 +109,7 @@ def suited(spec: StreamSpec, readers: Sequence[str] = ()) -> None:
             f"Rows of stream {spec.id} cannot be put aside",
             why=why,
             next=f"lakeward quality waive {spec.sink.label} CHECK --for 2h --comment WHY",
+            code="LW-2032",
         )
 
 
@@ -243,6 +244,7 @@ class _Act:
                 f"Rows of {table} do not name their records",
                 why=f"it has no column {', '.join(sorted(missing))}",
                 next="keep the position columns in the transform, with lineage: rows",
+                code="LW-2033",
             )
         fails = self.failing.condition(rows_)
         self._bounded(rows_, fails)
@@ -283,6 +285,7 @@ class _Act:
                 f"Rows of {self.writer.table} that fail {self.failing.name} are not put aside",
                 why=why,
                 next=f"lakeward quality show {self.writer.table}",
+                code="LW-2034",
             )
 
     def _told_apart(self, bad: DataFrame) -> None:
@@ -296,6 +299,7 @@ class _Act:
                 f"Rows of {self.writer.table} that fail {self.failing.name} are there more than once",
                 why="of one record there are several: which of them goes cannot be counted",
                 next=f"lakeward streams audit {self.wanted.stream}",
+                code="LW-2035",
             )
 
     def _shaped(self, bad: DataFrame, covers: FailingRows) -> DataFrame:

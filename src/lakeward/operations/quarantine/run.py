@@ -69,7 +69,9 @@ def failing_rows(
         found, history = range_now()
         read = reading(found, history, scope, datetime.now(UTC))
         if read is None:
-            raise SpecError(f"All of {table} is proven", why=found.why, next=f"lakeward quality show {table}")
+            raise SpecError(
+                f"All of {table} is proven", why=found.why, next=f"lakeward quality show {table}", code="LW-2036"
+            )
         return _rows(spark, table, read)
 
     def proven(spark: SparkSession) -> DataFrame | None:

@@ -36,5 +36,6 @@ def landing(connection: Connection, table: str, only: str | None = None) -> tupl
             if aside
             else f"tables with a quarantine: {', '.join(landing) or 'none'}",
             next=next_,
+            code="LW-2037",
         )
     return found, {row.id: row.pending_generation for row in rows if row.pending_generation is not None}

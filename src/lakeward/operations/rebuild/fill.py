@@ -67,6 +67,7 @@ class Filling:
                 f"{self.into} is gone",
                 why="somebody dropped, renamed or swapped it while it was filled",
                 next=f"lakeward streams rebuild {self.wanted.stream} --dry-run",
+                code="LW-2038",
             )
         backfill(
             self.spark, self.wanted, self.runtime, self.start, end, into=self.into, named=self.name, tell=self.tell

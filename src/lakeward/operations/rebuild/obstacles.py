@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def no(stream: str, why: str, next_: str) -> Refused:
     """The refusal of a rebuild."""
-    return Refused(f"Stream {stream} cannot be rebuilt", why=why, next=next_)
+    return Refused(f"Stream {stream} cannot be rebuilt", why=why, next=next_, code="LW-2039")
 
 
 def suited(spec: StreamSpec) -> None:

@@ -141,7 +141,10 @@ def plan(context: Context, stream: str, options: Options) -> RebuildPlan:
         return _of_tables(context, stream, options, kept, chosen, spec, lake)
     except OperationalError as error:
         raise DependencyDown(
-            "The catalog does not answer", why=str(error.orig).strip().splitlines()[0], next="lakeward stack status"
+            "The catalog does not answer",
+            why=str(error.orig).strip().splitlines()[0],
+            next="lakeward stack status",
+            code="LW-2040",
         ) from None
 
 

@@ -151,6 +151,7 @@ class Rebuild(Operation[RebuildPlan]):
                     f"Stream {plan.stream} was not swapped: its tables kept changing",
                     why=f"{_TRIES} times somebody committed to {plan.table} or {plan.made} in between",
                     next=f"look for other writers, then: lakeward streams rebuild {plan.stream}",
+                    code="LW-2042",
                 )
         except (Exception, KeyboardInterrupt):
             if accepted is not None:
@@ -249,6 +250,7 @@ class Rebuild(Operation[RebuildPlan]):
                     why=f"generation {row.pending_generation or row.generation} is the newest now, "
                     f"{plan.made} has rows of {chosen.generation}",
                     next=f"lakeward streams rebuild {plan.stream} --dry-run",
+                    code="LW-2043",
                 )
             if chosen.generation == kept.generation:
                 return kept.generation
@@ -277,6 +279,7 @@ class Rebuild(Operation[RebuildPlan]):
             f"{gone.words} of {plan.table} would not be in the rebuilt table",
             why="\n        ".join((*gone.lines, f"accepted were {self.options.accept_lost:,}")),
             next=f"accept that (they stay in {plan.before}): --accept-lost {gone.number}",
+            code="LW-2041",
         )
 
     def _load(self, table: str) -> Table:

@@ -116,4 +116,5 @@ def _wrong(stream: str, table: str, why: str) -> Unhealthy:
         why=why,
         next=f'drop it and fill another: lakeward sql --write "DROP TABLE lake.{table}"   '
         f"then: lakeward streams rebuild {stream}",
+        code="LW-2044",
     )

@@ -90,4 +90,5 @@ def _refused(stream: str, why: str) -> Refused:
         f"The quarantine of stream {stream} cannot be replayed",
         why=why,
         next=f"its rows stay where they are: lakeward streams audit {stream}",
+        code="LW-2048",
     )

@@ -108,6 +108,7 @@ def replay(
                 f"{aside} is of an earlier version and does not say what is kept of its rows",
                 why="a dry run changes nothing, not even the columns of a table",
                 next=f"lakeward streams restart {wanted.stream}   adds them; a replay does too",
+                code="LW-2049",
             )
         quarantine.create(own, aside)
     (inlet,) = source_types.of(spec, runtime)

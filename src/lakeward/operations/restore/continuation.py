@@ -76,4 +76,4 @@ def _stateless(table: str, stream: str, spec: StreamSpec) -> None:
 
 
 def _no(table: str, what: str, why: str, next_: str) -> Refused:
-    return Refused(f"Table {table} cannot be restored: {what}", why=why, next=next_)
+    return Refused(f"Table {table} cannot be restored: {what}", why=why, next=next_, code="LW-2058")

@@ -101,6 +101,7 @@ def load(context: Context, name: str) -> Table:
             f"There is no Iceberg table {name!r}",
             why="tables of Delta are not restored by Lakeward yet",
             next="lakeward tables health",
+            code="LW-2063",
         ) from None
 
 
@@ -192,6 +193,7 @@ def _target(table: Table, name: str, to: int, known: Mapping[int, Link], main: l
         f"Table {name} cannot be restored to snapshot {to}",
         why=why,
         next=f'look at its history: lakeward sql "FROM lake.{name}.history"',
+        code="LW-2059",
     )
 
 
@@ -209,6 +211,7 @@ def _no_act(table: Table, name: str, gone: list[Link]) -> None:
             why=f"it moved rows from or to quarantine ({told.moment(table, newest.snapshot)}), and the "
             "quarantine would go on counting them as moved",
             next=f"restore to that snapshot or a later one: lakeward tables restore {name} --to {newest.snapshot}",
+            code="LW-2060",
         )
 
 
@@ -224,6 +227,7 @@ def not_held(connection: Connection, name: str) -> None:
             f"Table {name} is held until {row.hold_until:%Y-%m-%d %H:%M} UTC",
             why="a person asked that nothing is done to it",
             next=f"lakeward tables unhold {name} --comment TEXT",
+            code="LW-2061",
         )
 
 
@@ -266,6 +270,7 @@ def _back(
             f"Table {name} cannot be restored: stream {stream} landed in it and cannot be stopped from here",
             why="to this registry it does not write that table",
             next="restore where it is deployed",
+            code="LW-2062",
         )
     stands = {"snapshot": target.snapshot, "snapshot_seq": target.seq}
     if not stood.gone:  # it was moved while a later snapshot was the head, and landed nothing since

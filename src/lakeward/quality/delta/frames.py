@@ -68,5 +68,8 @@ def _counted(head: Head, add: Mapping[str, Any]) -> None:
 
 def _wrong(head: Head, why: str) -> LakewardError:
     return LakewardError(
-        f"The added rows of the Delta table in {head.folder} cannot be read", why=why, next="lakeward tables health"
+        f"The added rows of the Delta table in {head.folder} cannot be read",
+        why=why,
+        next="lakeward tables health",
+        code="LW-5001",
     )

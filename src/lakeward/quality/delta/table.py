@@ -55,7 +55,10 @@ class DeltaTable:
         head = log.head(self.folder)
         if head is None:
             raise LakewardError(
-                f"There is no table {self.name}", why=f"{self.folder} has no log", next="lakeward tables health"
+                f"There is no table {self.name}",
+                why=f"{self.folder} has no log",
+                next="lakeward tables health",
+                code="LW-5002",
             )
         commits = Commits(head)
         history = History(self.name, head.version, None, commits, noun="version")
@@ -119,6 +122,7 @@ class DeltaTable:
                 f"The rows of {self.name} after version {read.start} cannot be read apart",
                 why=why,
                 next=f"lakeward quality run {self.name}",
+                code="LW-5003",
             )
         return line
 

@@ -104,4 +104,5 @@ def _refused(expectation: Expectation, why: str) -> Refused:
         f"Rows that fail {name_of(expectation)} cannot be put aside one by one",
         why=why,
         next="correct or delete them in the lake (lakeward sql --write), or waive the check",
+        code="LW-5005",
     )

@@ -71,6 +71,7 @@ def follow(session: SparkSession, lake: Catalog, table: str, snapshot: int) -> b
             f"{pointer_name(table)} cannot point at what is proven of {table}",
             why="a table of that name is there already, and is not ours",
             next=f"rename it, or take pointer_table out of the suite of {table}",
+            code="LW-5006",
         )
     main = lake.load_table(table)
     stands = pointer.metadata.current_snapshot_id if pointer is not None else None

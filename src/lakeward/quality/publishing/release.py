@@ -63,6 +63,7 @@ def held(connection: Connection, table: str) -> Held:
             f"Nothing of {table} is held that could be released",
             why=why.get(verdict, f"the verdict of its newest run is {verdict}"),
             next=f"lakeward quality run {table}",
+            code="LW-5007",
         )
     return Held(newest, verifications.checks_of(connection, newest["run"]))
 
@@ -93,6 +94,7 @@ def release(
             f"{history.noun.capitalize()} {snapshot} of {table} is not on its line any more",
             why="the table was rolled back or replaced since it was looked at",
             next=f"lakeward quality run {table}",
+            code="LW-5008",
         )
     now = datetime.now(UTC)
     note = f"released by {author}: {comment.strip()} (held by {'; '.join(found.failed)})"

@@ -100,6 +100,7 @@ def move(
                     f"The branch `{BRANCH}` of {table} could not be moved",
                     why=f"writers were faster {TRIES} times: {sentence(str(error))}",
                     next=f"lakeward quality run {table}   (the results are kept; the branch is repaired)",
+                    code="LW-5009",
                 ) from error
             time.sleep(0.2 * 2**attempt)
             continue

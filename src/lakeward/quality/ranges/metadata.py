@@ -26,7 +26,10 @@ class NoTable(LakewardError):
 def no_table(table: str) -> NoTable:
     """To raise about this table."""
     return NoTable(
-        f"There is no table {table}", why="the catalog `lake` does not know it", next="lakeward tables health"
+        f"There is no table {table}",
+        why="the catalog `lake` does not know it",
+        next="lakeward tables health",
+        code="LW-5010",
     )
 
 
@@ -92,6 +95,7 @@ def _answering() -> Iterator[None]:
             "The catalog does not answer",
             why=str(error.orig).strip().splitlines()[0] if error.orig else "no answer",
             next="lakeward stack status",
+            code="LW-5011",
         ) from error
 
 

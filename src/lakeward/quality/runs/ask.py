@@ -167,9 +167,9 @@ def _ended(run: int, seen: Run | None, what: Next) -> list[dict[str, Any]]:
     """
     again = "lakeward stack status   then: lakeward quality run TABLE"
     if what.step is Step.LATE:
-        raise TimedOut("The check run took too long", why=what.why, next=again)
+        raise TimedOut("The check run took too long", why=what.why, next=again, code="LW-5013")
     if seen is None or seen.answer is None:
-        raise LakewardError(f"Check run {run} has no answer", why=what.why, next=again)
+        raise LakewardError(f"Check run {run} has no answer", why=what.why, next=again, code="LW-5014")
     if "failed" in seen.answer:
         raise_line(seen.answer["failed"])
     results: list[dict[str, Any]] = seen.answer["results"]

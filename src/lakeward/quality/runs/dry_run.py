@@ -42,6 +42,7 @@ def due_of(runtime: Runtime, registry_url: str, project: Project, pattern: str =
             f"No table with a suite is like {pattern}",
             why=f"suites: {', '.join(sorted(asked.suites)) or 'the project has none yet'}",
             next="write expectations/NAMESPACE.TABLE.yaml, then: lakeward quality lint",
+            code="LW-5015",
         )
     engines = Engines(runtime, registry_url, no_session)
     return [_planned(table, asked, engines) for table in tables]

@@ -114,9 +114,15 @@ class CheckingProcess:
                 "The check run took too long",
                 why=f"it was ended after {timeout_s:g} s, its statements on the connect server interrupted",
                 next="lakeward stack status   then: lakeward quality run TABLE",
+                code="LW-5016",
             )
         if answer is None:
-            raise Ended("The checking process ended without an answer", why=self._last_words(), next="lakeward doctor")
+            raise Ended(
+                "The checking process ended without an answer",
+                why=self._last_words(),
+                next="lakeward doctor",
+                code="LW-5017",
+            )
         if "failed" in answer:
             raise_line(answer["failed"])
         results: list[dict[str, Any]] = answer["results"]

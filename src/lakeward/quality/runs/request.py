@@ -53,7 +53,8 @@ def place(project: Path, lake: Lake) -> str:
 
 def error_line(error: LakewardError) -> dict[str, Any]:
     """A foreseen error as a line."""
-    return {"failed": {"kind": type(error).__name__, "what": error.what, "why": error.why, "next": error.next}}
+    return {"failed": {"kind": type(error).__name__, "what": error.what, "why": error.why, "next": error.next,
+                       "code": error.code}}  # fmt: skip
 
 
 def raise_line(failed: dict[str, str]) -> None:
@@ -65,4 +66,4 @@ def raise_line(failed: dict[str, str]) -> None:
     kind = getattr(errors, failed["kind"], LakewardError)
     if not (isinstance(kind, type) and issubclass(kind, LakewardError)):
         kind = LakewardError
-    raise kind(failed["what"], why=failed["why"], next=failed["next"])
+    raise kind(failed["what"], why=failed["why"], next=failed["next"], code=failed["code"])

@@ -77,6 +77,7 @@ def _table(table: str, suite: Suite, order: Order, engines: Engines) -> Result |
             f"The suite of {table} asks for {key}",
             why=ONLY_ICEBERG,
             next=f"take {key} out of expectations/{table}.yaml (docs/how-to/read-proven-data.md)",
+            code="LW-5018",
         )
     if history is not None and order.own_suite:
         pointer.bring(engines, suite, history.verified)

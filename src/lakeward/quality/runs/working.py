@@ -138,7 +138,7 @@ class Work:
         with self.connect() as connection:
             held = self._answer(connection, claim, worked, beats.take())
         if not held:
-            raise Fenced(f"Check run {claim.run} was taken over", why="its heartbeat had run out")
+            raise Fenced(f"Check run {claim.run} was taken over", why="its heartbeat had run out", code="LW-5019")
         return worked
 
     def _asked(self, process: CheckingProcess, request: Request, limit_s: float, tell: Tell) -> Worked:

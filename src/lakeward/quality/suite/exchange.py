@@ -84,6 +84,7 @@ def imported(found: Any, table: str, owner: str | None, otherwise: str) -> Impor
         raise SpecError(
             "This is no suite of Great Expectations",
             why="a suite is a JSON object with a list `expectations`, as ExpectationSuite.to_json_dict() writes it",
+            code="LW-5020",
         )
     meta, ours = _split(found.get("meta"))
     left = [f"{key}: {why}" for key, why in _OF_SUITE.items() if found.get(key)]
@@ -97,7 +98,9 @@ def imported(found: Any, table: str, owner: str | None, otherwise: str) -> Impor
             left.append(f"expectations[{index}]: left out: {error}")
     left += [f"{key} ({_times(count)})" for key, count in dropped.items()]
     if not taken:
-        raise SpecError("Nothing of this suite can be carried", why="; ".join(left) or "it has no expectations")
+        raise SpecError(
+            "Nothing of this suite can be carried", why="; ".join(left) or "it has no expectations", code="LW-5021"
+        )
     document = {"table": table, "owner": owner or str(ours.get("owner") or otherwise)}
     if meta:
         document["meta"] = meta  # type: ignore[assignment]  # a mapping among strings

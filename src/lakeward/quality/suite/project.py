@@ -39,6 +39,7 @@ def order(request: Request) -> Order:
                 f"There is no suite for {table}",
                 why=_known(table, suites),
                 next=f"write expectations/{table}.yaml, then: {LINT}",
+                code="LW-5023",
             )
     return Order(
         suites, request.tables, request.scope,
@@ -62,6 +63,7 @@ def _with_own(request: Request, file: Path) -> Order:
             "A suite of one's own needs exactly one table",
             why=f"--suite {file} with {', '.join(request.tables or ()) or 'no table'}",
             next=f"lakeward quality run NAMESPACE.TABLE --suite {file}",
+            code="LW-5022",
         )
     return Order({request.tables[0]: suite}, request.tables, request.scope, own_suite=False)
 

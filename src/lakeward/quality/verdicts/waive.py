@@ -37,7 +37,7 @@ def waive(
     now: datetime = connection.execute(select(func.now())).scalar_one()
     end = until if isinstance(until, datetime) else now + until.timedelta
     if end <= now:
-        raise SpecError(f"{minute(end)} is over", why=f"the registry's time is {minute(now)}")
+        raise SpecError(f"{minute(end)} is over", why=f"the registry's time is {minute(now)}", code="LW-5024")
     made = waivers.add(connection, table, check, name, author=author, reason=reason.strip(), until=end)
     text = f"Check {name} is waived until {minute(end)} by {author}: {made.reason}"
     _tell(connection, made, "waive", text, author, reason)
@@ -58,6 +58,7 @@ def unwaive(connection: Connection, table: str, check: str, *, author: str, comm
             f"Check {check} of {table} is not waived by anybody",
             why=f"waived are: {others or 'none'}; what a suite waives ends in its file",
             next=f"lakeward quality show {table}",
+            code="LW-5025",
         )
     text = f"The waiver of check {found.name} by {found.author} ({found.reason}) was ended by {author}"
     _tell(connection, found, "unwaive", text, author, comment)

@@ -98,6 +98,7 @@ def choose(suite: Suite, wanted: str) -> tuple[str, str]:
         f"{wanted} is {'more than one check' if found else 'no check'} of expectations/{suite.table}.yaml",
         why=f"{f'did you mean {close}? ' if close else ''}checks: {listed}",
         next=f"lakeward quality show {suite.table}   shows the ids of its checks",
+        code="LW-5026",
     )
 
 

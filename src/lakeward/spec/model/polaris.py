@@ -43,7 +43,9 @@ def imported(text: str, match: str) -> Imported:
     try:
         data = json.loads(text)
     except ValueError as error:
-        raise SpecError("This is no JSON", why=str(error), next="save the policy as Polaris' API returns it") from None
+        raise SpecError(
+            "This is no JSON", why=str(error), next="save the policy as Polaris' API returns it", code="LW-1002"
+        ) from None
     found = Imported()
     for policy in _policies(data):
         _one(policy, found)
@@ -68,6 +70,7 @@ def _policies(data: Any) -> Iterator[Mapping[str, Any]]:
                 "This is no policy of Apache Polaris",
                 why="each needs `policy-type` and `content`; the content alone does not say which policy it is",
                 next="save the policy as Polaris' API returns it",
+                code="LW-1003",
             )
         yield each
 
@@ -83,7 +86,9 @@ def _one(policy: Mapping[str, Any], found: Imported) -> None:
     except ValueError:
         content = None
     if not isinstance(content, Mapping) or not isinstance(content.get("enable"), bool):
-        raise SpecError(f"The content of system.{kind} is wrong", why="it needs `enable`: true or false")
+        raise SpecError(
+            f"The content of system.{kind} is wrong", why="it needs `enable`: true or false", code="LW-1001"
+        )
     if content.get("version", VERSION) != VERSION:
         found.unmapped.append(f"system.{kind}: version {content['version']}, known is {VERSION}")
         return
@@ -122,7 +127,7 @@ def _below_floors(found: Imported, match: str) -> None:
     try:
         rule = Rule.model_validate({"match": match, **found.settings})
     except ValueError as error:
-        raise SpecError(f"{match!r}, or a value of the policy, is wrong", why=str(error)) from None
+        raise SpecError(f"{match!r}, or a value of the policy, is wrong", why=str(error), code="LW-1004") from None
     for path, value, floor, cost in below_floors(rule):
         section, key = path.split(".")
         del found.settings[section][key]

@@ -95,4 +95,4 @@ def raise_if_any(problems: Sequence[Problem], next: str = "lakeward config valid
     if errors:
         count = "1 problem" if len(errors) == 1 else f"{len(errors)} problems"
         listed = "\n        ".join(problem.text() for problem in errors)
-        raise SpecError(f"The specs have {count}", why=listed, next=f"correct the file, then: {next}")
+        raise SpecError(f"The specs have {count}", why=listed, next=f"correct the file, then: {next}", code="LW-1005")

@@ -82,6 +82,7 @@ class LocalBackend:
                 f"The driver {launch.driver} could not be started",
                 why=f"{error.filename or self._command[0]}: {error.strerror}",
                 next="lakeward doctor",
+                code="LW-2501",
             ) from error
         _children.append(child)
         handle = identity.of(child.pid)
@@ -143,6 +144,7 @@ class LocalBackend:
                 "The folder of the drivers cannot be read",
                 why=f"{self.drivers}: {error.strerror}",
                 next="lakeward doctor",
+                code="LW-2502",
             ) from error
         for file in files:
             folder = file.parent

@@ -174,7 +174,9 @@ def _post(url: str, body: dict[str, Any], headers: dict[str, str]) -> dict[str, 
     try:
         answer = httpx.post(url, json=body, headers=headers, timeout=TIMEOUT_S)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise Undelivered("A message was not delivered", why=f"{place}: {type(error).__name__}") from None
+        raise Undelivered(
+            "A message was not delivered", why=f"{place}: {type(error).__name__}", code="LW-2503"
+        ) from None
     if not answer.is_success:
         kind = MessageRefused if answer.is_client_error and answer.status_code not in _LATER else Undelivered
         raise kind("A message was not delivered", why=f"{place} answered {answer.status_code}")

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from lakeward.platform.errors import code_in
 from lakeward.registry.drivers import Driver
 from lakeward.registry.observations import Observation
 from lakeward.registry.streams import Stream
@@ -199,7 +200,10 @@ def _progress_fields(progress: Mapping[str, Any], watch: Mapping[str, Any], now:
 def _failure(m: Material) -> dict[str, Any] | None:
     """The newest failure: what blocks the stream, else what its query or its driver last failed of."""
     found = _failed(m)
-    return None if found is None else found | {"error": mask(str(found["error"] or ""))}
+    if found is None:
+        return None
+    text = mask(str(found["error"] or ""))
+    return found | {"error": text, "code": code_in(text)}
 
 
 def _failed(m: Material) -> dict[str, Any] | None:

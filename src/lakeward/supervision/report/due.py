@@ -91,7 +91,9 @@ def read(
     if stream not in view.verdicts:
         with connect() as connection:
             row = streams.get(connection, stream)
-        raise SpecError(f"Stream {stream} was removed", why=f"at {row.removed_at}", next="lakeward streams list")
+        raise SpecError(
+            f"Stream {stream} was removed", why=f"at {row.removed_at}", next="lakeward streams list", code="LW-2504"
+        )
     return view, document(material.gather(connect, runtime, view, stream))
 
 

@@ -146,7 +146,7 @@ def of_iceberg(stream: str, name: str, source: IcebergSource, position: str, run
 
     found = history.read(runtime, str(source.table))
     if found is None:
-        raise DependencyDown(f"Source {name} cannot be asked", why=f"there is no table {source.table}")
+        raise DependencyDown(f"Source {name} cannot be asked", why=f"there is no table {source.table}", code="LW-2505")
     begun = position != NO_DATA
     at = feed_position.parse(position) if begun else continuity.first(stream, name, source, found)
     continuity.check(stream, name, at, found, source.skip)
@@ -176,7 +176,7 @@ def of_delta(stream: str, name: str, source: DeltaSource, position: str, runtime
 
     folder = location.folder_of(runtime.lake, str(source.table))
     if not location.exists(folder):
-        raise DependencyDown(f"Source {name} cannot be asked", why=f"{folder} holds no Delta table")
+        raise DependencyDown(f"Source {name} cannot be asked", why=f"{folder} holds no Delta table", code="LW-2506")
     at = None if position == NO_DATA else history.parse(position)
     if at is None and source.starting_version is not None:
         at = history.Offset("", source.starting_version, whole=False)
@@ -267,7 +267,7 @@ def _arriving(consumer: Consumer, cluster: Cluster, ends: Offsets) -> float | No
         found = consumer.offsets_for_times(asked, timeout=TIMEOUT_S) if asked else []
     except KafkaException as error:
         raise DependencyDown(
-            "Kafka does not answer", why=f"brokers {cluster.bootstrap}: {error.args[0].str()}"
+            "Kafka does not answer", why=f"brokers {cluster.bootstrap}: {error.args[0].str()}", code="LW-2507"
         ) from None
     # A partition with nothing that young answers with its end (-1): nothing came.
     came = sum(

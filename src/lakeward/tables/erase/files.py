@@ -344,4 +344,5 @@ def _contention(table: Table) -> Fenced:
         f"Rows of {'.'.join(table.name())} were not erased: others committed to it every time",
         why=f"{_TRIES} attempts met a table that had changed",
         next="the same command again",
+        code="LW-4004",
     )

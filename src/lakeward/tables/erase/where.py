@@ -123,6 +123,7 @@ def _wrong(table: str, why: str, known: str) -> SpecError:
         f"--where is no condition on the rows of {table}",
         why=f"{why}; its columns: {known}; comparisons, IN, LIKE 'begins%', IS NULL, AND, OR, NOT",
         next=f'e.g. lakeward tables erase {table} --where "customer_id = 42" --dry-run',
+        code="LW-4005",
     )
 
 

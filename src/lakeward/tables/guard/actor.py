@@ -59,6 +59,7 @@ class Actor:
                 f"Maintenance of {self.table} lost its lease",
                 why="the registry was out of reach longer than the lease lasts, or somebody took over",
                 next=f"lakeward tables plan {self.table}",
+                code="LW-4007",
             )
 
 
@@ -80,6 +81,7 @@ def actor(
             f"{table} is being maintained already",
             why=f"by {held.holder}, until {held.until:%H:%M:%S} UTC unless renewed" if held else "by somebody else",
             next=f"lakeward tables plan {table}   when it is done",
+            code="LW-4006",
         )
     done = threading.Event()
     beat = threading.Thread(target=_beat, args=(transaction, mine, ttl, done), name=f"lease of {table}", daemon=True)

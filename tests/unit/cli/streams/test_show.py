@@ -140,6 +140,7 @@ def test_a_blocked_stream_says_why_and_what_to_do_and_exits_3(site: Any) -> None
     assert answer.json["failure"] == {
         "class": "gap",
         "error": "Offsets are missing: 5 to 9",
+        "code": None,
         "batch_id": 4,
         "offsets": None,
         "at": answer.json["since"],

@@ -72,6 +72,7 @@ def check(stream: str, source: str, table: str, folder: Path, at: Offset, *, ski
             why=f"source {source} goes on at version {follows}; the newest is {head}: this is an older copy",
             next=f"put the right folder back ({folder}), or give the stream a new id and a new table",
             reason="source-rolled-back",
+            code="LW-3043",
         )
     kept = [version for version in left if version >= follows]
     if kept != list(range(follows, head + 1)):
@@ -82,6 +83,7 @@ def check(stream: str, source: str, table: str, folder: Path, at: Offset, *, ski
             next=f"give the stream a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy   "
             "lands the table as it stands; a longer delta.logRetentionDuration keeps more",
             reason="source-expired",
+            code="LW-3044",
         )
     changed = None if skip else next((version for version in kept if _changes(folder, version)), None)
     if changed is not None:
@@ -107,6 +109,7 @@ def _rewritten(stream: str, source: str, table: str, folder: Path, version: int)
         "(what they took out stays in the sink, what they put in never comes), then: lakeward deploy, "
         f"lakeward streams upgrade {stream}",
         reason="source-rewritten",
+        code="LW-3042",
     )
 
 

@@ -60,6 +60,7 @@ class DeltaStreamSource(NotReplayableSource):
                 next="bring the folder back, or give the stream a new id and a new table "
                 f"(conf/streams/{stream}.yaml), then: lakeward deploy",
                 reason="source-missing",
+                code="LW-3045",
             )
         found = history.parse(at)
         if found is not None:
@@ -73,6 +74,7 @@ class DeltaStreamSource(NotReplayableSource):
                 why=f"{self.folder} holds no Delta table",
                 next="start the stream that lands in it first (this one tries again by itself), or correct "
                 "delta: table: and deploy",
+                code="LW-3046",
             )
         version = self.delta.starting_version
         if fresh and begin is None and version is not None:
@@ -86,7 +88,9 @@ class DeltaStreamSource(NotReplayableSource):
 
         table = log.read(self.folder)
         if table is None:
-            raise SpecError(f"Source {self.name} cannot be previewed", why=f"there is no table {self.table} yet")
+            raise SpecError(
+                f"Source {self.name} cannot be previewed", why=f"there is no table {self.table} yet", code="LW-3047"
+            )
         self._schema = StructType.fromJson(json.loads(table.metadata["schemaString"]))
         files = [str(log.absolute(self.folder, path)) for path in backlog.newest(self.folder, most)]
         if not files:

@@ -40,6 +40,7 @@ def missing(stream: str, source: str, table: str) -> Blocked:
         next=f"give it its name back, or give the stream a new id and a new table (conf/streams/{stream}.yaml), "
         "then: lakeward deploy",
         reason="source-missing",
+        code="LW-3094",
     )
 
 
@@ -81,6 +82,7 @@ def _no_beginning(stream: str, source: str, history: History, why: str) -> SpecE
         f"Source {source} of stream {stream} cannot begin where it should in {history.table}",
         why=f"{left}; {why}",
         next=f"say {choice}starting: latest in conf/streams/{stream}.yaml, then: lakeward deploy",
+        code="LW-3095",
     )
 
 
@@ -96,6 +98,7 @@ def _gone(stream: str, source: str, at: Offset, history: History) -> Blocked:
             f"there; main's newest is {_when(history.main[0])}",
             next=f"roll it forward again, or give the stream a new id and a new table (conf/streams/{stream}.yaml)",
             reason="source-rolled-back",
+            code="LW-3098",
         )
     if anew:
         return Blocked(
@@ -104,6 +107,7 @@ def _gone(stream: str, source: str, at: Offset, history: History) -> Blocked:
             + (f" at {_when(history.main[-1])}" if history.main else " and has no commits"),
             next=f"give the stream a new id and a new table (conf/streams/{stream}.yaml), then: lakeward deploy",
             reason="source-replaced",
+            code="LW-3099",
         )
     oldest = history.main[-1]
     most = "" if history.before is None else f"; {history.before:,} rows stood in the table then, read or not"
@@ -114,6 +118,7 @@ def _gone(stream: str, source: str, at: Offset, history: History) -> Blocked:
         next=f"give the stream a new id and a new table (conf/streams/{stream}.yaml) with starting_snapshot: "
         f"{oldest.snapshot}, then: lakeward deploy   lands what is left",
         reason="source-expired",
+        code="LW-3096",
     )
 
 
@@ -127,7 +132,7 @@ def _rewritten(stream: str, source: str, table: str, commit: Commit, word: str) 
         f"out stays in the sink{', what it put in never comes' if word == 'overwrites' else ''}), then: "
         f"lakeward deploy, lakeward streams upgrade {stream}",
         reason="source-rewritten",
-    )  # fmt: skip
+     code="LW-3097")  # fmt: skip
 
 
 def _place(at: Offset) -> str:

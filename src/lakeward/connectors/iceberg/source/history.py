@@ -116,6 +116,7 @@ def read(runtime: Runtime, table: str) -> History | None:
             f"The catalog does not answer for table {table}",
             why=str(error.orig).strip().splitlines()[0] if error.orig else "no answer",
             next="lakeward stack status   (the stream goes on by itself when the catalog is back)",
+            code="LW-3100",
         ) from None
 
 

@@ -97,6 +97,7 @@ class IcebergStreamSource(StreamSource):
                 f"There is no table {self.table} for source {self.name} of stream {self.stream} yet",
                 why="whoever lands in it has not made it",
                 next="start that stream first (this one tries again by itself), or correct iceberg: table: and deploy",
+                code="LW-3101",
             )
         self._session = session
         self._first = None
@@ -117,7 +118,9 @@ class IcebergStreamSource(StreamSource):
     def newest(self, session: SparkSession, most: int) -> DataFrame:
         found = self._history()
         if found is None:
-            raise SpecError(f"Source {self.name} cannot be previewed", why=f"there is no table {self.table} yet")
+            raise SpecError(
+                f"Source {self.name} cannot be previewed", why=f"there is no table {self.table} yet", code="LW-3102"
+            )
         self._schema = session.table(quote_table(self.table, CATALOG)).schema
         first, rows = Offset(None), 0
         for each in found.main:

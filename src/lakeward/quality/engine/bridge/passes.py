@@ -54,7 +54,9 @@ class Metrics:
             if len(left) == len(waiting):  # another round would be the same
                 names = sorted(each.metric_name for each in left.values())
                 raise Internal(
-                    f"No value can be computed for {', '.join(names)}", why="a metric that they need is missing"
+                    f"No value can be computed for {', '.join(names)}",
+                    why="a metric that they need is missing",
+                    code="LW-5004",
                 )
             waiting = left
 

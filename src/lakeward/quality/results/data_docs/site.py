@@ -35,7 +35,7 @@ def build(tables: Mapping[str, Sequence[Run]], folder: Path, most: int) -> Path:
     """
     if folder.exists() and any(folder.iterdir()) and not (folder / _MARK).exists():
         raise Refused(f"{folder} is not a folder of Data Docs", why="it holds other files, and would be replaced",
-                      next="name an empty folder: --to DIR")  # fmt: skip
+                      next="name an empty folder: --to DIR", code="LW-5012")  # fmt: skip
     folder.parent.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))  # mode 0700
     try:
