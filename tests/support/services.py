@@ -83,7 +83,9 @@ class Services:
 
     def _postgres(self) -> int:
         folder = _made(self._folder / "postgres")
-        server = Postgres(folder / "pg", ports.any_free(), {"fsync": "off", "full_page_writes": "off"})
+        # Every query of every worker's Spark session keeps a pool of connections to the catalog.
+        settings = {"fsync": "off", "full_page_writes": "off", "max_connections": "1500"}
+        server = Postgres(folder / "pg", ports.any_free(), settings)
         log = folder / "log"
         server.initialise(ADMIN_PASSWORD)
         self._held.enter_context(running(server.command(bound=True), log, signal.SIGINT, environment()))

@@ -52,6 +52,11 @@ def home(tmp_path: Path, postgres: Any) -> Iterator[Path]:
     postgres.drop_database(database)
 
 
+def registry_of(home: Path) -> str:
+    """The address of its registry."""
+    return (home / "secrets" / "registry.url").read_text()
+
+
 def run(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "lakeward", *words, "--home", str(home), "-o", "json"]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=280, cwd=home.parent)
@@ -73,9 +78,9 @@ def accept(connection: Any, *sqls: str) -> None:
     [("SELECT nope FROM source", "nope"), ("SELECT n, 1 AS extra FROM source", "not in the table: extra")],
 )
 def test_sql_that_fails_analysis_is_refused_and_nothing_is_stopped(
-    home: Path, postgres: Any, database: str, sql: str, said: str
+    home: Path, postgres: Any, sql: str, said: str
 ) -> None:
-    url = postgres.url(database)
+    url = registry_of(home)
     with connect(url, postgres.pgpass) as connection:
         accept(connection, "SELECT n FROM source", sql)
         streams.set_pending(connection, "flights", 2)
@@ -91,8 +96,8 @@ def test_sql_that_fails_analysis_is_refused_and_nothing_is_stopped(
     assert json.dumps(row.blocked) == "null"
 
 
-def test_a_plan_says_what_a_deploy_would_change_in_the_table(home: Path, postgres: Any, database: str) -> None:
-    with connect(postgres.url(database), postgres.pgpass) as connection:
+def test_a_plan_says_what_a_deploy_would_change_in_the_table(home: Path, postgres: Any) -> None:
+    with connect(registry_of(home), postgres.pgpass) as connection:
         accept(connection, "SELECT n FROM source")
     folder = home.parent / "conf" / "streams"
     folder.mkdir(parents=True)

@@ -13,8 +13,8 @@ from moved_rig import Registry, accepted, approved, deployed
 from lakeward.cli.streams.audit import audit
 from lakeward.connectors.delta.position_store import OPERATION
 from lakeward.operations import sink_position
-from lakeward.operations.request import Operation, Request
-from lakeward.operations.runner import Operator
+from lakeward.operations.request import Request, StreamOperation
+from lakeward.operations.runner import Runner
 from lakeward.platform.errors import Blocked, Fenced, Refused
 from lakeward.registry import streams
 from lakeward.spec.model.stream import StreamSpec
@@ -52,7 +52,7 @@ def _counted(lab: Any, document: dict[str, Any]) -> tuple[int, int, int, int]:
 
 
 def test_a_recovery_fences_a_driver_that_is_cut_off_and_the_next_one_goes_on(
-    lab: Any, registry: Registry, operator: Operator
+    lab: Any, registry: Registry, operator: Runner
 ) -> None:
     topic = lab.topic()
     document = _document(lab, topic)
@@ -67,7 +67,7 @@ def test_a_recovery_fences_a_driver_that_is_cut_off_and_the_next_one_goes_on(
     lab.started.append(cut_off)
     stale = sink_position.of(operator, spec, "read")
 
-    operator.run(Request(Operation.RECOVER, document["id"], wait=False))
+    operator.run(Request(StreamOperation.RECOVER, document["id"], wait=False))
 
     assert stale.position is not None
     with pytest.raises(Fenced, match="moved meanwhile"):
@@ -89,7 +89,7 @@ def test_a_recovery_fences_a_driver_that_is_cut_off_and_the_next_one_goes_on(
     assert _counted(lab, document) == (8, 0, 0, 0)
 
 
-def test_a_reset_back_reads_again_just_what_it_said(lab: Any, registry: Registry, operator: Operator) -> None:
+def test_a_reset_back_reads_again_just_what_it_said(lab: Any, registry: Registry, operator: Runner) -> None:
     topic = lab.topic()
     document = _document(lab, topic)
     lab.produce(topic, [{"n": n, "s": "a"} for n in range(3)])
@@ -99,7 +99,7 @@ def test_a_reset_back_reads_again_just_what_it_said(lab: Any, registry: Registry
     with pytest.raises(Blocked, match="lakeward streams recover"):
         lab.starter().start(wanted)
     deployed(registry, document, wanted.checkpoint)
-    request = Request(Operation.RESET, document["id"], comment="again", to="earliest", duplicates=3, wait=False)
+    request = Request(StreamOperation.RESET, document["id"], comment="again", to="earliest", duplicates=3, wait=False)
     planned, request = approved(operator, request)
     assert (planned.data["read_again"], planned.data["duplicates"]) == (3, 3)
 
@@ -113,7 +113,7 @@ def test_a_reset_back_reads_again_just_what_it_said(lab: Any, registry: Registry
 
 
 def test_a_poisoned_batch_that_was_skipped_is_passed_and_the_audit_accounts_for_it(
-    lab: Any, registry: Registry, operator: Operator
+    lab: Any, registry: Registry, operator: Runner
 ) -> None:
     topic = lab.topic()
     document = _document(lab, topic, transform={"sql": "SELECT *, 12 / n AS share FROM source"})
@@ -127,7 +127,7 @@ def test_a_poisoned_batch_that_was_skipped_is_passed_and_the_audit_accounts_for_
     with registry() as connection:
         streams.block(connection, document["id"], {"reason": "poison", "what": "", "next": "", "batch": failed})
     plan, request = approved(
-        operator, Request(Operation.SKIP_BATCH, document["id"], comment="junk", batch=failed, wait=False)
+        operator, Request(StreamOperation.SKIP_BATCH, document["id"], comment="junk", batch=failed, wait=False)
     )
     assert plan.data["skipped"] == 1
     operator.run(request)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lakeward.cli.streams.audit import audit
-from lakeward.connectors.commit_protocol.writer import Redo
+from lakeward.connectors.commit_protocol.attempt import RetryCommit
 from lakeward.connectors.postgres import connection, evolve, table
 from lakeward.connectors.postgres.name import Name
 from lakeward.engine import analysis
@@ -247,11 +247,11 @@ def test_a_table_of_several_streams_or_of_another_owner_is_not_changed(
     there = served.runtime.postgres["there"]
     with closing(connection.connect(there, served.runtime.pgpass, "test")) as held:
         state = table.read(held, first["id"], place)
-        with pytest.raises(Redo, match="the position moved"):
+        with pytest.raises(RetryCommit, match="the position moved"):
             evolve.evolve(held, replace(state, raw="another"), {"extra": "text"}, state.position)
         assert "extra" not in table.read(held, first["id"], place).columns, "both or neither"
         served.sql("ALTER TABLE t ADD COLUMN extra text")
-        with pytest.raises(Redo, match="already exists"):
+        with pytest.raises(RetryCommit, match="already exists"):
             evolve.evolve(held, state, {"extra": "text"}, state.position)
         assert table.read(held, first["id"], place).raw == state.raw
         served.sql("ALTER TABLE t DROP COLUMN extra")
