@@ -33,8 +33,8 @@ def test_it_listens_on_loopback_only(postgres: Any, database: str) -> None:
     ) as link, link.cursor() as cursor:  # fmt: skip
         cursor.execute("SHOW listen_addresses")
         assert cursor.fetchone() == ("127.0.0.1",)
-        cursor.execute("SHOW max_connections")
-        assert cursor.fetchone() == ("300",)
+        cursor.execute("SHOW max_wal_size")
+        assert cursor.fetchone() == ("512MB",), "the settings are in force"
 
 
 def test_prepare_is_safe_to_repeat_and_takes_any_password(postgres: Any) -> None:
