@@ -1,4 +1,4 @@
-"""Executors: what a driver's entry and a stream say of them, and whether the two go together. Pure."""
+"""Executors: checks of a driver's entry, of a stream, and of the two together. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OF_A_CLUSTER = ("master", "executors", "authenticate")
 
 
 def driver_findings(name: str, driver: Driver) -> Iterator[Finding]:
-    """What is wrong with one entry of `drivers:`."""
+    """Problems of one entry of `drivers:`."""
     spread = driver.backend == "standalone"
     if spread and driver.master is None:
         message = "backend standalone needs the address of its master: spark://HOST:PORT"
@@ -39,9 +39,7 @@ def driver_findings(name: str, driver: Driver) -> Iterator[Finding]:
 
 
 def executor_findings(streams: Sequence[StreamSpec], settings: Settings) -> Iterator[ProjectFinding]:
-    """Streams that ask for executors where there are none, or for others than their driver has, and what does not run
-    on executors.
-    """
+    """Streams whose driver has no executors or different ones, and features that do not run on executors."""
     first: dict[str, StreamSpec] = {}
     for spec in streams:
         driver = settings.driver(spec.driver)
@@ -69,7 +67,7 @@ def executor_findings(streams: Sequence[StreamSpec], settings: Settings) -> Iter
 
 
 def _not_there(spec: StreamSpec) -> Iterator[ProjectFinding]:
-    """What no stream does yet whose driver has executors."""
+    """Features that are not supported on a driver with executors."""
     where = f"with executors, as driver {spec.driver} has them"
     if spec.trigger.unbatched:
         message = f"not yet: {spec.trigger.kind} {where}: it was only ever run in one process; give it a local driver"

@@ -1,6 +1,6 @@
-"""What is allowed and seldom meant: warnings about a whole spec, read from its text alone. Each names its remedy.
+"""Lints: warnings about specs that are valid but usually unintended, read from the text alone. Each names its remedy.
 
-`docs/reference/lints.md` is made of this table.
+`docs/reference/lints.md` is generated from this table.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lakeward.spec.sql.analysis import SqlFacts
 from lakeward.spec.sql.streaming import Endless, endless_groups, endless_joins
 
 FLOOR_S = 1.0
-"""A batch into a table costs two commits of its metadata, about 0.3 s on an idle machine: more often is all commits."""
+"""A batch costs two metadata commits, about 0.3 s on an idle machine: with a shorter trigger commits take all time."""
 MOST_BUCKETS = 256
 _OTHER_EVERY_TIME = {"rand", "randn", "random", "uuid", "monotonically_increasing_id", "shuffle", "current_timestamp",
                      "now", "localtimestamp", "spark_partition_id"}  # fmt: skip
@@ -28,7 +28,7 @@ _FINE = ("TIMESTAMP", "DOUBLE", "FLOAT", "DECIMAL")
 
 @dataclass(frozen=True)
 class Hit:
-    """Where a lint strikes: the path, what stands there in words, the value, and the place inside SQL."""
+    """Where a lint applies: the path, a description, the value, and the place inside SQL."""
 
     path: Path_
     words: str
@@ -39,7 +39,7 @@ class Hit:
 
 @dataclass(frozen=True)
 class Lint:
-    """One warning: when it strikes, why that is seldom meant, and what to write instead."""
+    """One warning: its condition, why that is usually unintended, and what to write instead."""
 
     name: str
     when: str

@@ -1,6 +1,6 @@
-"""What the grammar knows and this version does not do yet: refused in plain words instead of half done.
+"""Features that the grammar has and this version does not support: refused with the reason.
 
-Whoever builds one of these deletes its line.
+A change that implements one of them removes its line here.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Found = Iterator[tuple[Path_, str]]
 
 
 def of_stream(spec: StreamSpec) -> Found:
-    """Path in the long form, and what is not done yet."""
+    """Path in the long form, and the unsupported feature."""
     for name, source in spec.sources.items():
         at: Path_ = ("sources", name)
         if source.iceberg and source.iceberg.branch not in (None, "main"):
@@ -61,7 +61,7 @@ def _of_files(at: Path_, files: FilesSource) -> Found:
 
 
 def of_settings(settings: Settings) -> Found:
-    """Path in `conf/lakeward.yaml`, and what is not done yet."""
+    """Path in `conf/lakeward.yaml`, and the unsupported feature."""
     if settings.connections:
         yield ("connections",), "connections in this file (they stand in Airflow, or in files of the home)"
     if settings.catalog.properties and not sqlite.refusal(settings.catalog.properties):

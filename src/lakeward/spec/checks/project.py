@@ -1,4 +1,4 @@
-"""What the specs of a project must be together."""
+"""Checks across the specs of a project."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from lakeward.spec.model.types import DriverName
 from lakeward.spec.read.document import Path_
 
 _OF_A_SINK = ("table", "topic", "connection", "mode", "partition_by")
-"""What streams with the same sink are compared by."""
+"""Keys by which streams with the same sink are compared."""
 FEWEST_BATCHES = 20
-"""Fewer say nothing of how long a batch takes."""
+"""Fewer batches do not show how long a batch takes."""
 
 
 @dataclass(frozen=True)
 class ProjectFinding:
-    """One thing wrong between files: `owner` names the file it is reported in: a stream's id, or a file of settings
-    by its name."""
+    """A problem between files. `owner` names the file where it is reported: a stream's id, or the name of a settings
+    file."""
 
     owner: str
     path: Path_
@@ -39,7 +39,7 @@ class ProjectFinding:
 
 
 def comparable(spec: StreamSpec, doubtful: Collection[Path_]) -> StreamSpec:
-    """The spec without the parts that cannot be compared with other streams' because they hold mistakes."""
+    """The spec without the parts that contain mistakes and cannot be compared with other streams."""
     update: dict[str, Any] = {}
     if any(path[:1] == ("sink",) and (len(path) < 3 or path[2] in _OF_A_SINK) for path in doubtful):
         update["sink"] = Sink(console=ConsoleSink())
@@ -51,7 +51,7 @@ def comparable(spec: StreamSpec, doubtful: Collection[Path_]) -> StreamSpec:
 
 
 def stream_findings(streams: Sequence[StreamSpec], drivers: Collection[str] | None) -> Iterator[ProjectFinding]:
-    """Streams that disturb each other. `drivers`: those declared in conf/lakeward.yaml; None when that is unknown."""
+    """Streams that conflict. `drivers`: those declared in conf/lakeward.yaml; None if unknown."""
     yield from _writers(streams)
     yield from _topics(streams)
     yield from _folders(streams)
@@ -126,7 +126,7 @@ def _topics(streams: Sequence[StreamSpec]) -> Iterator[ProjectFinding]:
 
 
 def unknown_connections(streams: Sequence[StreamSpec], known: Collection[str]) -> Iterator[ProjectFinding]:
-    """Kafka connections that this machine does not know. Airflow may: its connections come here with its next task."""
+    """Kafka connections unknown on this machine. Airflow may know them: its connections arrive with its next task."""
     listed = ", ".join(sorted(known)) or "none"
     for spec in streams:
         ends: list[tuple[tuple[str, ...], KafkaSource | KafkaSink | None]] = [(("sink",), spec.sink.kafka)]
@@ -144,7 +144,7 @@ def slow_commits(streams: Sequence[StreamSpec], durations: Mapping[str, Sequence
     """Streams whose batches took longer than their trigger.
 
     Args:
-        durations: stream -> seconds of its newest batches, as a registry has them.
+        durations: stream -> seconds of its newest batches, from a registry.
     """
     for spec in streams:
         took, every = sorted(durations.get(spec.id, ())), spec.trigger.every
@@ -218,7 +218,7 @@ def _drivers(streams: Sequence[StreamSpec], drivers: Collection[str]) -> Iterato
 
 
 def object_store_findings(streams: Sequence[StreamSpec], settings: Settings) -> Iterator[ProjectFinding]:
-    """Tables that cannot stand on the object store the settings name."""
+    """Tables that cannot be on the object store of the settings."""
     place = settings.catalog.warehouse
     for spec in streams if place is not None else ():
         if spec.sink.delta is not None:
@@ -230,7 +230,7 @@ def object_store_findings(streams: Sequence[StreamSpec], settings: Settings) -> 
 
 
 def unused_findings(streams: Sequence[StreamSpec], settings: Settings, tables: Tables) -> Iterator[ProjectFinding]:
-    """Drivers that host nothing, and policies of tables that no stream here writes: often a name that was changed."""
+    """Drivers without streams, and policies of tables that no stream writes: often a renamed stream or table."""
     landed = {table for spec in streams for table in spec.tables}
     used = {spec.driver for spec in streams}
     for name in settings.drivers if streams else ():

@@ -1,4 +1,4 @@
-"""Of which streams rows can be put aside after they have landed. Pure: what a spec alone tells."""
+"""Whether landed rows of a stream can be moved to quarantine, decided from specs alone. Pure."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from lakeward.spec.model.stream import StreamSpec
 
 
 def obstacle(spec: StreamSpec, readers: Sequence[str] = ()) -> str:
-    """Why rows of its table cannot go into its quarantine, as a clause; empty where they can.
+    """Why rows of its table cannot be moved to its quarantine, as a clause; empty if they can.
 
     Args:
-        readers: the streams that read its table as it grows.
+        readers: the streams that read its table incrementally.
     """
     sink = spec.sink.iceberg
     if sink is None or sink.mode != "append" or sink.commit != "exact":
@@ -29,11 +29,11 @@ def obstacle(spec: StreamSpec, readers: Sequence[str] = ()) -> str:
 
 
 def obstacle_of(table: str, specs: Iterable[StreamSpec], readers: Sequence[str] | None = None) -> str:
-    """The same of a table: the first of the streams that land in it whose rows cannot go aside says why.
+    """The same for a table: the reason of the first stream that lands in it and does not allow it.
 
     Args:
-        specs: streams; those that land elsewhere are looked at as readers.
-        readers: the streams that read the table as it grows, where they are known better than by `specs`.
+        specs: streams; those with another sink table are checked as readers.
+        readers: the streams that read the table incrementally, if known better than from `specs`.
     """
     every = list(specs)
     if readers is None:

@@ -1,6 +1,6 @@
-"""What a hop must be: a stream whose rows leave as they come, by Spark's real-time mode or continuous processing.
+"""Checks of real-time streams: Spark's real-time mode and continuous processing.
 
-Spark says most of this only when the query runs, and some of it never.
+Spark reports most of these problems only when the query runs, and some of them never.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NOW_NAMES = frozenset({"now", "localtimestamp", "current_time", "curdate"})
 
 
 def hop_findings(spec: StreamSpec, facts: SqlFacts | None) -> Iterator[Finding]:
-    """Why the stream cannot run with `real_time` or `continuous`, each with its remedy."""
+    """Reasons why the stream cannot run with `real_time` or `continuous`, each with its remedy."""
     kind = spec.trigger.kind
     if not spec.trigger.unbatched:
         yield from _uncapped(spec)

@@ -1,4 +1,4 @@
-"""The files a stream's references name: there, and of a kind that can be read again at the interval."""
+"""Files of reference tables: whether they exist and can be read again at the interval."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakeward.spec.read.problems import nearest
 
 
 def exists(file: Path, what: Callable[[Path], bool] = Path.exists) -> bool:
-    """Whether the file is there; a name that no file can have is none."""
+    """Whether the file exists; False for a name that no file can have."""
     try:
         return what(file)
     except (OSError, ValueError):  # too long, or a NUL in it
@@ -20,7 +20,7 @@ def exists(file: Path, what: Callable[[Path], bool] = Path.exists) -> bool:
 
 
 def unreachable(file: Path) -> str | None:
-    """Why a file that may be there cannot be read; None where nothing stands in the way, or there is none."""
+    """Why an existing file cannot be read; None if it can be read, or does not exist."""
     try:
         file.stat()
     except FileNotFoundError:
@@ -33,7 +33,7 @@ def unreachable(file: Path) -> str | None:
 
 
 def _beside(file: Path) -> list[Path]:
-    """The files of the same folder, as far as one may look."""
+    """The files of the same folder, if the folder is readable."""
     try:
         return list(file.parent.iterdir())
     except (OSError, ValueError):
@@ -41,7 +41,7 @@ def _beside(file: Path) -> list[Path]:
 
 
 def reference_findings(spec: StreamSpec, project: Path) -> Iterator[Finding]:
-    """Files that are not there, or that no reference can be read from."""
+    """Files that do not exist, or that cannot be a reference table."""
     for name, reference in spec.reference.items():
         path = reference.csv or reference.parquet
         if path is None:

@@ -1,4 +1,4 @@
-"""Sources of files, of tables and of a socket: what their spec must be, and what streams must be that share one."""
+"""Checks of file, table and socket sources, and of streams that share one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BUCKET = re.compile(r"s3a?://[a-z0-9][a-z0-9.\-]{1,61}[a-z0-9](/.*)?")
 
 
 def file_source_findings(spec: StreamSpec) -> Iterator[Finding]:
-    """What is wrong with the file sources of one stream."""
+    """Problems of the file sources of one stream."""
     for name, source in spec.sources.items():
         files, at = source.files, ("sources", name)
         if files is None:
@@ -33,7 +33,7 @@ def file_source_findings(spec: StreamSpec) -> Iterator[Finding]:
 
 def _folder(at: Path_, files: FilesSource) -> Iterator[Finding]:
     if elsewhere(files.path):
-        return  # told by `not_yet`
+        return  # reported by `not_supported`
     folder = folder_of(files.path)
     if on_s3(files.path):
         yield from _on_s3(at, files, folder)
@@ -54,11 +54,11 @@ def _on_s3(at: Path_, files: FilesSource, folder: str) -> Iterator[Finding]:
 
 
 Taking = tuple[StreamSpec, str, FilesSource]
-"""A stream, the name of a source of it, and that source."""
+"""A stream, the name of one of its sources, and that source."""
 
 
 def takers(streams: Sequence[StreamSpec]) -> Iterator[tuple[Taking, Taking]]:
-    """Sources that move or delete what they have landed, with another one that reads there too."""
+    """Sources that move or delete landed files while another source reads the same folder."""
     every: list[Taking] = [
         (spec, str(name), source.files)
         for spec in streams
@@ -83,7 +83,7 @@ def _overlap(one: str, other: str) -> bool:
 
 
 def table_source_findings(spec: StreamSpec) -> Iterator[Finding]:
-    """What is wrong with the sources of one stream that are tables."""
+    """Problems of the table sources of one stream."""
     for name, source in spec.sources.items():
         table = source.from_table
         if table is None:
@@ -103,11 +103,11 @@ def table_source_findings(spec: StreamSpec) -> Iterator[Finding]:
 
 
 Fed = tuple[StreamSpec, str, str]
-"""A stream that reads a table, the name of that source, and what is wrong there."""
+"""A stream that reads a table, the name of that source, and the problem."""
 
 
 def feeding(streams: Sequence[StreamSpec]) -> Iterator[Fed]:
-    """Sources whose table another stream lands in a way that cannot be read as a stream, or that close a circle."""
+    """Table sources that another stream writes in a mode that cannot be streamed, or that form a cycle."""
     landed: dict[str, list[StreamSpec]] = {}
     for spec in streams:
         if spec.sink.rows_in and spec.sink.table:
@@ -136,7 +136,7 @@ def _unreadable(upstream: StreamSpec, connector: str) -> str | None:
 
 
 def _reaches(start: StreamSpec, end: StreamSpec, landed: Mapping[str, Sequence[StreamSpec]]) -> bool:
-    """Whether what `start` lands comes to `end`."""
+    """Whether rows that `start` lands reach `end`."""
     seen: set[str] = set()
     pending = [end]
     while pending:
@@ -162,12 +162,12 @@ def readers_of(streams: Mapping[str, StreamSpec]) -> dict[str, list[str]]:
 
 
 SINKS = ("kafka", "python", "console", "format")
-"""Those that keep no position."""
+"""Sinks that keep no position."""
 _LOST = "nothing of a socket can be read twice"
 
 
 def socket_findings(spec: StreamSpec) -> Iterator[Finding]:
-    """What is wrong with a stream that reads a socket, and what it does not promise."""
+    """Problems of a stream that reads a socket, and the guarantees it lacks."""
     for name, source in spec.sources.items():
         if source.socket is None:
             continue

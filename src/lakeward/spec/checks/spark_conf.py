@@ -1,4 +1,4 @@
-"""Which Spark settings a stream may give, and why the others are Lakeward's or the driver's."""
+"""Spark settings: which of them a stream may set, and why others belong to Lakeward or to the driver."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _STATIC = (
     "spark.sql.resultQueryStage.maxThreadThreshold", "spark.sql.defaultUrlStreamHandlerFactory.enabled",
     "spark.sql.metadataCacheTTLSeconds", "spark.sql.streaming.unsupportedOperationCheck",
 )  # fmt: skip
-"""Settings Spark reads once, when the application starts: a session cannot have its own."""
+"""Static settings: Spark reads them once, when the application starts; a session cannot change them."""
 FROZEN = (
     "spark.sql.shuffle.partitions",
     "spark.sql.streaming.stateStore.providerClass",
@@ -47,7 +47,7 @@ FROZEN = (
     "spark.sql.streaming.join.stateFormatVersion",
     "spark.sql.streaming.statefulOperator.useStrictDistribution",
 )
-"""Settings a checkpoint remembers: a restart with other values goes on with the old ones, silently."""
+"""Settings frozen in the checkpoint: a restart silently keeps the old values."""
 
 
 _OF_EXECUTORS = ("spark.executor.", "spark.dynamicAllocation.", "spark.shuffle.service.", "spark.cores.max",
@@ -63,18 +63,18 @@ _GIVEN = {
     "spark.dynamicallocation.maxexecutors": "executors: {max: ..}",
     "spark.authenticate": "authenticate: true",
 }
-"""Settings of a driver with executors that its entry says in words of its own."""
+"""Settings of a driver with executors that have a key of their own in its entry."""
 TASK_ATTEMPTS = 4
-"""How often a task is tried in all, as on a cluster: one that loses its Python worker costs no batch."""
+"""Attempts of a task, as on a cluster: a lost Python worker does not fail the batch."""
 
 
 def local(cores: int) -> str:
-    """`spark.master` of a driver that runs in one process. Plain `local[n]` would try each task once."""
+    """`spark.master` of a driver in one process. Plain `local[n]` would attempt each task only once."""
     return f"local[{cores},{TASK_ATTEMPTS}]"
 
 
 def ineffective(key: str, *, executors: bool = False) -> str | None:
-    """Why a setting of a whole driver does nothing; None when it does something.
+    """Why a setting of a whole driver has no effect; None if it has one.
 
     Args:
         executors: the driver has executors on a standalone cluster.
@@ -88,12 +88,12 @@ def ineffective(key: str, *, executors: bool = False) -> str | None:
 
 
 def given_elsewhere(key: str) -> str | None:
-    """The key of a driver's entry that says what this setting says; None where there is none."""
+    """The key of a driver's entry that replaces this setting; None without one."""
     return _GIVEN.get(key.lower())
 
 
 def refusal(key: str, *, whole_driver: bool = False) -> str | None:
-    """Why a setting may not be given; None when it may. `whole_driver`: it stands under `drivers:`."""
+    """Why a setting is refused; None if it is allowed. `whole_driver`: it is under `drivers:`."""
     low = key.lower()
     if hides_secret(key):
         return "a secret does not belong in Spark settings: they are shown in the UI; put it into the connection"

@@ -1,4 +1,4 @@
-"""What one stream's spec must be beyond the types of its values. Pure, but for files the spec names."""
+"""Semantic checks of one stream's spec, beyond the types of values. Pure, except for files the spec names."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def secret_findings(data: Any) -> Iterator[Finding]:
 
 
 def name_findings(facts: SqlFacts, sources: Collection[str], reference: Collection[str]) -> Iterator[Finding]:
-    """Names the SQL reads that are not declared; if there is none, sources it does not read."""
+    """Undeclared names that the SQL reads; without any, sources that it does not read."""
     known = {name.lower(): name for name in (*sources, *reference)}
     unknown = [read for read in facts.reads if read.name.lower() not in known]
     for read in unknown:
@@ -57,7 +57,7 @@ def name_findings(facts: SqlFacts, sources: Collection[str], reference: Collecti
 
 
 def spec_findings(spec: StreamSpec, facts: SqlFacts | None, lineage: Lineage, project: Path) -> Iterator[Finding]:
-    """Everything that is wrong with a spec whose values are all well formed."""
+    """All problems of a spec whose values are valid by type."""
     for path, what in not_supported.of_stream(spec):
         yield Finding(path, f"not yet: {what}")
     mode: Path_ = ("sink", spec.sink.connector, "mode")
@@ -96,7 +96,7 @@ def spec_findings(spec: StreamSpec, facts: SqlFacts | None, lineage: Lineage, pr
 
 
 def _passed_on(spec: StreamSpec) -> Iterator[Finding]:
-    """Data sources of which only their name is known."""
+    """Spark data sources that are passed on by name."""
     promise = "is passed on to Spark by its name: at least once, how far it is stands in the checkpoint alone"
     for name, source in spec.sources.items():
         if source.format is not None:
@@ -124,7 +124,7 @@ def _names(spec: StreamSpec) -> Iterator[Finding]:
 
 
 def _deduplicated(spec: StreamSpec) -> Iterator[Finding]:
-    """Keys that are remembered: until when, or for ever."""
+    """Deduplication without a watermark: keys would be kept forever."""
     for name, source in spec.sources.items():
         unique, mark = source.deduplicate, source.watermark
         if unique is None:
@@ -196,7 +196,7 @@ def _sink(spec: StreamSpec) -> Iterator[Finding]:
 
 
 def installed(package: str) -> bool:
-    """Whether a package can be found; nothing of it is run."""
+    """Whether a package is installed; its code is not run."""
     try:
         return importlib.util.find_spec(package) is not None
     except (ImportError, ValueError):
@@ -204,7 +204,7 @@ def installed(package: str) -> bool:
 
 
 def single_source_hint(data: Mapping[str, Any]) -> Finding | None:
-    """Several sources and no transform: there is nothing sensible to assume."""
+    """The problem of several sources without a transform: there is no sensible default."""
     sources = data.get("sources")
     if "transform" not in data and isinstance(sources, dict) and SINGLE not in sources and sources:
         names = ", ".join(str(name) for name in sources)
@@ -240,7 +240,7 @@ _NUMBER = re.compile(r"[1-9][0-9]{0,17}")
 
 
 def property_refusal(key: str, value: str) -> str | None:
-    """Why a property may not be given, or not with this value; None when it may."""
+    """Why a table property or its value is refused; None if it is allowed."""
     if not key.strip():
         return "a table property needs a name"
     if key in _OURS or key.startswith("lakeward."):

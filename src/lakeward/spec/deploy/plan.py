@@ -1,7 +1,7 @@
-"""What `deploy` would do: the accepted generations against the project's specs. Pure.
+"""The deploy plan: compares the accepted generations with the project's specs. Pure.
 
-A checkpoint remembers more than its offsets: the sources, the shape of the state and some settings. A change of one of
-these is told here, before anything is touched, because Spark mostly notices too late or not at all.
+A checkpoint contains more than offsets: the sources, the shape of the state and some settings. The plan reports a
+change of these before anything is changed, because Spark usually notices too late or not at all.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ Act = Literal["accept", "pend", "adopt", "drop-pending", "none"]
 
 @dataclass(frozen=True)
 class Accepted:
-    """What the registry knows of a stream.
+    """A stream in the registry.
 
     Attributes:
         generation, spec, digest: the accepted generation, whose checkpoint the stream has.
-        newest, newest_digest: the newest generation; another one than the accepted when a deploy waits.
-        pending: the generation that waits, if one does.
-        wanted: whether the stream runs or is meant to.
+        newest, newest_digest: the newest generation; differs from the accepted one while an upgrade is pending.
+        pending: the pending generation, if any.
+        wanted: whether the stream runs or should run.
         retired: its file was removed and it was retired; its checkpoint and its position are still there.
     """
 
@@ -49,15 +49,15 @@ class Accepted:
 
 @dataclass(frozen=True)
 class Change:
-    """What a deploy makes of one stream.
+    """The effect of a deploy on one stream.
 
     Attributes:
-        checkpoint_compatible: whether the accepted generation's checkpoint can be continued; None where that is no
-            question (new, removed) or cannot be told.
-        why: what differs, and what follows, in words.
+        checkpoint_compatible: whether the accepted generation's checkpoint can be continued; None if that does not
+            apply (new, removed) or cannot be decided.
+        why: what differs, and the consequence, as a sentence.
         generation: the generation of the project's spec after the deploy.
-        act: `accept` (a new generation is the one to run), `pend` (a new one waits), `adopt` (the one that waits is
-            the one to run now), `drop-pending` (the file is again what was accepted), `none`.
+        act: `accept` (run the new generation), `pend` (the new one becomes pending), `adopt` (run the pending one),
+            `drop-pending` (the file equals the accepted generation again), `none`.
     """
 
     stream: str
@@ -79,13 +79,13 @@ class Change:
 
 
 def digest(spec: StreamSpec, code: Mapping[str, str] | None = None) -> str:
-    """Hash of everything that makes a generation: the resolved spec with its SQL text, and digests of code."""
+    """Hash of a generation's content: the resolved spec with its SQL text, and digests of code."""
     text = json.dumps([spec.document(), dict(code or {})], sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def plan(accepted: Mapping[str, Accepted], specs: Mapping[str, StreamSpec]) -> list[Change]:
-    """One change a stream, by id; a retired stream is one only when it is declared again."""
+    """One change per stream, by id; a retired stream counts only if it is declared again."""
     names = {name for name, known in accepted.items() if not known.retired} | set(specs)
     return [_change(name, accepted.get(name), specs.get(name)) for name in sorted(names)]
 
@@ -160,7 +160,7 @@ def _joined(*parts: str | None) -> str:
 
 
 def _stop_hint(name: str, known: Accepted, spec: StreamSpec) -> str | None:
-    # A file never stops a stream: only a person's operation does.
+    # Only an operation of a person stops a stream, never a file.
     if known.wanted and not spec.enabled:
         return f"enabled: false, but it still runs: lakeward streams stop {name}"
     return None
@@ -173,7 +173,7 @@ def differences(before: StreamSpec, after: StreamSpec) -> list[str]:
 
 
 def checkpoint_obstacles(before: StreamSpec, after: StreamSpec) -> Iterator[str]:
-    """Why the checkpoint of `before` cannot be continued by `after`; nothing when it can."""
+    """Reasons why `after` cannot continue the checkpoint of `before`; none if it can."""
     yield from _sources(before, after)
     if (before.sink.connector, before.sink.label, before.sink.rows_in) != (
         after.sink.connector, after.sink.label, after.sink.rows_in,
@@ -209,7 +209,7 @@ def _sources(before: StreamSpec, after: StreamSpec) -> Iterator[str]:
             if (old.files.path, old.files.format) != (new.files.path, new.files.format):
                 yield f"source {name} reads other files: {new.files.path} ({new.files.format})"
         elif old.from_table is not None:
-            if old.from_table != new.from_table:  # caps, what is passed over and where it began may change
+            if old.from_table != new.from_table:  # rate limits, skips and the starting point may change
                 yield f"source {name} reads another table: {new.from_table}"
         elif old.options != new.options:
             yield f"source {name} is another {old.connector}"
@@ -249,7 +249,7 @@ def _read_order(spec: StreamSpec) -> list[str]:
 
 
 def keeps_state(spec: StreamSpec) -> bool | None:
-    """Whether its query keeps state, as far as its SQL tells; None for Python, of which only its plan tells."""
+    """Whether its query keeps state, by its SQL; None for Python, where only Spark's plan shows it."""
     if any(source.deduplicate for source in spec.sources.values()):
         return True
     if spec.transform.python is not None:

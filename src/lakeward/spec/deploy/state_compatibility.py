@@ -1,8 +1,8 @@
-"""What state depends on, and whether it still fits a changed spec. Pure.
+"""State compatibility: what streaming state depends on, and whether it fits a changed spec. Pure.
 
-State is kept by position, not by name: an aggregate that comes, goes or changes places would be read as another one,
-and where the types happen to agree, Spark does not notice. What is only made of the aggregates (arithmetic, names,
-HAVING) is not in the state.
+State is stored by position, not by name: an aggregate that is added, removed or moved would be read as another one,
+and if the types match, Spark does not notice. Expressions over the aggregates (arithmetic, names, HAVING) are not in
+the state.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lakeward.spec.sql.ddl import ddl_columns
 from lakeward.spec.sql.statements import DIALECT
 
 _UNREAD = (exp.Subquery, exp.SetOperation, exp.CTE, exp.Distinct, exp.Window, exp.Lateral, exp.UDTF)
-"""Where one of these stands, which parts the state depends on is not told apart."""
+"""With one of these in the SQL, the parts that the state depends on cannot be separated."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,10 @@ class Aggregation:
 
 
 def changes(before: StreamSpec, after: StreamSpec, old: SqlFacts | None, new: SqlFacts | None) -> Iterator[str]:
-    """Why state that both keep would not fit; nothing where it goes on.
+    """Reasons why the state of both would not fit; none if it can be continued.
 
     Args:
-        old, new: of their SQL; None where it is Python, or does not parse.
+        old, new: facts of their SQL; None for Python, or if it does not parse.
     """
     if old is None or new is None:
         if before.transform.python != after.transform.python:
@@ -73,7 +73,7 @@ def _list(parts: tuple[str, ...]) -> str:
 def aggregation(statement: exp.Query) -> Aggregation | None:
     """What the state of a plain GROUP BY depends on; None for any other statement.
 
-    Spark keeps the aggregates in the order in which the select list, and then HAVING, name them for the first time.
+    Spark stores the aggregates in the order of their first use in the select list, then in HAVING.
     """
     if not isinstance(statement, exp.Select) or statement.args.get("with_") or statement.args.get("with"):
         return None
@@ -92,14 +92,14 @@ def aggregation(statement: exp.Query) -> Aggregation | None:
             if isinstance(node, exp.AggFunc):
                 counted.setdefault(_text(node))
             elif isinstance(node, exp.Anonymous) and _text(node) not in keys:
-                return None  # it may be an aggregate of the user's own
+                return None  # may be a user-defined aggregate
     rows = [statement.args.get("from_") or statement.args.get("from"), *(statement.args.get("joins") or ())]
     rows += [statement.args.get("where")]
     return Aggregation(" ".join(_text(part) for part in rows if part is not None), keys, tuple(counted))
 
 
 def _meant(key: exp.Expr, named: dict[str, exp.Expr]) -> exp.Expr:
-    """What a group is of: a name of the select list stands for its expression, unless a column has that name."""
+    """The expression of a group key: an alias of the select list is replaced, unless a column has that name."""
     if not isinstance(key, exp.Column) or key.table:
         return key
     meant = named.get(key.name.lower(), key)
@@ -111,7 +111,7 @@ def _text(part: exp.Expr) -> str:
 
 
 def _star(statement: exp.Query) -> bool:
-    """Whether columns come in without being named; `count(*)` takes none in."""
+    """Whether the SQL reads columns without naming them; `count(*)` reads none."""
     return any(not isinstance(star.parent, exp.Count) for star in statement.find_all(exp.Star))
 
 
@@ -143,7 +143,7 @@ def _remembers(source: Source) -> str:
 
 
 def _columns(source: Source) -> dict[str, str] | None:
-    """Column -> type, in lower case; None where no schema is declared here."""
+    """Column -> type, in lower case; None without a declared schema."""
     if source.decode is None:
         return {}
     if source.decode.json_ is None:

@@ -1,4 +1,4 @@
-"""Upgrade order: what a changed stream means for the streams that read the table it lands in, by their texts alone."""
+"""Upgrade order: effects of a changed stream on the streams that read its table, from the specs alone."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from lakeward.spec.sql.statements import SqlProblem
 
 
 def order(before: Mapping[str, StreamSpec], after: Mapping[str, StreamSpec]) -> dict[str, list[str]]:
-    """Stream that changes -> a sentence for each stream that reads its table and is concerned.
+    """Changed stream -> a sentence for each affected stream that reads its table.
 
     Args:
-        before: the accepted specs, as far as they can be read.
+        before: the accepted specs that can be read.
         after: the specs of the project.
     """
     found: dict[str, list[str]] = {}
@@ -33,7 +33,7 @@ def order(before: Mapping[str, StreamSpec], after: Mapping[str, StreamSpec]) -> 
 
 
 def landed_columns(spec: StreamSpec) -> dict[str, str] | None:
-    """What the SELECT gives, lower case -> as written; None where its text does not tell."""
+    """Columns of the SELECT, lower case -> as written; None if the text does not show them."""
     facts = _facts(spec)
     if facts is None or not isinstance(facts.statement, exp.Select):
         return None
@@ -64,7 +64,7 @@ def _said(reader: StreamSpec, table: str, had: dict[str, str] | None, has: dict[
 
 
 def _used(reader: StreamSpec) -> set[str] | None:
-    """The columns its SQL names; None where it may use any."""
+    """The columns its SQL names; None if it may use any."""
     facts = _facts(reader)
     if facts is None or facts.statement.find(exp.Star):
         return None

@@ -1,4 +1,4 @@
-"""The reference page of maintenance policies: every threshold with its default, its reason and its floor."""
+"""The reference page of maintenance policies: each threshold with its default, reason and floor."""
 
 from __future__ import annotations
 

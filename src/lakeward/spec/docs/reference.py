@@ -1,4 +1,4 @@
-"""The reference page of the spec files, from the same schemas the editors read: docs/reference/specs.md."""
+"""The reference page of the spec files, docs/reference/specs.md, from the same schemas that editors read."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def page(schema: Callable[[str], dict[str, Any]], names: list[str]) -> str:
 
 
 def _order(made: dict[str, Any]) -> list[str]:
-    """Definitions in the order in which they are first needed."""
+    """Definitions in order of first use."""
     found: dict[str, None] = {}
 
     def walk(node: Any) -> None:

@@ -1,8 +1,8 @@
-"""Policies of Apache Polaris as an entry of `conf/tables.yaml`: Polaris stores what is wanted, Lakeward does it.
+"""Import of Apache Polaris policies as an entry of `conf/tables.yaml`: Polaris stores policies, Lakeward applies them.
 
-Read are the four system policies of the schemas of 2025-02-03, as Polaris' API gives them: `policy-type` and `content`,
-the content as JSON or as JSON in a string; one of them, one under `policy`, many under `applicable-policies`, or a
-list. What has no counterpart here is named, never dropped in silence.
+It reads the four system policies of the schemas of 2025-02-03, in the form of Polaris' API: `policy-type` and
+`content` (JSON, or JSON in a string); one policy, one under `policy`, many under `applicable-policies`, or a list.
+Settings without a counterpart are reported, never dropped silently.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _SECTIONS: Final = {"data-compaction": "compact", "metadata-compaction": "manife
 
 @dataclass
 class Imported:
-    """What became of Polaris' policies.
+    """The result of an import.
 
     Attributes:
-        settings: what an entry of `conf/tables.yaml` says, without its `match`.
-        unmapped: one sentence for each thing that has no counterpart.
+        settings: the entry of `conf/tables.yaml`, without its `match`.
+        unmapped: one sentence for each setting without a counterpart.
     """
 
     settings: dict[str, Any] = field(default_factory=dict)
@@ -38,7 +38,7 @@ def imported(text: str, match: str) -> Imported:
     """Policies of one JSON document, for the tables that match.
 
     Raises:
-        SpecError: it is no JSON, or holds no policy of Polaris.
+        SpecError: it is not JSON, or contains no Polaris policy.
     """
     try:
         data = json.loads(text)
@@ -54,7 +54,7 @@ def imported(text: str, match: str) -> Imported:
 
 
 def entry(found: Imported, match: str) -> str:
-    """The text of the entry, to be put into `conf/tables.yaml`."""
+    """The text of the entry for `conf/tables.yaml`."""
     lines = ["policies:", f"  - match: {json.dumps(match)}"]
     for section, values in found.settings.items():
         lines.append(f"    {section}: {{{', '.join(f'{key}: {_written(value)}' for key, value in values.items())}}}")
@@ -123,7 +123,7 @@ def _size(count: int) -> str:
 
 
 def _below_floors(found: Imported, match: str) -> None:
-    """Take out what an entry may not say outside `unsafe:`."""
+    """Remove what is only allowed under `unsafe:`."""
     try:
         rule = Rule.model_validate({"match": match, **found.settings})
     except ValueError as error:

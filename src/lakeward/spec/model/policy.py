@@ -1,7 +1,7 @@
-"""What maintenance may do to a table and when: the resolved policy of one table.
+"""The resolved maintenance policy of one table: which actions are allowed, and when.
 
 Every threshold has a default with a reason (`REASONS`) and, where a small value costs data or a running stream, a
-floor (`FLOORS`) that only an entry under `unsafe:` in `conf/tables.yaml` goes below.
+floor (`FLOORS`). Only an entry under `unsafe:` in `conf/tables.yaml` may go below a floor.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ Ratio = Annotated[float, Strict(), Field(ge=1, le=1000, allow_inf_nan=False)]
 
 
 class Compact(SpecModel):
-    """When small files are rewritten, and how much at once. A *fragment* is a file far below the target size."""
+    """When small files are compacted, and how much at once. A *fragment* is a file far below the target size."""
 
     enabled: Bool = True
     target_size: Bytes | None = None
-    """Size of a rewritten file; without it the table's own property, else by the table's size (`target_for`)."""
+    """Target file size; default: the table's own property, else by the size of the table (`target_for`)."""
     small_file_ratio: Share = 0.75
     fragment_ratio: Share = 0.125
     min_fragments: PositiveInt = 50
@@ -43,12 +43,12 @@ class Compact(SpecModel):
     max_files: PositiveInt = 10_000
     max_duration: Span = Duration("45m")
     sort_order: SortOrder | None = None
-    """Order of the rows of a partition that went cold: it is rewritten as a whole, once. Delta tables: Z-order only."""
+    """Sort order of a cold partition, which is rewritten as a whole, once. Delta tables: Z-order only."""
     max_commits: PositiveInt = 10
     max_failed_commits: Annotated[Int, Field(ge=0)] = 3
 
     def target_for(self, table_bytes: int, table_property: int | None = None) -> int:
-        """The target file size in bytes for a table of `table_bytes`, whose own property wins over the ladder."""
+        """The target file size in bytes for a table of `table_bytes`; the table's own property wins."""
         if self.target_size is not None:
             return self.target_size.bytes
         if table_property:
@@ -62,13 +62,13 @@ class Deletes(SpecModel):
     """When delete files are merged, and data files rewritten because of them (merge-on-read)."""
 
     min_delete_files: PositiveInt = 5
-    """So many for one data file; and so many more in a partition than a merge would leave."""
+    """Delete files of one data file, and delete files in a partition beyond those that a merge would leave."""
     deleted_rows_ratio: Share = 0.1
     every: Duration = Duration("1h")
 
 
 class Expire(SpecModel):
-    """Which snapshots go, and how often that is looked at. Streams, readers and holds keep what they need anyway."""
+    """Which snapshots expire, and how often. Streams, readers and holds always keep the snapshots they need."""
 
     enabled: Bool = True
     older_than: Span = Duration("24h")
@@ -86,52 +86,52 @@ class Manifests(SpecModel):
 
 
 class Metadata(SpecModel):
-    """When a table's own properties are set right: those that bound metadata files, and those that retry commits."""
+    """When table properties are corrected: those that limit metadata files, and those for commit retries."""
 
     enabled: Bool = True
     previous_versions: PositiveInt = 50
-    """Metadata files kept beside the current one; a table whose own property says another number keeps that many."""
+    """Metadata files kept beside the current one; the table's own property wins."""
     log_files: PositiveInt = 10_000
-    """Files in a Delta table's log from which on it is told to keep no more than `expire.older_than`, or 7 days."""
+    """Files in a Delta log from which its retention is set to `expire.older_than`, or 7 days."""
 
 
 class Tags(SpecModel):
-    """The tag an Iceberg table gets at the end of each day (UTC), `lakeward-2026-03-01`, for looking back."""
+    """The daily tag of an Iceberg table (UTC), e.g. `lakeward-2026-03-01`, for time travel."""
 
     enabled: Bool = True
     keep: Span = Duration("7d")
 
 
 class Orphans(SpecModel):
-    """Which files nobody references go; always a dry run first, and again after any change of these thresholds."""
+    """Which orphan files are removed. The first run, and the first after a change of thresholds, is a dry run."""
 
     enabled: Bool = True
     older_than: Span = Duration("7d")
     every: Span = Duration("7d")
     max_share: Share = 0.1
-    """Of the bytes below the table's location: more than this are never taken in one run."""
+    """Share of the bytes below the table's location; one run never removes more."""
     max_files: PositiveInt = 100_000
     quarantine: Bool = True
-    """Put aside below the location, and deleted after `keep`; without it they are deleted at once."""
+    """Move files to a trash folder below the location and delete them after `keep`; `false` deletes at once."""
     keep: Span = Duration("7d")
 
 
 class Pressure(SpecModel):
-    """When streams that commit faster than their table is put in order are slowed down.
+    """Back-pressure: when streams that commit faster than compaction are slowed down.
 
-    Counted are the commits since the last good rewrite, while a rewrite is due. `lengthen` and `hold` touch streams:
-    only who names a number wants them.
+    Counted are the commits since the last successful rewrite, while a rewrite is due. `lengthen` and `hold` affect
+    streams and are off unless a number is given.
     """
 
     warn: PositiveInt = 500
     lengthen: PositiveInt | None = None
-    """From here on its streams commit half as often."""
+    """From this number on its streams commit half as often."""
     hold: PositiveInt | None = None
-    """From here on they wait until the rewrite has landed."""
+    """From this number on its streams pause until the rewrite is done."""
 
 
 class Policy(SpecModel):
-    """Everything maintenance goes by for one table."""
+    """All thresholds of one table."""
 
     class_: TableClass = Field(default="append-stream", alias="class")
     observe: Span = Duration("5m")
@@ -165,7 +165,7 @@ CLASS_DEFAULTS: Final[dict[str, dict[str, Any]]] = {
 """What each class changes in the defaults of an append stream."""
 
 UNSET: Final = ("compact.target_size", "compact.sort_order", "pressure.lengthen", "pressure.hold")
-"""Thresholds without a default: what they are then, or that nothing happens, is their reason."""
+"""Thresholds without a default; the reason says what applies instead."""
 
 REASONS: Final[dict[str, str]] = {
     "class": "derived from the streams that write the table",
@@ -246,4 +246,4 @@ FLOORS: Final[dict[str, tuple[Any, str]]] = {
     "pressure.lengthen": (100, "a stream would be slow between any two rewrites"),
     "pressure.hold": (200, "a stream would stand still between any two rewrites"),
 }
-"""Path of a threshold -> the least value allowed outside `unsafe:`, and what a smaller one costs."""
+"""Path of a threshold -> the smallest value outside `unsafe:`, and the cost of a smaller one."""

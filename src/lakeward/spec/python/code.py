@@ -1,7 +1,7 @@
-"""The project's own Python, read and never run: the file of a named function and everything it imports.
+"""The project's own Python code, read and never run: the file of a named function and everything it imports.
 
-It stands in `python/` of the project. What a stream's function needs goes into the stream's generation as text, module
-by module, so that a rollback needs no checkout, and a change of another module changes no generation.
+The code is in `python/` of the project. The modules that a stream's function needs are stored in the stream's
+generation as text, so that a rollback needs no checkout, and a change of another module changes no generation.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from lakeward.spec.model.types import PythonCallable
 from lakeward.spec.read.problems import nearest
 
 FOLDER = "python"
-"""Where a project keeps its Python; names of modules begin below it."""
+"""The folder of a project's Python; module names are relative to it."""
 MOST_BYTES = 1_000_000
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 Arguments = Callable[[ast.FunctionDef, Path], "Iterator[Wrong]"]
-"""What is wrong with the arguments that a function takes; gets it and its file."""
+"""Checks the parameters of a function; takes the function and its file."""
 
 
 @dataclass(frozen=True)
 class Wrong:
-    """One thing wrong with the code. `file` is None where the stream's own file says something that is not there."""
+    """One problem of the code. `file` is None if the stream's own file names something that does not exist."""
 
     message: str
     file: Path | None = None
@@ -46,12 +46,12 @@ class Code:
 
     Args:
         root: the folder of the project's Python.
-        text: reads a file; None when it cannot be read, which is then told already.
-        brought: packages come with the code, so that one that is not installed here is no news.
+        text: reads a file; None if it cannot be read, which is then already reported.
+        brought: packages come with the code, so that a package missing here is not a problem.
 
     Attributes:
         files: path below `root`, with slashes -> text.
-        wrong: what is wrong with them.
+        wrong: their problems.
     """
 
     root: Path
@@ -62,7 +62,7 @@ class Code:
     _trees: dict[str, ast.Module] = field(default_factory=dict)
 
     def holds(self, name: PythonCallable) -> bool:
-        """Whether the function's module begins in the project's own folder."""
+        """Whether the function's module is in the project's own folder."""
         return self._ours(name.partition(":")[0])
 
     def gather(self, name: PythonCallable, arguments: Arguments) -> None:
@@ -86,7 +86,7 @@ class Code:
             self.wrong += _of_function(tree, self._place(module) or self.root, function, arguments)
 
     def _place(self, module: str) -> Path | None:
-        """The file of a module; None where it is a folder without one, or is not there."""
+        """The file of a module; None for a folder without one, or if it does not exist."""
         base = self.root.joinpath(*module.split("."))
         found = (base / "__init__.py", base.with_name(f"{base.name}.py"))
         return next((file for file in found if file.is_file()), None)
@@ -95,7 +95,7 @@ class Code:
         return self._place(module) is not None or any(self.root.joinpath(*module.split(".")).glob("*.py"))
 
     def _ours(self, module: str) -> bool:
-        """Whether a name begins in the project's own folder."""
+        """Whether the first part of a name is in the project's own folder."""
         first = module.partition(".")[0]
         return bool(first) and (self._place(first) is not None or (self.root / first).is_dir())
 
@@ -105,7 +105,7 @@ class Code:
             yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
     def _read(self, module: str) -> list[str]:
-        """Take a module and the packages around it in; gives the modules of the project that they import."""
+        """Add a module and its parent packages; returns the project's modules that they import."""
         found: list[str] = []
         parts = module.split(".")
         for length in range(1, len(parts) + 1):
@@ -154,7 +154,7 @@ class Code:
 
 
 def _import_nodes(tree: ast.AST, inside: bool = False) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
-    """Every import, and whether it is only carried out when a function is called."""
+    """Every import, and whether it runs only when a function is called."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield node, inside
@@ -163,7 +163,7 @@ def _import_nodes(tree: ast.AST, inside: bool = False) -> Iterator[tuple[ast.Imp
 
 
 def _imported(node: ast.Import | ast.ImportFrom, package: str) -> Iterator[tuple[str, list[str]]]:
-    """The modules an import names, whole, each with the names taken out of it."""
+    """The full names of the imported modules, each with the names imported from it."""
     if isinstance(node, ast.Import):
         yield from ((each.name, []) for each in node.names)
         return
@@ -175,7 +175,7 @@ def _imported(node: ast.Import | ast.ImportFrom, package: str) -> Iterator[tuple
 
 
 def _of_function(tree: ast.Module, file: Path, name: str, arguments: Arguments) -> Iterator[Wrong]:
-    """What is wrong with the function as it is written. One that is made in another way is left to Spark's check."""
+    """Problems of a plain function. One that is created in another way is left to Spark's check."""
     functions = {node.name: node for node in tree.body if isinstance(node, _Function)}
     node = functions.get(name)
     if node is None:
@@ -196,7 +196,7 @@ def _at(node: _Function) -> tuple[int, int]:
 
 
 def takes_frames(sources: Collection[str], reference: Collection[str]) -> Arguments:
-    """The arguments of a transform: sources and references, by name."""
+    """Parameters of a transform: sources and references, by name."""
 
     def arguments(node: ast.FunctionDef, file: Path) -> Iterator[Wrong]:
         name, at = node.name, _at(node)
@@ -224,7 +224,7 @@ def takes_frames(sources: Collection[str], reference: Collection[str]) -> Argume
 
 
 def takes_batch(node: ast.FunctionDef, file: Path) -> Iterator[Wrong]:
-    """The arguments of a sink: the rows and the batch, by position."""
+    """Parameters of a sink: the rows and the batch, by position."""
     taken = node.args
     by_place, optional = [*taken.posonlyargs, *taken.args], {arg.arg for arg in _with_default(taken)}
     needed = [arg.arg for arg in (*by_place[2:], *taken.kwonlyargs) if arg.arg not in optional]
@@ -234,7 +234,7 @@ def takes_batch(node: ast.FunctionDef, file: Path) -> Iterator[Wrong]:
 
 
 def takes_any(node: ast.FunctionDef, file: Path) -> Iterator[Wrong]:
-    """The arguments of a function that SQL calls: any number, by position."""
+    """Parameters of a function that SQL calls: any number, by position."""
     optional = {arg.arg for arg in _with_default(node.args)}
     for arg in node.args.kwonlyargs:
         if arg.arg not in optional:
@@ -243,7 +243,7 @@ def takes_any(node: ast.FunctionDef, file: Path) -> Iterator[Wrong]:
 
 
 def takes_series(node: ast.FunctionDef, file: Path) -> Iterator[Wrong]:
-    """The same where it gets a pandas Series of each column: its type hints say so to Spark."""
+    """The same for a pandas UDF: Spark needs the type hints."""
     yield from takes_any(node, file)
     taken = [*node.args.posonlyargs, *node.args.args, *([node.args.vararg] if node.args.vararg else [])]
     if node.returns is None or any(arg.annotation is None for arg in taken):
@@ -258,7 +258,7 @@ def _with_default(taken: ast.arguments) -> list[ast.arg]:
 
 
 def _bound(tree: ast.Module) -> set[str]:
-    """The names a module may have beside its plain functions; `*` where it imports with a star."""
+    """Names that a module binds beside plain functions; `*` for a star import."""
     found: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
@@ -280,7 +280,7 @@ def module_names(files: Mapping[str, str]) -> dict[str, str]:
 
 
 def digest_of(files: Mapping[str, str]) -> str:
-    """What names these files and their content, in 12 hexadecimal digits."""
+    """Digest of these files and their content, 12 hexadecimal digits."""
     whole = hashlib.sha256()
     for path, text in sorted(files.items()):
         whole.update(f"{path}\0{len(text)}\0{text}".encode())

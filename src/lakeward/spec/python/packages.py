@@ -1,6 +1,6 @@
-"""Packages that a stream's Python needs: a pip requirements file in `python/`, every line pinned and hashed.
+"""Python packages of a stream: a pip requirements file in `python/`, every line pinned and hashed.
 
-What is read is kept as normal lines, one a package: a generation holds them, so a rollback brings back the same files.
+The file is normalized to one line per package. A generation stores the lines, so a rollback restores the same files.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 LOCK = "uv pip compile --generate-hashes requirements.in -o requirements.txt"
-"""How such a file is written."""
+"""The command that writes such a file."""
 _HASH = re.compile(r"--hash=(?:(sha256:[0-9a-f]{64})|\S*)(?=\s|$)")
 _COMMENT = re.compile(r"(?:^|\s)#.*")
 
 
 @dataclass(frozen=True)
 class Wrong:
-    """One line that is not understood, or does not say enough."""
+    """One line that is invalid or incomplete."""
 
     line: int
     message: str
@@ -29,7 +29,7 @@ class Wrong:
 
 
 def read(text: str) -> tuple[tuple[str, ...], list[Wrong]]:
-    """The file's lines in normal form, sorted, and what is wrong with it."""
+    """The normalized lines of the file, sorted, and its problems."""
     found: dict[str, str] = {}
     wrong: list[Wrong] = []
     for number, line in _lines(text):
@@ -61,19 +61,19 @@ def read(text: str) -> tuple[tuple[str, ...], list[Wrong]]:
 
 
 def digest_of(packages: Sequence[str]) -> str:
-    """What names these packages, in 12 hexadecimal digits."""
+    """Digest of these packages, 12 hexadecimal digits."""
     return hashlib.sha256("\n".join(packages).encode()).hexdigest()[:12]
 
 
 def pinned(line: str) -> tuple[str, str, Requirement]:
-    """Name, version and the whole of a line in normal form, without its hashes."""
+    """Name, version and requirement of a normalized line, without hashes."""
     requirement = Requirement(_HASH.sub("", line).strip())
     [pin] = requirement.specifier
     return canonicalize_name(requirement.name), pin.version, requirement
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """Logical lines with the number of their first: without comments, with what a `\\` continues."""
+    """Logical lines with the number of their first line: without comments, with `\\` continuations joined."""
     begun, first = "", 0
     for number, line in enumerate([*text.splitlines(), ""], 1):
         kept = _COMMENT.sub("", line).strip()

@@ -1,4 +1,4 @@
-"""What a stream's file says of Python: the modules of its functions, and the packages they need."""
+"""Python in a stream's file: the modules of its functions, and the packages they need."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class PythonReader:
     """Reads what the functions of one stream need.
 
     Args:
-        follows: tells a finding of the stream's own file, unless it only follows from another one.
-        doubtful: paths of the spec nothing can be said about.
+        follows: reports a finding of the stream's own file, unless it only follows from another one.
+        doubtful: paths of the spec that cannot be checked.
     """
 
     project: Project
@@ -37,7 +37,7 @@ class PythonReader:
     doubtful: frozenset[Path_]
 
     def code(self, spec: StreamSpec) -> Iterator[tuple[str, dict[str, str]]]:
-        """`transform` and `sink`, where they are Python, each with its modules: path below `python/` -> text."""
+        """`transform` and `sink`, if they are Python, each with its modules: path below `python/` -> text."""
         for part, functions in (("transform", _of_transform(spec)), ("sink", self._of_sink(spec))):
             told = [each for each in functions if each[0] not in self.doubtful]
             if told:
@@ -49,7 +49,7 @@ class PythonReader:
         if name is None:
             return None
         if spec.transform.python is None and spec.sink.python is None and not spec.transform.udfs:
-            if document is None or document.has(at):  # else a default of all streams, meant for those with Python
+            if document is None or document.has(at):  # else a default of all streams, for those with Python
                 message = "requirements are for Python, and no function stands in this stream's file"
                 self.follows(Finding(at, message, name))
             return None
@@ -74,11 +74,11 @@ class PythonReader:
             return []
         package = name.partition(":")[0].partition(".")[0]
         if stream.installed(package) and not Code(self.project.python, self.files.text).holds(name):
-            return []  # it belongs to the image, and is imported from there
+            return []  # it is installed, and is imported from there
         return [(("sink", "python"), name, takes_batch)]
 
     def _gather(self, functions: _Functions, *, brought: bool) -> dict[str, str]:
-        """The modules of some functions; their problems are told where they stand."""
+        """The modules of some functions; reports their problems at their position."""
         code = Code(self.project.python, self.files.text, brought=brought)
         for at, name, arguments in functions:
             before = len(code.wrong)

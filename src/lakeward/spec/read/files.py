@@ -1,4 +1,4 @@
-"""Reading the files of a project, and turning what is wrong with them into problems with places."""
+"""Reads the files of a project and reports their problems with positions."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ _YAML = (".yaml", ".yml")
 
 @dataclass
 class Files:
-    """Reads files of a project and collects their problems with places."""
+    """Reads files of a project and collects their problems with positions."""
 
     root: Path
     problems: list[Problem] = field(default_factory=list)
 
     def name(self, file: Path) -> str:
-        """The file's path as problems show it: relative to the project."""
+        """The path of the file in problems: relative to the project."""
         return file.relative_to(self.root).as_posix() if file.is_relative_to(self.root) else str(file)
 
     def tell_misnamed(self, file: Path) -> None:
-        """Say of what is called like this file of settings, with another ending, that it is not read."""
+        """Report files with the name of this settings file and another extension: they are not read."""
         for other in sorted(file.parent.glob(f"{file.stem}.*")) if exists(file.parent, Path.is_dir) else ():
             if other.name != file.name:
                 self.tell_ignored(other)
 
     def tell_ignored(self, file: Path) -> None:
-        """Say of what looks like a spec and stands where none is read that it is not read."""
+        """Report a file that looks like a spec but is in a folder or has a name that is not read."""
         if file.suffix.lower() in _YAML:
             self.whole(file, f"this file is not read: its name must end in .yaml; rename it to {file.stem}.yaml")
         elif exists(file, Path.is_dir) and not file.name.startswith("."):
@@ -47,9 +47,9 @@ class Files:
                 )
 
     def listing(self, folder: Path) -> list[Path] | None:
-        """What stands in a folder, sorted; nothing and a problem where nobody may look; None where there is none.
+        """The entries of a folder, sorted; empty with a problem if it cannot be read; None if it does not exist.
 
-        What begins with a dot is an editor's own: its lock, its copy.
+        Names that begin with a dot belong to editors (locks, copies) and are ignored.
         """
         try:
             return sorted(each for each in folder.iterdir() if not each.name.startswith("."))
@@ -66,7 +66,7 @@ class Files:
                 self.whole(file, "this file is too large for a spec: more than 1 MB")
                 return None
             text = file.read_text(encoding="utf-8-sig")
-            if "\x00" not in text:  # PostgreSQL keeps no text with it
+            if "\x00" not in text:  # PostgreSQL cannot store it
                 return text
             place = place_of(text, text.index("\x00"))
             self.add(file, place.line, place.column, (), "this is no text: there is a NUL character here")
@@ -79,7 +79,7 @@ class Files:
         return None
 
     def document(self, file: Path) -> Document | None:
-        """The file as data with places, or None with problems; faults of YAML are problems either way."""
+        """The file as data with positions, or None with problems; YAML faults are always reported."""
         text = self.text(file)
         if text is None:
             return None
@@ -99,7 +99,7 @@ class Files:
 
     @property
     def errors(self) -> int:
-        """How many errors there are so far; warnings do not count."""
+        """Number of errors so far, without warnings."""
         return sum(problem.severity == "error" for problem in self.problems)
 
     def whole(self, file: Path, message: str) -> None:
@@ -107,7 +107,7 @@ class Files:
         self.add(file, 1, 1, (), message)
 
     def found(self, file: Path, document: Document, finding: Finding, path: Path_ | None = None) -> None:
-        """A finding as a problem, at its place in the file."""
+        """Report a finding as a problem at its position in the file."""
         where = finding.path if path is None else path
         place = document.place(where, key=finding.key)
         if finding.at is not None:
@@ -121,7 +121,7 @@ class Files:
         self, file: Path, line: int, column: int, path: Path_, message: str, value: Any = None,
         valid: Iterable[str] = (), nearest: str | None = None, *, warning: bool = False,
     ) -> None:  # fmt: skip
-        """One problem. What may be a secret is not shown: not as the value, nor in the message or the path."""
+        """Report one problem. A possible secret is not shown in the value, the message or the path."""
         secret = hidden(path, value)
         if looks_secret(value) or any(hides_secret(part) for part in path if isinstance(part, str)):
             value = None
@@ -135,7 +135,7 @@ class Files:
 
 
 def dotted(path: Path_) -> str:
-    """A path as people write it: `sink.iceberg.partition_by[1]`, `spark[spark.sql.shuffle.partitions]`."""
+    """A path for display: `sink.iceberg.partition_by[1]`, `spark[spark.sql.shuffle.partitions]`."""
     text = ""
     for part in path:
         plain = isinstance(part, str) and "." not in part

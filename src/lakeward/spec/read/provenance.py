@@ -1,4 +1,4 @@
-"""Where each value of a resolved spec came from: `config show`."""
+"""Provenance: the origin of each value of a resolved spec, for `config show`."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ REASONS: Final[dict[str, str]] = {
     "restart.max_backoff": "a dependency that is back is noticed within ten minutes",
     "restart.reset_after": "half an hour of commits proves that it runs again",
 }
-"""End of a path -> why its default is what it is."""
+"""End of a path -> the reason of its default."""
 
 
 def reason(path: Path_) -> str | None:
-    """Why the default at `path` is what it is; sources and sinks are looked up by their connector."""
+    """The reason of the default at `path`; sources and sinks are looked up by connector."""
     words = [str(part) for part in path]
     for length in range(min(2, len(words)), 0, -1):
         if found := REASONS.get(".".join(words[-length:])):
@@ -57,7 +57,7 @@ def reason(path: Path_) -> str | None:
 
 
 class Origins:
-    """Names the origin of every leaf of one resolved spec."""
+    """The origins of all leaves of one resolved spec."""
 
     def __init__(
         self, document: Document, file: str, settings: Document | None, project: Project, sql_file: str | None
@@ -69,7 +69,7 @@ class Origins:
         self.sql_file = sql_file
 
     def of(self, resolved: StreamSpec, written: StreamSpec, lineage: Lineage) -> dict[str, str]:
-        """Dotted path -> words: `conf/streams/flights.yaml:12`, `default: reason` or `derived: reason`."""
+        """Dotted path -> origin: `conf/streams/flights.yaml:12`, `default: reason` or `derived: reason`."""
         found = {}
         for path in _leaves(resolved.document()):
             found[".".join(str(part) for part in path)] = self._origin(path, written, lineage)

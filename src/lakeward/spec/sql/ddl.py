@@ -1,7 +1,7 @@
-"""Columns with Spark types, as Spark's own grammar reads a table schema (`colTypeList` of its SqlBaseParser).
+"""DDL of columns with Spark types, by Spark's own grammar of a table schema (`colTypeList` of its SqlBaseParser).
 
-sqlglot reads much more: trailing commas, names with dots, types of other databases, and it takes `unique` for a
-constraint where Spark takes it for a name.
+sqlglot accepts much more: trailing commas, names with dots, types of other databases; it reads `unique` as a
+constraint, Spark as a name.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TYPES = {
     "BINARY": "BINARY", "DATE": "DATE", "TIMESTAMP": "TIMESTAMP", "TIMESTAMP_LTZ": "TIMESTAMP_LTZ",
     "TIMESTAMP_NTZ": "TIMESTAMP_NTZ", "ARRAY": "ARRAY", "MAP": "MAP", "STRUCT": "STRUCT",
 }  # fmt: skip
-"""Name of a type -> the name it is known by here; Spark's others (CHAR, VARIANT, INTERVAL) are no type of a record."""
+"""Name of a type -> canonical name. Spark's other types (CHAR, VARIANT, INTERVAL) are not types of a record."""
 _VALID = ("valid: BOOLEAN, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p, s), STRING, BINARY, DATE, TIMESTAMP, "
           "TIMESTAMP_NTZ, ARRAY<type>, MAP<type, type>, STRUCT<name: type>")  # fmt: skip
 _MOST_DIGITS = 38
@@ -34,7 +34,7 @@ _TOKEN = re.compile(
     r"|(?P<word>[A-Za-z0-9_]+)|(?P<sign>.)|(?P<end>\Z))",
     re.DOTALL,
 )
-_NUMBER = re.compile(r"[0-9]+(?:L|S|Y|F|D|BD|E[0-9]+)?", re.IGNORECASE)  # these words are numbers to Spark, no names
+_NUMBER = re.compile(r"[0-9]+(?:L|S|Y|F|D|BD|E[0-9]+)?", re.IGNORECASE)  # numbers for Spark, not names
 _SHORT = re.compile(r"[0-9]{1,3}")
 _CLAUSES = {"DEFAULT", "GENERATED", "PRIMARY", "UNIQUE", "CHECK", "REFERENCES", "CONSTRAINT", "AS", "COLLATE", "NULL",
             "NOT", "COMMENT"}  # fmt: skip
@@ -44,12 +44,12 @@ def ddl_columns(ddl: str) -> dict[str, str]:
     """Column name -> Spark type of a DDL list such as `carrier STRING, dep_delay DOUBLE`.
 
     Raises:
-        SqlProblem: it is not a list of columns with types.
+        SqlProblem: the text is not a list of columns with types.
     """
     return dict(_columns(ddl))
 
 
-@lru_cache(maxsize=64)  # a file's checks ask several times
+@lru_cache(maxsize=64)  # the checks of a file call it several times
 def _columns(ddl: str) -> dict[str, str]:
     try:
         return _Reader(ddl).columns()
@@ -198,7 +198,7 @@ class _Reader:
         return written
 
     def _until(self, start: int) -> str:
-        """What is written from `start` to the end of its brackets."""
+        """The text from `start` to the end of its brackets."""
         end = self.ddl.find(")", start) + 1
         return self.ddl[start : end or self.at]
 

@@ -1,4 +1,4 @@
-"""Whether every record of the sources can be accounted for in the sink, and what the SQL must do for it."""
+"""Lineage of a stream: whether each record can be traced into the sink, and what the SQL must keep for it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakeward.spec.sql.table_names import Reading
 
 @dataclass(frozen=True)
 class Lineage:
-    """What lineage a stream has, why, and what is wrong when it was asked for the other one."""
+    """The lineage of a stream, its reason, and the problem if the spec requires another one."""
 
     value: Literal["rows", "none"]
     why: str
@@ -21,10 +21,10 @@ class Lineage:
 
 
 def decide(spec: StreamSpec, facts: SqlFacts | None) -> Lineage:
-    """The lineage of a stream: what it says, checked against its SQL; else what the SQL allows.
+    """The lineage of a stream: the declared one, checked against its SQL; otherwise the one that the SQL allows.
 
-    A SELECT that keeps rows but drops the position columns is a problem, not silently `none`: it is nearly always an
-    oversight, and the rows could never be audited again.
+    A SELECT that keeps rows but drops the position columns is a problem, not silently `none`: it is usually an
+    oversight, and the rows could never be audited.
     """
     obstacle = _obstacle(spec, facts)
     if spec.lineage == "none":

@@ -1,7 +1,7 @@
-"""The event-time window that a transform groups by, seen in its SQL. Pure.
+"""The event-time window that a transform groups by, found in its SQL. Pure.
 
-Only what can be recomputed for a range of time on its own: one SELECT over the source, grouped by one tumbling or
-sliding window, with the window's start or end among its columns.
+Only windows that can be recomputed for a time range: one SELECT over the source, grouped by one tumbling or sliding
+window, with the window's start or end among its columns.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LENGTH = re.compile(
 
 
 class NoWindow(ValueError):
-    """Raised with why no window can be seen."""
+    """Raised with the reason why no window is found."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Window:
     length: timedelta
 
     def within(self, low: datetime, high: datetime) -> tuple[datetime, datetime]:
-        """The first and the last value (inclusive) that `column` has for windows that lie whole in `low` to `high`."""
+        """The first and last value (inclusive) of `column` for windows completely within `low` to `high`."""
         if self.edge == "start":
             return low, high - self.length
         return low + self.length, high
@@ -48,7 +48,7 @@ def window_of(sql: str) -> Window:
     """The window of a transform.
 
     Raises:
-        NoWindow: there is none that can be recomputed alone.
+        NoWindow: no window can be recomputed for a range.
     """
     try:
         tree = parse_select(sql)
