@@ -40,7 +40,7 @@ def column_findings(spec: StreamSpec, facts: SqlFacts | None) -> Iterator[Findin
     for name, source in spec.sources.items():
         if source.decode and source.decode.columns == "all" and source.connector not in RECORD_COLUMNS:
             yield Finding(("sources", name, "decode", "columns"),
-                          f"a record of {source.connector} has nothing beside its value; say columns: value", "all",
+                          f"a record of {source.connector} has only a value; write columns: value", "all",
                           ("value",))  # fmt: skip
         if source.declared_columns is not None:
             yield from _declared(name, source, ddl_columns(source.declared_columns))
@@ -61,12 +61,12 @@ def _declared(name: str, source: Source, columns: Mapping[str, str]) -> Iterator
     at: Path_ = ("sources", name, *columns_path(source))
     for column, kind in columns.items():
         if column.lower() in OWN_COLUMNS:
-            yield Finding(at, f"{column} is a column of the record; Lakeward adds it by itself", column)
+            yield Finding(at, f"{column} is a position column, which Lakeward adds; rename or remove it", column)
         elif column.lower() in _ICEBERGS_OWN:
-            yield Finding(at, f"{column} is a name Iceberg keeps for itself", column)
+            yield Finding(at, f"{column} is a name that Iceberg reserves", column)
         if "TINYINT" in kind and source.decode:
-            yield Finding(at, f"column {column} cannot be TINYINT: 128 to 255 in JSON would become negative numbers "
-                          "without a word; declare it SMALLINT or INT", kind)  # fmt: skip
+            yield Finding(at, f"column {column} cannot be TINYINT: 128 to 255 in JSON would silently become "
+                          "negative numbers; declare it SMALLINT or INT", kind)  # fmt: skip
     known = {column.lower() for column in columns} | set(source.kept_columns)
     for path, column in _named_columns(source.watermark, source.deduplicate):
         if column.lower() not in known:
@@ -117,7 +117,7 @@ def _partitions(spec: StreamSpec, columns: Mapping[str, str] | None) -> Iterator
         at: Path_ = ("sink", "iceberg", "partition_by", index)
         column = field.column.lower()
         if column in _ICEBERGS_OWN:
-            yield Finding(at, f"{field.column} is a name Iceberg keeps for itself", str(field))
+            yield Finding(at, f"{field.column} is a name that Iceberg reserves", str(field))
         elif columns is not None and column not in columns:
             yield Finding(at, f"{field.column!r} is not a column of this stream", str(field), tuple(columns),
                           nearest(column, columns))  # fmt: skip
@@ -149,7 +149,7 @@ def _rules(spec: StreamSpec, columns: Mapping[str, str] | None) -> Iterator[Find
         if refused is None and generator(rule):
             refused = "a generator"
         if refused is not None:
-            yield Finding(("rules", name), f"a rule is a condition on one row; {refused} is none", text)
+            yield Finding(("rules", name), f"a rule is a condition on one row; {refused} is not allowed", text)
         elif columns is not None and not rule.find(exp.Lambda, exp.Query):
             yield from _unknown(("rules", name), rule, {*columns, *map(str.lower, spec.sources)})
 

@@ -23,10 +23,10 @@ def driver_findings(name: str, driver: Driver) -> Iterator[Finding]:
     if driver.backend == "local":
         for key in _OF_A_CLUSTER:
             if key in driver.model_fields_set:
-                message = f"{key} needs backend: standalone; a local driver does all work in its own process"
+                message = f"{key} needs backend: standalone; a local driver runs all tasks in its own process"
                 yield Finding(("drivers", name, key), message, key, key=True)
     if spread and "cores" in driver.model_fields_set:
-        message = "cores does nothing here: executors do the work; say executors: {cores: ..}"
+        message = "cores has no effect here: executors run the tasks; use executors: {cores: ..}"
         yield Finding(("drivers", name, "cores"), message, str(driver.cores), key=True, warning=True)
     for key in driver.spark:
         at = ("drivers", name, "spark", key)
@@ -47,19 +47,19 @@ def executor_findings(streams: Sequence[StreamSpec], settings: Settings) -> Iter
         if driver.backend != "standalone":
             if wanted is not None and driver.backend == "local":
                 message = (
-                    f"driver {spec.driver} does all work in its own process; for executors declare it under drivers: "
+                    f"driver {spec.driver} runs all tasks in its own process; for executors declare it under drivers: "
                     f"in conf/lakeward.yaml with backend: standalone and its master ({HOW})"
                 )
                 yield ProjectFinding(spec.id, ("resources", "executors"), message, key=True)
             continue
         if wanted is not None and driver.executors is not None:
-            message = f"driver {spec.driver} is declared in conf/lakeward.yaml; its executors stand there"
+            message = f"driver {spec.driver} is declared in conf/lakeward.yaml; set its executors there"
             yield ProjectFinding(spec.id, ("resources", "executors"), message, key=True)
         elif wanted is not None:
             other = first.setdefault(spec.driver, spec)
             if other.resources.executors != wanted:
                 message = (
-                    f"stream {other.id} shares driver {spec.driver} and asks for other executors; say it once, under "
+                    f"stream {other.id} shares driver {spec.driver} and requests other executors; set them once, under "
                     "drivers: in conf/lakeward.yaml"
                 )
                 yield ProjectFinding(spec.id, ("resources", "executors"), message, key=True)

@@ -48,7 +48,7 @@ def tables_findings(tables: Tables, landed: Collection[str], doubtful: Collectio
             yield Finding(path, why)
     for at, rule in entries(tables):
         for threshold, value, floor, cost in below_floors(rule) if at[0] != "unsafe" else ():
-            message = f"below the floor of {floor}: {cost}; to accept that, move the entry under unsafe: and say why"
+            message = f"below the floor of {floor}: {cost}; to accept that, move the entry under unsafe: and give a why"
             yield Finding((*at, *threshold.split(".")), message, str(value))
 
 

@@ -98,7 +98,7 @@ def _writers(streams: Sequence[StreamSpec]) -> Iterator[ProjectFinding]:
     for spec in streams:
         if spec.quarantine and spec.quarantine.table in writers:
             other = writers[spec.quarantine.table][0].id
-            message = f"stream {other} lands its rows in this table; quarantine needs one of its own"
+            message = f"stream {other} lands its rows in this table; quarantine needs a separate table"
             yield ProjectFinding(spec.id, ("quarantine", "table"), message, spec.quarantine.table)
 
 
@@ -120,7 +120,7 @@ def _topics(streams: Sequence[StreamSpec]) -> Iterator[ProjectFinding]:
             continue
         topic = (spec.sink.kafka.connection, spec.sink.kafka.topic)
         if topic in writers:
-            message = f"stream {writers[topic]} writes this topic too; readers cannot tell the two apart"
+            message = f"stream {writers[topic]} writes this topic too; readers cannot distinguish the two"
             yield ProjectFinding(spec.id, ("sink", "kafka", "topic"), message, topic[1], severity="warning")
         writers.setdefault(topic, spec.id)
 
@@ -135,7 +135,7 @@ def unknown_connections(streams: Sequence[StreamSpec], known: Collection[str]) -
             if kafka is not None and kafka.connection not in known:
                 message = (
                     f"there is no Kafka connection {kafka.connection} here; known: {listed}; "
-                    "unless Airflow has it, make it (docs/how-to/connect-to-kafka.md)"
+                    "unless Airflow has it, create it (docs/how-to/connect-to-kafka.md)"
                 )
                 yield ProjectFinding(spec.id, (*at, "kafka", "connection"), message, str(kafka.connection), "warning")
 
@@ -173,7 +173,7 @@ def _folders(streams: Sequence[StreamSpec]) -> Iterator[ProjectFinding]:
 def _taken_files(streams: Sequence[StreamSpec]) -> Iterator[ProjectFinding]:
     for (spec, name, files), (other, other_name, _) in takers(streams):
         who = f"source {other_name} of this stream" if other is spec else f"stream {other.id}"
-        message = f"{who} reads there too, and files would be gone before it has landed them; say after: keep"
+        message = f"{who} reads there too, and files would be moved before it has landed them; write after: keep"
         yield ProjectFinding(spec.id, ("sources", name, "files", "after"), message, files.after)
 
 
@@ -198,7 +198,7 @@ def _drivers(streams: Sequence[StreamSpec], drivers: Collection[str]) -> Iterato
         declared = spec.driver in drivers
         for key, value in (("cores", size[0]), ("driver_memory", size[1])):
             if declared and value is not None:
-                message = f"driver {spec.driver} is declared in conf/lakeward.yaml; its {key} stands there"
+                message = f"driver {spec.driver} is declared in conf/lakeward.yaml; set its {key} there"
                 yield ProjectFinding(spec.id, ("resources", key), message, str(value))
         if spec.packages:
             other = brought.setdefault(spec.driver, spec)

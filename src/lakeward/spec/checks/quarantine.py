@@ -16,15 +16,15 @@ def obstacle(spec: StreamSpec, readers: Sequence[str] = ()) -> str:
     sink = spec.sink.iceberg
     if sink is None or sink.mode != "append" or sink.commit != "exact":
         kind = spec.sink.connector if sink is None else f"{spec.sink.connector}, mode {sink.mode}, commit {sink.commit}"
-        return f"rows go aside from Iceberg tables of mode append and commit exact; its sink is {kind}"
+        return f"rows can only be moved from Iceberg tables of mode append and commit exact; its sink is {kind}"
     if spec.quarantine is None:
         return "it has no quarantine table: name one in its file (quarantine: {table: namespace.table})"
     if len(spec.sources) > 1 or spec.source.kafka is None:
         return "its rows must name the records of one Kafka source"
     if spec.lineage == "none":
-        return "lineage is none: a row is not one record"
+        return "lineage is none: a row cannot be traced to one record"
     if readers:
-        return f"a commit that takes rows out blocks the streams that read {sink.table}: {', '.join(readers)}"
+        return f"a commit that removes rows blocks the streams that read {sink.table}: {', '.join(readers)}"
     return ""
 
 

@@ -49,7 +49,7 @@ def reference_findings(spec: StreamSpec, project: Path) -> Iterator[Finding]:
         at = ("reference", name, reference.kind)
         if "://" in path:
             if reference.csv:
-                message = "a CSV is a file of this machine: of an address nobody could tell that it changed"
+                message = "a CSV must be a local file: changes behind an address cannot be detected"
                 yield Finding(at, message, path)
             continue
         file = project / path
@@ -62,4 +62,4 @@ def reference_findings(spec: StreamSpec, project: Path) -> Iterator[Finding]:
         elif reference.csv and file.is_dir():
             yield Finding(at, f"{path} is a folder; a CSV is one file", path)
         elif reference.csv and file.stat().st_size == 0:
-            yield Finding(at, f"{path} is empty; a CSV begins with the names of its columns", path)
+            yield Finding(at, f"{path} is empty; a CSV must have a header", path)

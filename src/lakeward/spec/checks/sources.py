@@ -25,7 +25,7 @@ def file_source_findings(spec: StreamSpec) -> Iterator[Finding]:
             message = 'files of json need decode: {json: "name TYPE, .."}: the columns of an object, one a line'
             yield Finding((*at, "decode"), message, missing=source.decode is None)
         if files.format != "json" and source.decode is not None:
-            how = "their columns stand under files: columns:" if files.columns else "a line is one column, value"
+            how = "their columns are declared under files: columns:" if files.columns else "a line is one column, value"
             yield Finding((*at, "decode"), f"decode belongs to records of bytes; of files of {files.format} {how}",
                           key=True)  # fmt: skip
         yield from _folder((*at, "files"), files)
@@ -40,7 +40,7 @@ def _folder(at: Path_, files: FilesSource) -> Iterator[Finding]:
     elif not folder:
         yield Finding((*at, "path"), "this reads the whole machine; name a folder", files.path)
     elif not Path(folder).is_dir():
-        message = f"there is no folder {folder} on this machine; the stream waits for it"
+        message = f"folder {folder} does not exist on this machine; the stream waits for it"
         yield Finding((*at, "path"), message, files.path, warning=True)
 
 
@@ -99,7 +99,7 @@ def table_source_findings(spec: StreamSpec) -> Iterator[Finding]:
         latest = getattr(source.options, "starting", None) == "latest"
         if latest and spec.trigger.available_now:
             message = "a run lands what is there when it starts, and behind the newest commit there is nothing"
-            yield Finding((*at, source.connector, "starting"), f"{message}; say starting_timestamp:", "latest")
+            yield Finding((*at, source.connector, "starting"), f"{message}; use starting_timestamp:", "latest")
 
 
 Fed = tuple[StreamSpec, str, str]
@@ -163,7 +163,7 @@ def readers_of(streams: Mapping[str, StreamSpec]) -> dict[str, list[str]]:
 
 SINKS = ("kafka", "python", "console", "format")
 """Sinks that keep no position."""
-_LOST = "nothing of a socket can be read twice"
+_LOST = "lines of a socket cannot be read twice"
 
 
 def socket_findings(spec: StreamSpec) -> Iterator[Finding]:
@@ -178,13 +178,13 @@ def socket_findings(spec: StreamSpec) -> Iterator[Finding]:
             how = "a line of a socket is one column, value; from_json(value, ..) in the SQL makes columns of it"
             yield Finding((*at, "decode"), f"decode belongs to records of bytes; {how}", key=True)
         if len(spec.sources) > 1:
-            why = "a stream that reads it begins anew at every start, and so would its other sources"
-            yield Finding((*at, "socket"), f"{why}: give it a stream of its own", key=True)
+            why = "a stream that reads it starts without a position at every start, and so would its other sources"
+            yield Finding((*at, "socket"), f"{why}: use a separate stream for it", key=True)
         if spec.trigger.available_now:
             yield Finding(("trigger", "available_now"), "a socket has no end that could be available; use every:")
         if spec.sink.connector not in SINKS:
-            why = f"{_LOST}, so no position says up to where it landed, and {spec.sink.connector} would hold lines " \
-                  "that nobody can account for"  # fmt: skip
+            why = f"{_LOST}, so there is no position, and {spec.sink.connector} would contain " \
+                  "lines that cannot be audited"  # fmt: skip
             instead = "use console, kafka or python; or put the lines into a topic or a file and land that"
             yield Finding(("sink", spec.sink.connector), f"{why}; {instead}", spec.sink.connector, SINKS, key=True,
                           needs=((*at, "socket"),))  # fmt: skip

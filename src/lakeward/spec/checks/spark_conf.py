@@ -16,10 +16,10 @@ _OURS: tuple[tuple[str, str], ...] = (
     ("spark.sql.defaultCatalog", "catalogs are set in `catalog:` of conf/lakeward.yaml"),
     ("spark.wap.", "staging is how a batch is published; two of them would lose rows"),
     ("spark.sql.iceberg.", "these decide how a batch is written; the commit protocol sets them"),
-    ("spark.sql.streaming.checkpointLocation", "a checkpoint's place follows from the stream's id and is never given"),
+    ("spark.sql.streaming.checkpointLocation", "the location of a checkpoint follows from the stream's id"),
     ("spark.sql.streaming.forceDeleteTempCheckpointLocation", "a checkpoint is never deleted"),
     ("spark.sql.streaming.stateStore.providerClass", "write state: {provider: ..}; it is frozen in the checkpoint"),
-    ("spark.sql.streaming.stateStore.stateSchemaCheck", "state that does not fit would be read as something else"),
+    ("spark.sql.streaming.stateStore.stateSchemaCheck", "state that does not fit would be misread"),
     ("spark.sql.streaming.stopActiveRunOnRestart", "the lease decides who runs"),
     ("spark.sql.session.timeZone", "times are UTC everywhere"),
 )
@@ -58,7 +58,7 @@ _GIVEN = {
     "spark.executor.cores": "executors: {cores: ..}",
     "spark.executor.memory": "executors: {memory: ..}",
     "spark.cores.max": "executors: {max: .., cores: ..}",
-    "spark.dynamicallocation.enabled": "executors: {min: .., max: ..}; the same number twice keeps them all",
+    "spark.dynamicallocation.enabled": "executors: {min: .., max: ..}; equal numbers keep all of them",
     "spark.dynamicallocation.minexecutors": "executors: {min: ..}",
     "spark.dynamicallocation.maxexecutors": "executors: {max: ..}",
     "spark.authenticate": "authenticate: true",
@@ -81,9 +81,9 @@ def ineffective(key: str, *, executors: bool = False) -> str | None:
     """
     low = key.lower()
     if executors:
-        return f"{key} does nothing: it is about another kind of cluster" if low.startswith(_OTHER_CLUSTERS) else None
+        return f"{key} has no effect: it is for another kind of cluster" if low.startswith(_OTHER_CLUSTERS) else None
     if low.startswith(tuple(map(str.lower, _OF_EXECUTORS))):
-        return f"{key} does nothing: it is about executors or a cluster, and a driver runs in one process"
+        return f"{key} has no effect: it is for executors or a cluster, and this driver runs in one process"
     return None
 
 
@@ -99,7 +99,7 @@ def refusal(key: str, *, whole_driver: bool = False) -> str | None:
         return "a secret does not belong in Spark settings: they are shown in the UI; put it into the connection"
     for prefix, why in _OURS:
         if low == prefix.lower() or (prefix.endswith((".", "jars", "extra")) and low.startswith(prefix.lower())):
-            return f"{key} is not yours to set: {why}"
+            return f"{key} cannot be set: {why}"
     if not whole_driver and (not low.startswith(_OF_A_STREAM) or low.startswith(tuple(map(str.lower, _STATIC)))):
         return f"{key} belongs to a whole driver, not to one stream: write it under `drivers:` in conf/lakeward.yaml"
     return None

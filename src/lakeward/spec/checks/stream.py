@@ -97,7 +97,7 @@ def spec_findings(spec: StreamSpec, facts: SqlFacts | None, lineage: Lineage, pr
 
 def _passed_on(spec: StreamSpec) -> Iterator[Finding]:
     """Spark data sources that are passed on by name."""
-    promise = "is passed on to Spark by its name: at least once, how far it is stands in the checkpoint alone"
+    promise = "is passed on to Spark by name: at least once, only the checkpoint has its progress"
     for name, source in spec.sources.items():
         if source.format is not None:
             at: Path_ = ("sources", name)
@@ -106,7 +106,7 @@ def _passed_on(spec: StreamSpec) -> Iterator[Finding]:
                 message = f"decode belongs to records of bytes; {source.format.name} has columns"
                 yield Finding((*at, "decode"), message, key=True)
     if spec.sink.format is not None:
-        message = f"{spec.sink.format.name} is passed on to Spark by its name: at least once, a batch may come again"
+        message = f"{spec.sink.format.name} is passed on to Spark by name: at least once, a batch may repeat"
         yield Finding(("sink", "format"), message, key=True, warning=True)
 
 
@@ -119,8 +119,8 @@ def _names(spec: StreamSpec) -> Iterator[Finding]:
             if known[0] != kind:
                 yield Finding(at, f"{name!r} is the name of a source too", name, key=True)
             elif known[1] != name:
-                yield Finding(at, f"{known[1]!r} and {name!r} are one name to SQL, which does not tell upper from "
-                              "lower case", name, key=True)  # fmt: skip
+                yield Finding(at, f"{known[1]!r} and {name!r} are the same name in SQL, which is not "
+                              "case-sensitive", name, key=True)  # fmt: skip
 
 
 def _deduplicated(spec: StreamSpec) -> Iterator[Finding]:
@@ -133,8 +133,8 @@ def _deduplicated(spec: StreamSpec) -> Iterator[Finding]:
         if unique.within_watermark and mark is None:
             yield Finding(
                 at,
-                "a key is forgotten when the watermark has passed it, and there is none: add watermark: {column: .., "
-                "delay: ..} to the source, or say within_watermark: false, which remembers every key for ever",
+                "a key is dropped when the watermark has passed it, and the source has no watermark: add watermark: "
+                "{column: .., delay: ..} to it, or write within_watermark: false, which keeps every key forever",
             )
 
 
@@ -168,8 +168,8 @@ def _sink(spec: StreamSpec) -> Iterator[Finding]:
         what = "rules" if spec.rules else "decode"
         yield Finding(
             ("quarantine",),
-            f"this is missing: {what} can refuse a row, and a sink that is no table of the lake "
-            "has no place for it; add quarantine: {table: namespace.name}",
+            f"this is missing: {what} can refuse a row, and the sink is not a table "
+            "of the lake, so there is no default; add quarantine: {table: namespace.name}",
         )
     if spec.quarantine and spec.quarantine.table == spec.sink.table:
         yield Finding(("quarantine", "table"), "quarantine and sink are the same table", str(spec.sink.table))
@@ -182,7 +182,7 @@ def _sink(spec: StreamSpec) -> Iterator[Finding]:
         for index, field in enumerate(spec.sink.iceberg.partition_by):
             if field.kind in seen:
                 twice = (
-                    f"Iceberg takes one partition of a kind by {field.column}, and {seen[field.kind]} is one already"
+                    f"Iceberg takes one partition of a kind by {field.column}, and {seen[field.kind]} already is one"
                 )
                 yield Finding((*at, "partition_by", index), twice, str(field))
             seen.setdefault(field.kind, str(field))
@@ -212,7 +212,7 @@ def single_source_hint(data: Mapping[str, Any]) -> Finding | None:
     return None
 
 
-_IN_THE_LAKE = "the table's files stand where its catalog says, and maintenance looks for them there"
+_IN_THE_LAKE = "the catalog decides where the table's files are, and maintenance expects them there"
 _OURS = {
     "write.wap.enabled": "it stages every batch before it is published",
     "gc.enabled": "maintenance needs it",
@@ -245,7 +245,7 @@ def property_refusal(key: str, value: str) -> str | None:
         return "a table property needs a name"
     if key in _OURS or key.startswith("lakeward."):
         why = _OURS.get(key, "it is Lakeward's record")
-        return f"{key} is not yours to set: {why}"
+        return f"{key} cannot be set: {why}"
     if key in _ONE_OF and value.lower() not in _ONE_OF[key][0]:
         valid, why = _ONE_OF[key]
         return f"{key} must be {' or '.join(valid)}: {why}"

@@ -116,8 +116,8 @@ def _change(name: str, known: Accepted | None, spec: StreamSpec | None) -> Chang
 def _removed(name: str, known: Accepted | None) -> Change:
     if known is None:
         raise ValueError(f"stream {name} is neither known nor declared")
-    now = "it goes on as deployed; to end and retire it" if known.wanted else "it is stopped; to retire it"
-    why = f"its file is gone; {now}: lakeward deploy --retire {name}"
+    now = "it continues as deployed; to end and retire it" if known.wanted else "it is stopped; to retire it"
+    why = f"its file is missing; {now}: lakeward deploy --retire {name}"
     return Change(name, "removed", None, why, known.generation, "none")
 
 
@@ -127,7 +127,7 @@ def _changed(name: str, known: Accepted, spec: StreamSpec, wanted: str, hint: st
     try:
         before = StreamSpec.model_validate(dict(known.spec))
     except ValidationError:
-        why = "the accepted spec is of another version of Lakeward; whether its checkpoint fits cannot be told"
+        why = "the accepted spec is of another version of Lakeward; whether its checkpoint fits cannot be decided"
         return Change(name, "changed", None, why, generation, "none" if waits_already else "pend")
     obstacles = list(checkpoint_obstacles(before, spec))
     if obstacles:
@@ -137,7 +137,7 @@ def _changed(name: str, known: Accepted, spec: StreamSpec, wanted: str, hint: st
     what = "changed: " + ", ".join(differences(before, spec))
     fits: bool | None = True
     if None in (keeps_state(before), keeps_state(spec)) and before.transform != spec.transform:
-        fits, what = None, f"{what}; whether state of Python code still fits is told when it starts"
+        fits, what = None, f"{what}; whether state of Python code still fits is checked at the start"
     if known.wanted:
         then = f"upgrade pending, what runs is not touched; to take it: lakeward streams upgrade {name} --wait"
         return Change(name, "changed", fits, _joined(what, then, hint), generation, "none" if waits_already else "pend")
@@ -148,11 +148,12 @@ def _changed(name: str, known: Accepted, spec: StreamSpec, wanted: str, hint: st
 def _back(name: str, known: Accepted, spec: StreamSpec, wanted: str) -> Change:
     change = _changed(name, replace(known, wanted=False, pending=None), spec, wanted, None)
     if known.digest == wanted:
-        why = "it was retired and comes back: it goes on where it stopped"
+        why = "it was retired and is declared again: it continues where it stopped"
         return Change(name, "new", True, why, known.generation, "adopt")
     if change.act == "accept":
-        return replace(change, change="new", why=f"it was retired and comes back; {change.why}")
-    return replace(change, change="new", act="none", why=f"it was retired and cannot come back like this; {change.why}")
+        return replace(change, change="new", why=f"it was retired and is declared again; {change.why}")
+    why = f"it was retired and cannot be declared again like this; {change.why}"
+    return replace(change, change="new", act="none", why=why)
 
 
 def _joined(*parts: str | None) -> str:
@@ -182,7 +183,8 @@ def checkpoint_obstacles(before: StreamSpec, after: StreamSpec) -> Iterator[str]
     if before.sink.mode != after.sink.mode:
         yield f"the mode changes from {before.sink.mode} to {after.sink.mode}"
     if before.trigger.continuous is not None and after.trigger.continuous is None:
-        yield f"the trigger changes from continuous to {after.trigger.kind}: Spark's batches cannot go on from there"
+        why = "Spark's batches cannot continue from its checkpoint"
+        yield f"the trigger changes from continuous to {after.trigger.kind}: {why}"
     yield from _state(before, after)
 
 
@@ -201,7 +203,7 @@ def _sources(before: StreamSpec, after: StreamSpec) -> Iterator[str]:
             yield f"source {name} changes from {old.connector} to {new.connector}"
         elif old.kafka and new.kafka:
             if old.kafka.connection != new.kafka.connection:
-                yield f"source {name} reads another connection: offsets of one broker mean nothing on another"
+                yield f"source {name} reads another connection: offsets of one broker are not valid on another"
             missing = set(old.kafka.topics) - set(new.kafka.topics)
             if missing or bool(old.kafka.pattern) != bool(new.kafka.pattern):
                 yield f"source {name} no longer reads {', '.join(sorted(missing)) or 'the same kind of topics'}"

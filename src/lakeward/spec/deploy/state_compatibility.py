@@ -63,7 +63,7 @@ def _sql(old: SqlFacts, new: SqlFacts, *, joined: bool) -> Iterator[str]:
         if kept != asked:
             yield f"the SQL {what} {_list(asked)}, the state was made by {_list(kept)}; its state would not fit"
     if first.rows != then.rows:
-        yield f"the SQL takes other rows ({then.rows}); what is in the state was made of the old ones ({first.rows})"
+        yield f"the SQL selects other rows ({then.rows}); the state was built from the old ones ({first.rows})"
 
 
 def _list(parts: tuple[str, ...]) -> str:
@@ -126,7 +126,7 @@ def _source(name: str, old: Source, new: Source, *, whole: bool) -> Iterator[str
     had, has = _columns(old), _columns(new)
     if had is None or has is None:
         if old.decode != new.decode:
-            yield f"source {name} is decoded in another way; its state may not fit"
+            yield f"source {name} is decoded differently; its state may not fit"
         return
     other = [
         f"{each} {has.get(each, 'not at all')} instead of {kind}" for each, kind in had.items() if has.get(each) != kind

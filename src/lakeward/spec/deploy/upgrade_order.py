@@ -54,13 +54,13 @@ def landed_columns(spec: StreamSpec) -> dict[str, str] | None:
 def _said(reader: StreamSpec, table: str, had: dict[str, str] | None, has: dict[str, str] | None) -> str | None:
     name = reader.id
     if had is None or has is None:
-        return f"stream {name} reads {table}: a column that goes must go there first, a new one comes here first"
+        return f"stream {name} reads {table}: remove a column there first; add a new column here first"
     gone = {column: written for column, written in had.items() if column not in has}
     used = _used(reader)
     lost = sorted(written for column, written in gone.items() if used is None or column in used)
     if not lost:
         return None
-    return f"stream {name} reads {', '.join(lost)} of {table}, which this takes away: change and upgrade {name} first"
+    return f"stream {name} reads {', '.join(lost)} of {table}, which this removes: change and upgrade {name} first"
 
 
 def _used(reader: StreamSpec) -> set[str] | None:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 _HEAD = """\
-# What the spec files may say
+# Keys of the spec files
 
-Generated from the models (`make schemas`); the JSON Schemas beside this page say the same to an editor. A key that is
+Generated from the models (`make schemas`); the JSON Schemas beside this page are the same for editors. A key that is
 not here is refused. Durations are written `10s`, `5m`, `2h`, `7d`, sizes `128MB`; tables are `namespace.table`."""
 
 

@@ -27,7 +27,7 @@ PLACE = "checkpointlocation"
 def _no_other_connectors(own: dict[str, str]) -> AfterValidator:
     def check(name: str) -> str:
         if (better := own.get(name.lower())) is not None:
-            raise ValueError(f"{name} has a connector of its own, which keeps a position: write {better}:")
+            raise ValueError(f"{name} has its own connector, which keeps a position: write {better}:")
         return name
 
     return AfterValidator(check)
@@ -36,7 +36,7 @@ def _no_other_connectors(own: dict[str, str]) -> AfterValidator:
 def _no_place(options: dict[str, str]) -> dict[str, str]:
     found = next((key for key in options if key.lower() == PLACE), None)
     if found is not None:
-        raise ValueError(f"{found} is not yours to set: a checkpoint's place follows from the stream's id")
+        raise ValueError(f"{found} cannot be set: the location of a checkpoint follows from the stream's id")
     return options
 
 

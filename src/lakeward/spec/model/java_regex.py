@@ -17,5 +17,5 @@ def no_pattern(text: str) -> str | None:
             re.compile(text)
     except re.error as error:
         if error.msg.startswith(_WRONG_IN_JAVA_TOO):  # the rest may only be unknown to Python
-            return f"this is no regular expression: {error}"
+            return f"this is not a regular expression: {error}"
     return None

@@ -44,7 +44,7 @@ def imported(text: str, match: str) -> Imported:
         data = json.loads(text)
     except ValueError as error:
         raise SpecError(
-            "This is no JSON", why=str(error), next="save the policy as Polaris' API returns it", code="LW-1002"
+            "This is not JSON", why=str(error), next="save the policy as Polaris' API returns it", code="LW-1002"
         ) from None
     found = Imported()
     for policy in _policies(data):
@@ -67,7 +67,7 @@ def _policies(data: Any) -> Iterator[Mapping[str, Any]]:
     for each in data if isinstance(data, list) else [data]:
         if not isinstance(each, Mapping) or "policy-type" not in each or "content" not in each:
             raise SpecError(
-                "This is no policy of Apache Polaris",
+                "This is not a policy of Apache Polaris",
                 why="each needs `policy-type` and `content`; the content alone does not say which policy it is",
                 next="save the policy as Polaris' API returns it",
                 code="LW-1003",
@@ -131,7 +131,7 @@ def _below_floors(found: Imported, match: str) -> None:
     for path, value, floor, cost in below_floors(rule):
         section, key = path.split(".")
         del found.settings[section][key]
-        found.unmapped.append(f"{path} = {value}: below the floor of {floor} ({cost}); under unsafe: it may stand")
+        found.unmapped.append(f"{path} = {value}: below the floor of {floor} ({cost}); allowed under unsafe: only")
 
 
 def _written(value: Any) -> str:

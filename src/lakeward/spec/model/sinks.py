@@ -78,7 +78,7 @@ class KafkaSink(SpecModel):
     @model_validator(mode="after")
     def _update_needs_a_key(self) -> Self:
         if self.mode == "update" and self.key is None:
-            message = "mode update sends a group each time it changes, and readers tell by the key which one it is"
+            message = "mode update sends a group each time it changes, and readers identify it by the key"
             raise KeysProblem(f"{message}; add key: to_json(struct(<the columns of GROUP BY>))", "mode", "key")
         return self
 
@@ -169,7 +169,7 @@ class Sink(SpecModel):
     def _one_connector(self) -> Self:
         chosen = only_one("sink", self._connectors())
         if self.connection is not None and chosen != "python":
-            message = f"connection stands beside python; this sink is {chosen}"
+            message = f"connection is for a python sink; this sink is {chosen}"
             raise KeysProblem(f"{message}, and kafka and postgres name theirs inside", "connection")
         return self
 

@@ -68,7 +68,7 @@ class KafkaSource(SpecModel):
     def _each_once(cls, topics: tuple[Topic, ...]) -> tuple[Topic, ...]:
         twice = [topic for topic in dict.fromkeys(topics) if topics.count(topic) > 1]
         if twice:
-            raise ValueError(f"{', '.join(twice)} is there twice")
+            raise ValueError(f"{', '.join(twice)} is listed twice")
         return topics
 
     @field_validator("pattern")
@@ -165,12 +165,12 @@ class FilesSource(SpecModel):
         if self.columns is not None and self.format == "orc":
             times = [name for name, kind in ddl_columns(self.columns).items() if "TIMESTAMP" in kind.upper()]
             if times:
-                message = "ORC keeps a time without a zone, and Spark reads it in that of the machine"
+                message = "ORC keeps a time without a zone, and Spark reads it in the zone of the machine"
                 raise KeysProblem(f"{message}; leave out {', '.join(times)}, or use parquet", "columns")
         if self.columns is not None and self.format == "csv":
             nested = [name for name, kind in ddl_columns(self.columns).items() if kind.startswith(NESTED)]
             if nested:
-                raise KeysProblem(f"a CSV holds single values; {', '.join(nested)} is none", "columns")
+                raise KeysProblem(f"a CSV holds single values; {', '.join(nested)} is nested", "columns")
         return self
 
 

@@ -124,7 +124,7 @@ class StreamSpec(SpecModel):
     id: StreamId
     """The stable id: it names the checkpoint, the Dag and the position in the table. Default: the file name."""
     owner: Text
-    """Owner: who is contacted when it fails."""
+    """Who is contacted when it fails."""
     team: Text | None = None
     """The team that may act on the stream's Dag in Airflow."""
     tags: tuple[Tag, ...] = ()
@@ -225,9 +225,9 @@ def mixed_forms(data: dict[str, Any]) -> list[tuple[tuple[str | int, ...], str]]
     if SINGLE in data and "sources" in data:
         found.append((("sources",), "give source: (one, then named source) or sources: (several, by name), not both"))
     elif "sources" in data:
-        found += [((key,), f"{key} stands beside source: only; move it into one of the sources") for key in beside]
+        found += [((key,), f"{key} is allowed beside source: only; move it into one of the sources") for key in beside]
     if isinstance(source, dict):
-        found += [((SINGLE, key), f"{key} stands both beside source: and inside it") for key in beside if key in source]
+        found += [((SINGLE, key), f"{key} is both beside source: and inside it") for key in beside if key in source]
     return found
 
 

@@ -96,7 +96,7 @@ class SortOrder(Written):
         named = written.columns
         twice = next((each for each in named if named.count(each) > 1), None)
         if twice is not None:
-            raise ValueError(f"{twice} stands in the order twice")
+            raise ValueError(f"{twice} is in the order twice")
         return written
 
     @property

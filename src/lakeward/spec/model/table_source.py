@@ -20,9 +20,9 @@ def moment(text: str) -> datetime:
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        raise ValueError("this is no time; write it like 2026-11-01T06:00:00Z") from None
+        raise ValueError("this is not a time; write it like 2026-11-01T06:00:00Z") from None
     if found.tzinfo is None:
-        raise ValueError("this says no time zone; write it like 2026-11-01T06:00:00Z")
+        raise ValueError("this has no time zone; write it like 2026-11-01T06:00:00Z")
     return found.astimezone(UTC)
 
 
@@ -88,7 +88,7 @@ class DeltaSource(SpecModel):
 def _one_beginning(source: SpecModel, keys: tuple[str, ...]) -> None:
     given = [key for key in keys if getattr(source, key) is not None]
     if len(given) > 1:
-        raise KeysProblem(f"{' and '.join(given)}: a stream begins at one place; keep one of them", *given[1:])
+        raise KeysProblem(f"{' and '.join(given)}: a stream has one starting point; keep one of them", *given[1:])
 
 
 def _capped(source: SpecModel, keys: tuple[str, ...]) -> None:

@@ -36,8 +36,8 @@ class Trigger(SpecModel):
     @classmethod
     def _not_once(cls, data: Any) -> Any:
         if isinstance(data, dict) and "once" in data:
-            message = "once takes all that is there in one batch, however much it is; use available_now: true with a "
-            raise ValueError(message + 'schedule: it keeps the caps, for example schedule: "0 * * * *"')
+            message = "once reads everything in one batch of any size; use available_now: true with a "
+            raise ValueError(message + 'schedule: it keeps the rate limits, for example schedule: "0 * * * *"')
         return data
 
     @model_validator(mode="after")

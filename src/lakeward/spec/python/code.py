@@ -114,7 +114,7 @@ class Code:
             if file is None or own in self._trees:
                 continue
             if not resolved(file).is_relative_to(self.root.parent):
-                self.wrong.append(Wrong("this file stands outside the project", file))
+                self.wrong.append(Wrong("this file is outside the project", file))
                 continue
             text = self.text(file)
             if text is None:
@@ -141,8 +141,8 @@ class Code:
                         self._tell(node, file, f"{what} and its executors run", wanted, warning=True)
                     continue
                 if inside:
-                    self._tell(node, file, f"import {wanted} at the top of the file: what a function imports when it is"
-                               " called, an executor does not have", wanted)  # fmt: skip
+                    self._tell(node, file, f"import {wanted} at the top of the file: modules imported inside a function"
+                               " are missing on executors", wanted)  # fmt: skip
                 if not self._there(wanted):
                     self._tell(node, file, f"there is no module {wanted} in {FOLDER}/", wanted)
                     continue
@@ -186,7 +186,7 @@ def _of_function(tree: ast.Module, file: Path, name: str, arguments: Arguments) 
             )
         return
     if isinstance(node, ast.AsyncFunctionDef):
-        yield Wrong("nobody awaits an async function; write def", file, *_at(node), name)
+        yield Wrong("an async function is never awaited; write def", file, *_at(node), name)
     elif not node.decorator_list:
         yield from arguments(node, file)
 
@@ -203,7 +203,7 @@ def takes_frames(sources: Collection[str], reference: Collection[str]) -> Argume
         taken, every = node.args, (*node.args.args, *node.args.kwonlyargs)
         known = [*sources, *reference]
         for arg in taken.posonlyargs:
-            what = "sources and references are given by name, and an argument before / takes none"
+            what = "sources and references are given by name, and a parameter before / cannot be named"
             yield Wrong(what, file, arg.lineno, arg.col_offset + 1, arg.arg)
         optional = {arg.arg for arg in _with_default(taken)}
         for arg in every:
@@ -238,7 +238,7 @@ def takes_any(node: ast.FunctionDef, file: Path) -> Iterator[Wrong]:
     optional = {arg.arg for arg in _with_default(node.args)}
     for arg in node.args.kwonlyargs:
         if arg.arg not in optional:
-            what = "SQL gives arguments by position, and this one takes none"
+            what = "SQL passes arguments by position, and this parameter is keyword-only"
             yield Wrong(what, file, arg.lineno, arg.col_offset + 1, arg.arg)
 
 

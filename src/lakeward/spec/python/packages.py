@@ -37,7 +37,7 @@ def read(text: str) -> tuple[tuple[str, ...], list[Wrong]]:
         said = _HASH.sub("", line).strip()
         try:
             if said.startswith("-"):
-                what = "only packages stand here: which index they come from is said to uv (UV_INDEX_URL, uv.toml)"
+                what = "only packages are allowed here: configure the index in uv (UV_INDEX_URL, uv.toml)"
                 raise ValueError(what)
             requirement = Requirement(said)
             name = canonicalize_name(requirement.name)
@@ -47,9 +47,9 @@ def read(text: str) -> tuple[tuple[str, ...], list[Wrong]]:
             if not hashes:
                 raise ValueError(f"{requirement.name} has no --hash=sha256:...; write the file with: {LOCK}")
             if name in found:
-                raise ValueError(f"{requirement.name} stands here twice")
+                raise ValueError(f"{requirement.name} is listed twice")
         except InvalidRequirement as error:
-            wrong.append(Wrong(number, f"this is no requirement: {str(error).splitlines()[0]}", said))
+            wrong.append(Wrong(number, f"this is not a requirement: {str(error).splitlines()[0]}", said))
         except ValueError as error:
             wrong.append(Wrong(number, str(error), said))
         else:

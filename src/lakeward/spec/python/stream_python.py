@@ -50,7 +50,7 @@ class PythonReader:
             return None
         if spec.transform.python is None and spec.sink.python is None and not spec.transform.udfs:
             if document is None or document.has(at):  # else a default of all streams, for those with Python
-                message = "requirements are for Python, and no function stands in this stream's file"
+                message = "requirements are for Python, and this stream has no Python function"
                 self.follows(Finding(at, message, name))
             return None
         file = resolved(self.project.python / name)

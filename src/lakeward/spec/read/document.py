@@ -130,7 +130,7 @@ def read_document(text: str) -> Document:
     document = Document(text)
     older = _DIRECTIVE.match(text)
     if older is not None and older[2] != "1.2":
-        message = f"YAML {older[2]} reads yes, no and 010 otherwise than these files mean; take the %YAML line out"
+        message = f"YAML {older[2]} reads yes, no and 010 differently; remove the %YAML line"
         document.faults.append(Fault(Place(older[1].count("\n") + 1, 1), (), message))
         return document
     try:
@@ -230,7 +230,7 @@ class _Builder:
             here = (*path, key)
             if key in result:
                 first = self.document.keys[here]
-                self._fault(at, here, f"key {key!r} is there twice; the first stands on line {first.line}", key)
+                self._fault(at, here, f"key {key!r} is duplicate; the first is on line {first.line}", key)
                 continue
             self.document.keys[here] = at
             result[key] = self._value(value_node, here, above)
@@ -263,9 +263,7 @@ class _Builder:
         found = _NO_TEXT.search(text)
         if found is None:
             return text
-        self._fault(
-            place, path, f"this text holds the character {ord(found[0]):#06x}, which is half a character or none"
-        )
+        self._fault(place, path, f"this text contains the invalid character {ord(found[0]):#06x}")
         return _NO_TEXT.sub("\N{REPLACEMENT CHARACTER}", text)
 
 

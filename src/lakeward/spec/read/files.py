@@ -43,7 +43,7 @@ class Files:
         elif exists(file, Path.is_dir) and not file.name.startswith("."):
             for inner in sorted(each for each in file.rglob("*") if each.suffix.lower() in _YAML):
                 self.whole(
-                    inner, f"this file is not read: specs stand in {self.name(file.parent)} itself; move it there"
+                    inner, f"this file is not read: specs must be in {self.name(file.parent)} itself; move it there"
                 )
 
     def listing(self, folder: Path) -> list[Path] | None:
@@ -69,7 +69,7 @@ class Files:
             if "\x00" not in text:  # PostgreSQL cannot store it
                 return text
             place = place_of(text, text.index("\x00"))
-            self.add(file, place.line, place.column, (), "this is no text: there is a NUL character here")
+            self.add(file, place.line, place.column, (), "this is not text: it contains a NUL character")
         except UnicodeDecodeError as error:
             before = error.object[: error.start].decode("utf-8", "replace")
             place = place_of(before, len(before))
@@ -88,7 +88,7 @@ class Files:
             self.add(file, fault.place.line, fault.place.column, fault.path, fault.message, fault.value)
         if document.data is None:
             if not document.faults:
-                self.whole(file, "this file says nothing")
+                self.whole(file, "this file is empty")
             return None
         if not isinstance(document.data, dict):
             self.whole(file, "this must be a mapping (key: value)")

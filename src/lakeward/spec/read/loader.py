@@ -214,7 +214,7 @@ class _Loading:
         listed = self.files.listing(folder)
         if listed is None:
             self.files.whole(
-                folder, "there is no such folder, so this is no Lakeward project; lakeward init DIR makes one"
+                folder, "there is no such folder, so this is not a Lakeward project; lakeward init DIR creates one"
             )
             return {}
         defaults = self._usable_defaults(settings_document)

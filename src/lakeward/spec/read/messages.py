@@ -32,7 +32,7 @@ _EXPECTED = {
     "tuple_type": "this must be a list ([a, b])",
     "list_type": "this must be a list ([a, b])",
     "too_short": "this must not be empty",
-    "none_required": "this must be left out",
+    "none_required": "remove this key",
     "finite_number": "this must be a number",
     "date_from_datetime_parsing": "this must be a day: 2026-12-31",
     "date_type": "this must be a day: 2026-12-31",

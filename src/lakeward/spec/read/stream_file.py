@@ -180,14 +180,14 @@ class StreamReader:
     def _sql_file(self, name: str) -> str | None:
         file = resolved(self.file.parent / name)
         if not file.is_relative_to(self.project.root):
-            self._found(Finding(("transform", "file"), "the SQL file must stand inside the project", name))
+            self._found(Finding(("transform", "file"), "the SQL file must be inside the project", name))
             return None
         if why := unreachable(file):
             self._found(Finding(("transform", "file"), f"this SQL file cannot be read: {why}", name))
             return None
         if not exists(file, Path.is_file):
             there = sorted(each.name for each in self.file.parent.glob("*.sql"))
-            message = f"there is no such SQL file: {self.files.name(file)}"
+            message = f"this SQL file does not exist: {self.files.name(file)}"
             self._found(Finding(("transform", "file"), message, name, tuple(there), nearest(name, there)))
             return None
         text = self.files.text(file)

@@ -73,11 +73,11 @@ class _Reader:
             start = self.start
             name = self._name()
             if self._is(":"):
-                self._refuse(f"no colon stands between a column and its type; write: {_quoted(name)} STRING")
+                self._refuse(f"remove the colon between column and type; write: {_quoted(name)} STRING")
             kind = self._type(f"column {name} has no type; write: {_quoted(name)} STRING")
             self._after(name)
             if name.lower() in (known.lower() for known in found):
-                self._refuse(f"column {name} is there twice", start)
+                self._refuse(f"column {name} is listed twice", start)
             found[name] = kind
             if self.kind == "end":
                 return found
@@ -109,7 +109,7 @@ class _Reader:
                 self._refuse(f"a comma is missing before {self.token!r}; {_WANTED}")
             self._refuse(f"unexpected {self.token!r}; {_WANTED}")
         if self.kind == "end" or self._is(",", ">"):
-            self._refuse("a comma with nothing behind it", comma)
+            self._refuse("a trailing comma", comma)
 
     def _name(self) -> str:
         token = self.token
@@ -117,17 +117,17 @@ class _Reader:
             self._step()
             return token[1:-1].replace("``", "`")
         if self.kind == "text":
-            self._refuse(f"{token} is text; the name of a column stands without quotes, or in backquotes")
+            self._refuse(f"{token} is text; write a column name without quotes, or in backquotes")
         if self._is(","):
-            self._refuse("a comma with nothing before it")
+            self._refuse("a comma without a column before it")
         if self.kind != "word" or _NUMBER.fullmatch(token):
-            self._refuse(f"{token!r} is no name of a column; in backquotes it may be; {_WANTED}")
+            self._refuse(f"{token!r} is not a valid column name; quote it in backquotes; {_WANTED}")
         self._step()
         if self._is(".", "-"):
             sign, start = self.token, self.start
             self._step()
             rest = self.token if self.kind == "word" else ".."
-            self._refuse(f"a name holds {sign!r} in backquotes only: `{token}{sign}{rest}`", start)
+            self._refuse(f"a name with {sign!r} needs backquotes: `{token}{sign}{rest}`", start)
         return token
 
     def _type(self, missing: str) -> str:
@@ -137,7 +137,7 @@ class _Reader:
         name = _TYPES.get(written.upper()) if self.kind == "word" else None
         if name is None:
             like = nearest(written, _TYPES)
-            self._refuse(f"{written} is no type here; {f'did you mean {like}?' if like else _VALID}")
+            self._refuse(f"{written} is not a type here; {f'did you mean {like}?' if like else _VALID}")
         self._step()
         if name in ("ARRAY", "MAP", "STRUCT"):
             return self._nested(name, start)
@@ -146,13 +146,13 @@ class _Reader:
         if self._is("["):
             self._refuse(f"Spark writes a list as ARRAY<type>; {_VALID}", start)
         if self._is("(", "<"):
-            self._refuse(f"{self._until(start)} is no type here; {_VALID}", start)
+            self._refuse(f"{self._until(start)} is not a type here; {_VALID}", start)
         return name
 
     def _nested(self, name: str, start: int) -> str:
         if not self._took("<"):
-            self._refuse(f"{name} is no type here; {_VALID}", start)
-        inside = [self._field(start)] if name == "STRUCT" else [self._type(f"{name}<> is no type here; {_VALID}")]
+            self._refuse(f"{name} is not a type here; {_VALID}", start)
+        inside = [self._field(start)] if name == "STRUCT" else [self._type(f"{name}<> is not a type here; {_VALID}")]
         while not self._took(">"):
             if self.kind == "end":
                 self._refuse(f"{name} is never closed with >", start)
@@ -160,7 +160,7 @@ class _Reader:
             inside.append(self._field(start) if name == "STRUCT" else self._type(_WANTED))
         written = f"{name}<{', '.join(inside)}>"
         if name != "STRUCT" and len(inside) != (1 if name == "ARRAY" else 2):
-            self._refuse(f"{written} is no type here; {_VALID}", start)
+            self._refuse(f"{written} is not a type here; {_VALID}", start)
         return written
 
     def _field(self, start: int) -> str:

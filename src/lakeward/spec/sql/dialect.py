@@ -26,21 +26,21 @@ def beyond_spark(statement: exp.Expr, tokens: Sequence[Token]) -> tuple[str, Pla
     """The first syntax in a SELECT that Spark does not support, or the first unfilled parameter."""
     if statement.find(exp.Placeholder, exp.Parameter):
         first = next((token for token in tokens if token.token_type in _PLACEHOLDERS), None)
-        return "nothing fills in placeholders (?, :x, ${x}, {{ x }}); write the value itself", _place(first)
+        return "placeholders (?, :x, ${x}, {{ x }}) are not supported; write the value itself", _place(first)
     changed = any(any(star.args.values()) for star in statement.find_all(exp.Star))
     for token, following in pairwise(tokens):
         if token.token_type is TokenType.COMMA and following.token_type in _NO_ITEM_BEGINS:
-            return f"a comma with nothing behind it, before {following.text!r}", _place(token)
+            return f"a trailing comma, before {following.text!r}", _place(token)
         if changed and token.token_type is TokenType.STAR and following.text.upper() in _ABSENT:
             return _ABSENT[following.text.upper()], _place(following)
         if following.token_type is TokenType.QUALIFY:
             return "Spark has no QUALIFY; filter in a SELECT around this one", _place(following)
     if tokens and tokens[-1].token_type is TokenType.COMMA:
-        return "a comma with nothing behind it, at the end", _place(tokens[-1])
+        return "a trailing comma, at the end", _place(tokens[-1])
     if any(not select.expressions for select in statement.find_all(exp.Select)):
         return "a SELECT without columns; write SELECT * for all of them", (None, None)
     if tokens and tokens[0].token_type is TokenType.FROM:
-        return "this begins with FROM; write SELECT * FROM ..", _place(tokens[0])
+        return "this starts with FROM; write SELECT * FROM ..", _place(tokens[0])
     return None
 
 

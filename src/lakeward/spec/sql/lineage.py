@@ -54,7 +54,7 @@ def _obstacle(spec: StreamSpec, facts: SqlFacts | None) -> str | None:
     unnamed = [name for name, source in spec.sources.items() if source.connector not in IDENTITY_COLUMNS]
     if unnamed:
         connector = spec.sources[unnamed[0]].connector
-        return f"{connector} gives its records no position"
+        return f"{connector} has no position for its records"
     if spec.sink.mode != "append":
         return f"mode {spec.sink.mode} changes rows of the sink"
     if facts is None:

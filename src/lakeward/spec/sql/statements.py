@@ -81,9 +81,9 @@ def parse(text: str) -> exp.Expr:
     """
     found = statements(text)
     if len(found) != 1:
-        raise SqlProblem("there is no statement here" if not found else "more than one statement; a spec has one")
+        raise SqlProblem("there is no statement" if not found else "more than one statement; a spec has one")
     if isinstance(found[0], exp.Command):
-        raise SqlProblem(f"this is no SELECT: it begins with {text.split()[0].upper()}", 1, 1)
+        raise SqlProblem(f"this is not a SELECT: it starts with {text.split()[0].upper()}", 1, 1)
     return found[0]
 
 

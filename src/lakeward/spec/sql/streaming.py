@@ -19,8 +19,8 @@ from lakeward.spec.sql.table_names import Reading, before
 _SESSION = "session_window"
 _WINDOWS = ("window", _SESSION)
 _WHOLE = {
-    "limit": (TokenType.LIMIT, "LIMIT counts over the stream's whole life: after that many rows nothing lands any "
-              "more; select with WHERE instead"),
+    "limit": (TokenType.LIMIT, "LIMIT counts over the stream's whole life: after that many rows nothing more lands; "
+              "select with WHERE instead"),
     "offset": (TokenType.OFFSET, "OFFSET counts over the stream's whole life; select with WHERE instead"),
     "order": (TokenType.ORDER_BY, "ORDER BY needs all rows, and a stream has no last one; leave it out and sort when "
               "the table is read"),
@@ -91,7 +91,7 @@ def obstacles(facts: SqlFacts, watermarks: Mapping[str, str | None], mode: str) 
         for window in query.find_all(exp.Window):
             function = window.this.find(exp.Func)  # none in WINDOW w AS (..), which only names one
             if function is not None and window.find_ancestor(exp.Select) is query:
-                why = (f"{function.sql_name().lower()}() OVER compares a row with rows that are still to come; "
+                why = (f"{function.sql_name().lower()}() OVER compares a row with future rows; "
                        "group by window(<time>, '1 hour') instead, or do it where the table is read")  # fmt: skip
                 yield Obstacle(why, keyword(tokens, TokenType.OVER, after=window.this))
         if mode == "append" and any(watermarks.values()) and not _is_timed(query, _timed(facts, watermarks)):
@@ -126,8 +126,8 @@ def _filtered_sessions(facts: SqlFacts, tokens: list[Token]) -> Iterator[Obstacl
             if condition is None or (key == "where" and groups_sessions):  # it applies to the records, which is valid
                 continue
             if any(_carries_time(column, names) for column in condition.find_all(exp.Column)):
-                why = ("Spark moves a condition on a session's begin or end below the merging of sessions, and gives "
-                       "sessions that never were; ask an aggregate instead, such as max(<time>), or filter where the "
+                why = ("Spark moves a condition on a session's begin or end below the merging of sessions, and returns "
+                       "wrong sessions; test an aggregate instead, such as max(<time>), or filter where the "
                        "table is read")  # fmt: skip
                 yield Obstacle(why, keyword(tokens, kind, before=condition.this))
 
@@ -141,7 +141,7 @@ def _of_two_streams(join: exp.Join, facts: SqlFacts, watermarks: Mapping[str, st
         return None
     if any(watermarks.values()) and _bounded(join, facts, watermarks):
         return None
-    return (f"{_written(join)} of two streams never learns that no match will come: it needs a watermark on both "
+    return (f"{_written(join)} of two streams cannot know that no match will come: it needs a watermark on both "
             "sources and a bound on their times in ON, such as b.t BETWEEN a.t AND a.t + INTERVAL 1 HOUR")  # fmt: skip
 
 
@@ -166,7 +166,7 @@ def _of_one_stream(join: exp.Join, reading: Reading, left: bool) -> str | None:
     stream = next(each for each in (*beside, join.this) if reading.beside(join, each)).alias_or_name or "the stream"
     table = (join.this if left else beside[0]).alias_or_name or "the table"
     which = "" if half else " that match nothing"
-    return (f"{_written(join)} gives rows of {table}{which}, and every batch would give them again; "
+    return (f"{_written(join)} returns rows of {table}{which}, and every batch would return them again; "
             f"write FROM {stream} LEFT {f'{join.kind} ' if half else ''}JOIN {table}")  # fmt: skip
 
 

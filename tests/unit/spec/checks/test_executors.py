@@ -64,7 +64,7 @@ def test_settings_that_do_nothing_there_are_named_and_those_of_executors_are_not
         ("{big: {}}", "resources: {driver: big, executors: {max: 3}}", "resources.executors", "its own process"),
         (
             "{big: {" + BIG + ", executors: {max: 2}}}", "resources: {driver: big, executors: {max: 3}}",
-            "resources.executors", "its executors stand there",
+            "resources.executors", "set its executors there",
         ),
         (
             "{big: {" + BIG + "}}",

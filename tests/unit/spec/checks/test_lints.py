@@ -35,7 +35,7 @@ def test_a_key_or_partition_that_is_another_every_time_is_warned_of(stream, made
     upsert = "sink: {iceberg: {table: n.t, mode: upsert, keys: [id, K]}}\n"
     [(path, message)] = warned(stream(HEAD + sql + upsert))
     assert path == "sink.iceberg.keys[1]"
-    assert "another value when the batch runs again" in message
+    assert "its value changes when the batch is retried" in message
     [(path, _)] = warned(stream(HEAD + sql + "sink: {iceberg: {table: n.t, partition_by: [id, k]}}\n"))
     assert path == "sink.iceberg.partition_by[1]"
 
@@ -116,7 +116,7 @@ def test_rows_that_wait_for_a_match_for_ever_are_warned_of(stream):
     for text in (joined("", ""), joined(mark, ""), joined("", bound)):
         [(path, message)] = warned(stream(text))
         assert path == "transform.sql"
-        assert "waits in state for ever for a match" in message
+        assert "stays in state forever, waiting for a match" in message
         assert warned(stream(text + "state: {max_rows: 50}\n")) == []
     assert warned(stream(joined(mark, bound))) == []
 

@@ -84,9 +84,9 @@ WRONG = [
     (("[flights]", "[]"), "a.yaml:3:10", "kafka needs exactly one of: topics, pattern"),
     (("20000", '"20000"'), "a.yaml:3:55", "this must be a whole number, without quotes"),
     (("20000", "0"), "a.yaml:3:55", "this must be more than 0"),
-    ((", max_offsets_per_trigger: 20000", ""), "a.yaml:3:3", "max_offsets_per_trigger: this is missing: most records"),
-    (("owner: data-platform\n", ""), "a.yaml:1:1", "owner: this is missing: who is asked when it fails"),
-    (("DOUBLE", "DUBBLE"), "a.yaml:4:53", "DUBBLE is no type here; did you mean DOUBLE?"),
+    ((", max_offsets_per_trigger: 20000", ""), "a.yaml:3:3", "max_offsets_per_trigger: this is missing: maximum"),
+    (("owner: data-platform\n", ""), "a.yaml:1:1", "owner: this is missing: who is contacted when it fails"),
+    (("DOUBLE", "DUBBLE"), "a.yaml:4:53", "DUBBLE is not a type here; did you mean DOUBLE?"),
     (("days(", "dayz("), "a.yaml:6:48", "a partition field is a column, days(column)"),
     (("nyc.flights", "flights"), "a.yaml:6:20", "a table is namespace.table"),
     (("iceberg: {", "iceberg: {mode: apend, "), "a.yaml:6:19", "'apend' is not known here; did you mean append?"),
@@ -99,36 +99,36 @@ WRONG = [
     (("every: 10s", "every: 0.4ms"), "a.yaml:7:18", "a duration here must be more than 0: 1ms at least"),
     (("source:\n", "transform: {sql: SELECT * FROM source LIMIT 5}\nsource:\n"), "a.yaml:2:39", "LIMIT counts over"),
     (("source:\n", "source:\n  decode: {json: a INT}\n"), "a.yaml:3:3", "both beside source: and inside it"),
-    (("source:\n  kafka", "sources:\n  kafka"), "a.yaml:4:1", "decode stands beside source: only"),
+    (("source:\n  kafka", "sources:\n  kafka"), "a.yaml:4:1", "decode is allowed beside source: only"),
     (("  iceberg:", "  console:\n  #"), "a.yaml:6:3", "console is empty; write what it needs below it, or console: {}"),
     (("sink:\n  iceberg:", "sink:\nx:"), "a.yaml:5:1", "sink: this must be a mapping"),
     (("{json:", "{json_:"), "a.yaml:4:10", "unknown key 'json_'; did you mean json?"),
     (("source:\n", "schema_: {evolution: fixed}\nsource:\n"), "a.yaml:2:1", "unknown key 'schema_'"),
-    (("[flights]", "[flights, flights]"), "a.yaml:3:19", "flights is there twice"),
-    (("topics: [flights]", "pattern: 'a(b'"), "a.yaml:3:20", "this is no regular expression: missing )"),
+    (("[flights]", "[flights, flights]"), "a.yaml:3:19", "flights is listed twice"),
+    (("topics: [flights]", "pattern: 'a(b'"), "a.yaml:3:20", "this is not a regular expression: missing )"),
     (("source:\n", "reference: {r: {csv: conf}}\nsource:\n"), "a.yaml:2:22", "conf is a folder; a CSV is one file"),
     (("source:\n", "reference: {r: {csv: 'http://h/x'}}\nsource:\n"), "a.yaml:2:22", "a file of this machine"),
     (("source:\n", f"reference: {{r: {{csv: {'x' * 5000}}}}}\nsource:\n"), "a.yaml:2:22", "no such file in the"),
-    (("source:\n", f"transform: {{file: {'x' * 5000}}}\nsource:\n"), "a.yaml:2:19", "there is no such SQL file"),
-    (("source:\n", 'transform: {file: "a\\0b"}\nsource:\n'), "a.yaml:2:19", "holds the character 0x0000"),
-    (("source:\n", 'team: "\\ud800"\nsource:\n'), "a.yaml:2:7", "holds the character 0xd800"),
+    (("source:\n", f"transform: {{file: {'x' * 5000}}}\nsource:\n"), "a.yaml:2:19", "this SQL file does not exist"),
+    (("source:\n", 'transform: {file: "a\\0b"}\nsource:\n'), "a.yaml:2:19", "contains the invalid character 0x0000"),
+    (("source:\n", 'team: "\\ud800"\nsource:\n'), "a.yaml:2:7", "contains the invalid character 0xd800"),
     (("source:\n", "limits: {lag_records: 5m}\nsource:\n"), "a.yaml:2:23", "(here: 5m)"),
     (("source:\n", "enabled: 'no'\nsource:\n"), "a.yaml:2:10", "this must be true or false"),
     (("source:\n", "id: Nope\nsource:\n"), "a.yaml:2:5", "a stream's id is lower case"),
-    (("source:\n", "owner: again\nsource:\n"), "a.yaml:2:1", "key 'owner' is there twice; the first stands on line 1"),
+    (("source:\n", "owner: again\nsource:\n"), "a.yaml:2:1", "key 'owner' is duplicate; the first is on line 1"),
     (("source:\n", "transform: {sql: ''}\nsource:\n"), "a.yaml:2:18", "transform.sql: this must not be empty"),
     (("source:\n", "tags: [1]\nsource:\n"), "a.yaml:2:8", "a tag is text of 1 to 100 characters (here: 1)"),
     (("[flights]", "['..']"), "a.yaml:3:20", "a topic is letters, digits, dots"),
     (("source:\n", "reference: {r: {csv: x}, R: {csv: x}}\nsource:\n"), "a.yaml:2:26", "'r' and 'R' are one name"),
     (("source:\n", "transform: {sql: SELEC}\nsource:\n"), "a.yaml:2:18", "a transform is one SELECT"),
-    (("source:\n", "transform: {file: x.sql}\nsource:\n"), "a.yaml:2:19", "there is no such SQL file: conf/streams/x"),
-    (("source:\n", "transform: {file: ../../../x}\nsource:\n"), "a.yaml:2:19", "must stand inside the project"),
+    (("source:\n", "transform: {file: x.sql}\nsource:\n"), "a.yaml:2:19", "this SQL file does not exist: conf/stre"),
+    (("source:\n", "transform: {file: ../../../x}\nsource:\n"), "a.yaml:2:19", "must be inside the project"),
     (("source:\n", "transform: {sql: SELECT 1, file: b}\nsource:\n"), "a.yaml:2:12", "transform has sql and file"),
     (("source:\n", "rules: {r: 'x >'}\nsource:\n"), "a.yaml:2:12", "something is missing at the end"),
     (("source:\n", "rules: {'a b': x}\nsource:\n"), "a.yaml:2:9", "a name is letters, digits and _"),
     (("source:\n", "spark: {sql.x: 1}\nsource:\n"), "a.yaml:2:9", "starts with spark."),
     (("source:\n", "spark: {spark.driver.memory: 1g}\nsource:\n"), "a.yaml:2:9", "belongs to a whole driver"),
-    (("source:\n", "spark: {spark.wap.id: x}\nsource:\n"), "a.yaml:2:9", "is not yours to set: staging"),
+    (("source:\n", "spark: {spark.wap.id: x}\nsource:\n"), "a.yaml:2:9", "cannot be set: staging"),
     (("source:\n", "spark: {spark.sql.catalog.lake.uri: x}\nsource:\n"), "a.yaml:2:9", "catalogs are set in"),
     (("source:\n", "lineage: maybe\nsource:\n"), "a.yaml:2:10", "'maybe' is not known here; valid: rows, none"),
     (("source:\n", "watermark: {column: tim_hour, delay: 1h}\nsource:\n"), "a.yaml:2:21", "did you mean time_hour?"),
@@ -138,16 +138,16 @@ WRONG = [
     (("source:\n", "reference: {r: {csv: x, parquet: y}}\nsource:\n"), "a.yaml:2:16", "reference has csv and parquet"),
     (("source:\n", "quarantine: {table: nyc.flights}\nsource:\n"), "a.yaml:2:21", "quarantine and sink are the same"),
     (("year INT", "_kafka_offset INT"), "a.yaml:4:16", "_kafka_offset is a column of the record"),
-    (("year INT", "_partition INT"), "a.yaml:4:16", "_partition is a name Iceberg keeps for itself"),
+    (("year INT", "_partition INT"), "a.yaml:4:16", "_partition is a name that Iceberg reserves"),
     (("iceberg: {", "iceberg: {properties: {write.wap.enabled: 'no'}, "), "a.yaml:6:26", "it stages every batch"),
     (("iceberg: {", "iceberg: {properties: {lakeward.x: 'no'}, "), "a.yaml:6:26", "it is Lakeward's record"),
-    (('["days(time_hour)"]', "[carrier, carrier]"), "a.yaml:6:57", "and carrier is one already"),
-    (('["days(', '["hours(time_hour)", "days('), "a.yaml:6:68", "and hours(time_hour) is one already"),
+    (('["days(time_hour)"]', "[carrier, carrier]"), "a.yaml:6:57", "and carrier already is one"),
+    (('["days(', '["hours(time_hour)", "days('), "a.yaml:6:68", "and hours(time_hour) already is one"),
     (("days(time_hour)", "days(tim_hour)"), "a.yaml:6:48", "'tim_hour' is not a column of this stream"),
     (("days(time_hour)", "days(carrier)"), "a.yaml:6:48", "days takes a column of TIMESTAMP, DATE; carrier is STRING"),
     (("days(time_hour)", "truncate(4, time_hour)"), "a.yaml:6:48", "truncate takes a column of SMALLINT"),
     (("days(time_hour)", "bucket(4, dep_delay)"), "a.yaml:6:48", "bucket takes a column of"),
-    (("days(time_hour)", "_partition"), "a.yaml:6:48", "_partition is a name Iceberg keeps for itself"),
+    (("days(time_hour)", "_partition"), "a.yaml:6:48", "_partition is a name that Iceberg reserves"),
     (("year INT", "year TINYINT"), "a.yaml:4:16", "cannot be TINYINT"),
     (("source:\n", "rules: {r: 'yeer > 1'}\nsource:\n"), "a.yaml:2:12", "is not a column of this stream; did you"),
     (("source:\n", "rules: {r: 'count(*) > 1'}\nsource:\n"), "a.yaml:2:12", "* is none"),
@@ -155,7 +155,7 @@ WRONG = [
     (("source:\n", "rules: {r: 'rank() OVER (ORDER BY a) = 1'}\nsource:\n"), "a.yaml:2:12", "a window function is"),
     (("source:\n", "rules: {r: 'explode(a)'}\nsource:\n"), "a.yaml:2:12", "a generator is none"),
     (("source:\n", "rules: {r: 'inline_outer(a)'}\nsource:\n"), "a.yaml:2:12", "a generator is none"),
-    (("source:\n", "rules: {r: '{{ x }} > 1'}\nsource:\n"), "a.yaml:2:13", "nothing fills in placeholders"),
+    (("source:\n", "rules: {r: '{{ x }} > 1'}\nsource:\n"), "a.yaml:2:13", "are not supported; write the value itself"),
     (("max_offsets", "starting_offsets: {}, max_offsets"), "a.yaml:3:10", "starting_offsets names no topic"),
     (("max_offsets", "starting_offsets: {x: {'0': 1}}, max_offsets"), "a.yaml:3:10", "x, which is not read here"),
     (("max_offsets", "starting_offsets: {flights: {'01': 1}}, max_offsets"), "a.yaml:3:10", 'must be {"partition"'),
@@ -256,7 +256,7 @@ def test_sql_in_a_block_is_told_on_its_line(stream, minimal):
 
 def test_a_value_from_the_defaults_is_told_there(project, minimal):
     loaded = project({"conf/streams/a.yaml": minimal, "conf/lakeward.yaml": "defaults:\n  spark: {spark.wap.id: x}\n"})
-    assert texts(loaded).startswith("conf/lakeward.yaml:2:11  defaults.spark[spark.wap.id]: spark.wap.id is not yours")
+    assert texts(loaded).startswith("conf/lakeward.yaml:2:11  defaults.spark[spark.wap.id]: spark.wap.id cannot be set")
 
 
 def test_a_keep_time_that_would_remove_what_is_going_on_is_refused(project, minimal):
@@ -349,7 +349,7 @@ def test_a_declared_driver_has_one_size(project, minimal):
             "conf/lakeward.yaml": "drivers: {core: {cores: 2}}",
         }
     )
-    assert "driver core is declared in conf/lakeward.yaml; its cores stands there" in texts(loaded)
+    assert "driver core is declared in conf/lakeward.yaml; set its cores there" in texts(loaded)
 
 
 def test_a_stream_never_feeds_itself_and_names_its_quarantine(stream, minimal):
