@@ -49,7 +49,7 @@ def test_the_word_count_is_allowed_and_says_what_it_loses(stream: Callable[..., 
         (
             "source:\n  socket: {host: localhost, port: 9999}",
             "sources:\n  source: {socket: {host: h, port: 1}}\n  other: {rate: {}}",
-            "starts without a position at every start, and so would its other sources: give it a stream of its own",
+            "starts without a position at every start, and so would its other sources: use a separate stream for it",
         ),
     ],
 )  # fmt: skip

@@ -39,7 +39,7 @@ def test_a_stream_of_a_table_needs_no_columns_and_no_quarantine(stream: Callable
         ("max_files_per_trigger: 10", "max_files_per_trigger: 1, starting: latest, starting_snapshot: 7",
          "starting and starting_snapshot: a stream has one starting point"),
         ("max_files_per_trigger: 10", "max_files_per_trigger: 1, starting_timestamp: '2026-03-01 10:00:00'",
-         "this says no time zone"),
+         "this has no time zone"),
         ("max_files_per_trigger: 10", "max_files_per_trigger: 1, starting_timestamp: yesterday", "this is not a time"),
         ("max_files_per_trigger: 10", "max_files_per_trigger: 1, skip: [replaces]", "replaces"),
         ("ns.down", "ns.up", "the stream lands in this table: it would feed itself"),

@@ -61,7 +61,7 @@ def _declared(name: str, source: Source, columns: Mapping[str, str]) -> Iterator
     at: Path_ = ("sources", name, *columns_path(source))
     for column, kind in columns.items():
         if column.lower() in OWN_COLUMNS:
-            yield Finding(at, f"{column} is a position column, which Lakeward adds; rename or remove it", column)
+            yield Finding(at, f"{column} is a column that Lakeward adds; rename or remove it", column)
         elif column.lower() in _ICEBERGS_OWN:
             yield Finding(at, f"{column} is a name that Iceberg reserves", column)
         if "TINYINT" in kind and source.decode:

@@ -46,7 +46,7 @@ def test_such_a_column_that_decides_nothing_is_fine(stream):
 
 
 PARTITIONED = [
-    ("[at]", "at is TIMESTAMP"), ("[_kafka_offset]", "a _kafka_offset of its own"), ("['hours(at)', s]", "hours(at)"),
+    ("[at]", "at is TIMESTAMP"), ("[_kafka_offset]", "different _kafka_offset"), ("['hours(at)', s]", "hours(at)"),
     ("['bucket(300, id)']", "300 buckets"), ("['days(at)', 'bucket(256, id)', s]", None), ("['hours(at)']", None),
 ]  # fmt: skip
 

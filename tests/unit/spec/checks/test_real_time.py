@@ -28,7 +28,7 @@ def test_stateless_sql_from_a_topic_to_a_topic_or_the_console(stream, trigger, m
 @pytest.mark.parametrize(
     ("old", "new", "path", "words"),
     [
-        ("topics: [t]", "topics: [t], " + CAP, "source.kafka.max_offsets_per_trigger", "no batches to cap"),
+        ("topics: [t]", "topics: [t], " + CAP, "source.kafka.max_offsets_per_trigger", "no batches to limit"),
         (SOURCE, "source: {rate: {}}\n", "source.rate", "real_time reads Kafka only"),
         (SINK, "sink: {iceberg: {table: n.t}}\n", "sink.iceberg", "let a second stream land the topic"),
         (SINK, "sink: {python: 'm:f'}\n", "sink.python", "kafka or console only"),

@@ -17,11 +17,11 @@ from lakeward.spec.checks.spark_conf import FROZEN, ineffective, refusal
         ("spark.sql.catalog.lake", "conf/lakeward.yaml"),
         ("spark.wap.id", "staging"),
         ("spark.sql.iceberg.handle-timestamp-without-timezone", "commit protocol"),
-        ("spark.sql.streaming.checkpointLocation", "never given"),
+        ("spark.sql.streaming.checkpointLocation", "the location of a checkpoint follows"),
         ("spark.sql.session.timeZone", "UTC"),
         ("spark.sql.streaming.stateStore.stateSchemaCheck", "would be misread"),
         ("spark.SQL.Catalog.lake", "conf/lakeward.yaml"),
-        ("spark.sql.streaming.CHECKPOINTLOCATION", "never given"),
+        ("spark.sql.streaming.CHECKPOINTLOCATION", "the location of a checkpoint follows"),
         ("spark.hadoop.fs.s3a.secret.key", "secret"),
     ],
 )

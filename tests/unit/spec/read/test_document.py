@@ -131,8 +131,8 @@ def test_a_fault_behind_an_alias_is_told_once():
         ("a: !foo [1]", "tags such as !foo are"),
         ("a: &a {b: 1}\nc:\n  <<: *a", "merge keys (<<) are not read"),
         ("# c\n\n%YAML 1.1\n---\na: yes", "remove the %YAML line"),
-        ('a: "\\ud800"', "the character 0xd800"),
-        ('"a\\0": 1', "the character 0x0000"),
+        ('a: "\\ud800"', "the invalid character 0xd800"),
+        ('"a\\0": 1', "the invalid character 0x0000"),
     ],
 )
 def test_faults(text, words):

@@ -27,7 +27,7 @@ def test_names_and_types():
         ("a STRING b INT", 10, "a comma is missing before 'b'"),
         ("a", 2, "column a has no type; write: a STRING"),
         ("a, b INT", 2, "column a has no type"),
-        ("a STRING, A INT", 11, "there twice"),
+        ("a STRING, A INT", 11, "is listed twice"),
         ("", None, "columns with Spark types"),
         ("a STRING) x", 9, "unexpected ')'"),
         ("a INT;", 6, "unexpected ';'"),
