@@ -64,7 +64,7 @@ def _unused_functions(spec: StreamSpec, facts: SqlFacts | None) -> Iterator[Hit]
     texts = [str(rule) for rule in spec.rules.values()]
     if spec.sink.kafka:
         texts += [str(text) for text in (spec.sink.kafka.key, spec.sink.kafka.value) if text]
-    called = {each.name.lower() for each in facts.statement.find_all(exp.Anonymous)} if facts is not None else set()
+    called = {call.name.lower() for call in facts.statement.find_all(exp.Anonymous)} if facts is not None else set()
     for name in (spec.transform.udfs or {}) if facts is not None else ():
         low = name.lower()
         if name.upper() not in exp.FUNCTION_BY_NAME and low not in called and not any(low in t.lower() for t in texts):
@@ -130,7 +130,7 @@ def _fine_partitions(spec: StreamSpec, facts: SqlFacts | None) -> Iterator[Hit]:
 
 
 def _watermarks(spec: StreamSpec) -> dict[str, str | None]:
-    return {str(n): str(each.watermark.column) if each.watermark else None for n, each in spec.sources.items()}
+    return {str(n): str(source.watermark.column) if source.watermark else None for n, source in spec.sources.items()}
 
 
 def _endless_groups(spec: StreamSpec, facts: SqlFacts | None) -> Iterator[Hit]:
@@ -155,12 +155,12 @@ def _endless_keys(spec: StreamSpec, facts: SqlFacts | None) -> Iterator[Hit]:
 def _complete(spec: StreamSpec, facts: SqlFacts | None) -> Iterator[Hit]:
     if facts is None or spec.sink.mode != "complete" or spec.state.max_rows is not None:
         return
-    for each in endless_groups(facts, {}):
-        yield Hit(("sink", spec.sink.connector, "mode"), f"complete over {each.what}", "complete")
+    for endless in endless_groups(facts, {}):
+        yield Hit(("sink", spec.sink.connector, "mode"), f"complete over {endless.what}", "complete")
 
 
-def _in_sql(each: Endless) -> Hit:
-    return Hit(("transform", "sql"), each.what, at=each.at)
+def _in_sql(endless: Endless) -> Hit:
+    return Hit(("transform", "sql"), endless.what, at=endless.at)
 
 
 LINTS = (
@@ -214,5 +214,5 @@ share.
 
 def page() -> str:
     """The page of the reference."""
-    rows = (f"| {each.name} | {each.when} | {each.why} | {each.remedy} |" for each in (*LINTS, MEASURED))
+    rows = (f"| {lint.name} | {lint.when} | {lint.why} | {lint.remedy} |" for lint in (*LINTS, MEASURED))
     return _PAGE.format(rows="\n".join(rows))

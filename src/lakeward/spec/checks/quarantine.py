@@ -38,9 +38,9 @@ def obstacle_of(table: str, specs: Iterable[StreamSpec], readers: Sequence[str] 
     every = list(specs)
     if readers is None:
         readers = sorted(
-            str(each.id) for each in every if table in {str(source.from_table) for source in each.sources.values()}
+            str(spec.id) for spec in every if table in {str(source.from_table) for source in spec.sources.values()}
         )
-    landing = [each for each in every if each.sink.label == table]
+    landing = [spec for spec in every if spec.sink.label == table]
     if not landing:
         return "no stream here lands in it"
-    return next((f"stream {each.id}: {why}" for each in landing if (why := obstacle(each, readers))), "")
+    return next((f"stream {spec.id}: {why}" for spec in landing if (why := obstacle(spec, readers))), "")

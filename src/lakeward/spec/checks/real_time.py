@@ -19,7 +19,7 @@ _NOW = {"current_timestamp": exp.CurrentTimestamp, "current_date": exp.CurrentDa
 _NOW_NAMES = frozenset({"now", "localtimestamp", "current_time", "curdate"})
 
 
-def hop_findings(spec: StreamSpec, facts: SqlFacts | None) -> Iterator[Finding]:
+def real_time_findings(spec: StreamSpec, facts: SqlFacts | None) -> Iterator[Finding]:
     """Reasons why the stream cannot run with `real_time` or `continuous`, each with its remedy."""
     kind = spec.trigger.kind
     if not spec.trigger.unbatched:

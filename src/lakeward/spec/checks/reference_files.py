@@ -56,7 +56,7 @@ def reference_findings(spec: StreamSpec, project: Path) -> Iterator[Finding]:
         if why := unreachable(file):
             yield Finding(at, f"{path} cannot be read: {why}", path)
         elif not exists(file):
-            there = [str(Path(path).parent / each.name) for each in _beside(file)]
+            there = [str(Path(path).parent / other.name) for other in _beside(file)]
             yield Finding(at, f"there is no such file in the project: {path}", path,
                           tuple(sorted(there)[:10]), nearest(path, there))  # fmt: skip
         elif reference.csv and file.is_dir():

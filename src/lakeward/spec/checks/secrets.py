@@ -58,7 +58,7 @@ def named_secret(path: Path_) -> bool:
 
 def hidden(path: Path_, value: object) -> frozenset[object]:
     """The keys of a path that look like secrets, and the value if it looks like one or its key indicates one."""
-    found = {each for each in (*path, value) if isinstance(each, str) and looks_secret(each)}
+    found = {part for part in (*path, value) if isinstance(part, str) and looks_secret(part)}
     if named_secret(path) and isinstance(value, str | int | float) and value != path[-1]:
         found.add(str(value))
     return frozenset(found)
@@ -66,7 +66,7 @@ def hidden(path: Path_, value: object) -> frozenset[object]:
 
 def masked(text: str, values: Iterable[object] = ()) -> str:
     """The text without these values and without words that look like a secret."""
-    written = {form for each in values for form in (str(each), repr(str(each))[1:-1])}
+    written = {form for secret in values for form in (str(secret), repr(str(secret))[1:-1])}
     for value in sorted(written - {""}, key=len, reverse=True):
         text = re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", MASK, text)
     text = _WORD.sub(lambda word: MASK if looks_secret(word[0]) else word[0], text)

@@ -68,8 +68,8 @@ def takers(streams: Sequence[StreamSpec]) -> Iterator[tuple[Taking, Taking]]:
     for one in every:
         if one[2].after == "keep":
             continue
-        mine = _place(one[2])
-        other = next((each for each in every if each is not one and _overlap(mine, _place(each[2]))), None)
+        place = _place(one[2])
+        other = next((item for item in every if item is not one and _overlap(place, _place(item[2]))), None)
         if other is not None:
             yield one, other
 
@@ -172,8 +172,8 @@ def socket_findings(spec: StreamSpec) -> Iterator[Finding]:
         if source.socket is None:
             continue
         at: Path_ = ("sources", name)
-        said = f"{_LOST}: lines are lost with every stop, kill and failure; for looking, not for data"
-        yield Finding((*at, "socket"), said, key=True, warning=True)
+        warning = f"{_LOST}: lines are lost with every stop, kill and failure; for looking, not for data"
+        yield Finding((*at, "socket"), warning, key=True, warning=True)
         if source.decode is not None:
             how = "a line of a socket is one column, value; from_json(value, ..) in the SQL makes columns of it"
             yield Finding((*at, "decode"), f"decode belongs to records of bytes; {how}", key=True)

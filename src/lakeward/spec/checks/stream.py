@@ -12,7 +12,7 @@ from typing import Any
 from lakeward.spec.checks import not_supported, spark_conf
 from lakeward.spec.checks.columns import column_findings
 from lakeward.spec.checks.lints import lint_findings
-from lakeward.spec.checks.real_time import hop_findings
+from lakeward.spec.checks.real_time import real_time_findings
 from lakeward.spec.checks.reference_files import reference_findings
 from lakeward.spec.checks.secrets import looks_secret, secrets
 from lakeward.spec.checks.sources import file_source_findings, socket_findings, table_source_findings
@@ -67,10 +67,10 @@ def spec_findings(spec: StreamSpec, facts: SqlFacts | None, lineage: Lineage, pr
     yield from _names(spec)
     yield from column_findings(spec, facts)
     yield from _deduplicated(spec)
-    yield from hop_findings(spec, facts)
+    yield from real_time_findings(spec, facts)
     yield from lint_findings(spec, facts)
     times: list[Path_] = [("sources", name, "watermark", "column") for name in spec.sources]
-    yield from (replace(each, needs=(mode, *times)) for each in _windows(spec, facts))
+    yield from (replace(finding, needs=(mode, *times)) for finding in _windows(spec, facts))
     yield from _sink(spec)
     yield from file_source_findings(spec)
     yield from table_source_findings(spec)
@@ -142,10 +142,10 @@ def _windows(spec: StreamSpec, facts: SqlFacts | None) -> Iterator[Finding]:
     if facts is None:
         return
     watermarks = {
-        str(name): str(each.watermark.column) if each.watermark else None for name, each in spec.sources.items()
+        str(name): str(source.watermark.column) if source.watermark else None for name, source in spec.sources.items()
     }
-    for each in dict.fromkeys(streaming.obstacles(facts, watermarks, spec.sink.mode)):
-        yield Finding(("transform", "sql"), each.why, at=each.at)
+    for obstacle in dict.fromkeys(streaming.obstacles(facts, watermarks, spec.sink.mode)):
+        yield Finding(("transform", "sql"), obstacle.why, at=obstacle.at)
     if spec.sink.mode == "complete" and not facts.groups:
         why = "mode complete writes the whole result of an aggregate at every batch, and the SQL groups nothing"
         yield Finding(("sink", spec.sink.connector, "mode"), f"{why}; use mode: append", "complete")

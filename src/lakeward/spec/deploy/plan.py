@@ -108,8 +108,8 @@ def _change(name: str, known: Accepted | None, spec: StreamSpec | None) -> Chang
     if known.digest == wanted:
         act: Act = "none" if known.pending is None else "drop-pending"
         dropped = f"generation {known.pending} no longer waits: the file is again what was accepted"
-        said = [dropped] if known.pending is not None else []
-        return Change(name, "same", True, _joined(*said, hint) or "nothing differs", known.generation, act)
+        notes = [dropped] if known.pending is not None else []
+        return Change(name, "same", True, _joined(*notes, hint) or "nothing differs", known.generation, act)
     return _changed(name, known, spec, wanted, hint)
 
 
@@ -189,10 +189,10 @@ def checkpoint_obstacles(before: StreamSpec, after: StreamSpec) -> Iterator[str]
 
 
 def _sources(before: StreamSpec, after: StreamSpec) -> Iterator[str]:
-    gone = [name for name in before.sources if name not in after.sources]
-    come = [name for name in after.sources if name not in before.sources]
-    if gone or come:
-        parts = [f"{word} {', '.join(names)}" for word, names in (("loses", gone), ("gets", come)) if names]
+    removed = [name for name in before.sources if name not in after.sources]
+    added = [name for name in after.sources if name not in before.sources]
+    if removed or added:
+        parts = [f"{word} {', '.join(names)}" for word, names in (("loses", removed), ("gets", added)) if names]
         yield f"the set of sources {' and '.join(parts)}"
         return
     if _read_order(before) != _read_order(after):

@@ -42,8 +42,8 @@ def changes(before: StreamSpec, after: StreamSpec, old: SqlFacts | None, new: Sq
             yield "the Python of a query with state is another function; its state would not fit"
         joined, grouped, whole = False, False, True
     else:
-        joined = any(joins_streams(each, before.sources) for each in (old, new))
-        grouped = any(each.groups is not None for each in (old, new))
+        joined = any(joins_streams(facts, before.sources) for facts in (old, new))
+        grouped = any(facts.groups is not None for facts in (old, new))
         whole = joined or (grouped and _star(new.statement))
         if (joined or grouped) and pretty(old.text) != pretty(new.text):
             yield from _sql(old, new, joined=joined)
@@ -52,16 +52,17 @@ def changes(before: StreamSpec, after: StreamSpec, old: SqlFacts | None, new: Sq
 
 
 def _sql(old: SqlFacts, new: SqlFacts, *, joined: bool) -> Iterator[str]:
-    first, then = (None if joined else aggregation(each.statement) for each in (old, new))
+    first, then = (None if joined else aggregation(facts.statement) for facts in (old, new))
     if first is None or then is None:
         yield "the SQL of a query with state changes; its state would not fit"
         return
-    for what, kept, asked in (
+    for what, old_parts, new_parts in (
         ("groups by", first.keys, then.keys),
         ("has the aggregates", first.aggregates, then.aggregates),
     ):
-        if kept != asked:
-            yield f"the SQL {what} {_list(asked)}, the state was made by {_list(kept)}; its state would not fit"
+        if old_parts != new_parts:
+            made_by = f"the state was made by {_list(old_parts)}"
+            yield f"the SQL {what} {_list(new_parts)}, {made_by}; its state would not fit"
     if first.rows != then.rows:
         yield f"the SQL selects other rows ({then.rows}); the state was built from the old ones ({first.rows})"
 
@@ -103,7 +104,7 @@ def _meant(key: exp.Expr, named: dict[str, exp.Expr]) -> exp.Expr:
     if not isinstance(key, exp.Column) or key.table:
         return key
     meant = named.get(key.name.lower(), key)
-    return key if any(each.name.lower() == key.name.lower() for each in meant.find_all(exp.Column)) else meant
+    return key if any(column.name.lower() == key.name.lower() for column in meant.find_all(exp.Column)) else meant
 
 
 def _text(part: exp.Expr) -> str:
@@ -118,20 +119,22 @@ def _star(statement: exp.Query) -> bool:
 def _source(name: str, old: Source, new: Source, *, whole: bool) -> Iterator[str]:
     """`whole`: every column of the source may be in the state."""
     if old.deduplicate != new.deduplicate:
-        was, now = (_remembers(each) for each in (old, new))
+        was, now = (_remembers(side) for side in (old, new))
         yield f"source {name} remembers {now} instead of {was}; its state would not fit"
-    times = [each.watermark.column if each.watermark else None for each in (old, new)]
+    times = [side.watermark.column if side.watermark else None for side in (old, new)]
     if times[0] != times[1]:
         yield f"the watermark of source {name} is of {times[1] or 'nothing'} instead of {times[0] or 'nothing'}"
-    had, has = _columns(old), _columns(new)
-    if had is None or has is None:
+    old_columns, new_columns = _columns(old), _columns(new)
+    if old_columns is None or new_columns is None:
         if old.decode != new.decode:
             yield f"source {name} is decoded differently; its state may not fit"
         return
     other = [
-        f"{each} {has.get(each, 'not at all')} instead of {kind}" for each, kind in had.items() if has.get(each) != kind
+        f"{name} {new_columns.get(name, 'not at all')} instead of {kind}"
+        for name, kind in old_columns.items()
+        if new_columns.get(name) != kind
     ]
-    other += [f"{each} {kind} too" for each, kind in has.items() if whole and each not in had]
+    other += [f"{name} {kind} too" for name, kind in new_columns.items() if whole and name not in old_columns]
     if other:
         yield f"source {name} decodes {', '.join(other)}; its state would not fit"
 

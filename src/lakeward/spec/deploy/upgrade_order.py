@@ -25,10 +25,10 @@ def order(before: Mapping[str, StreamSpec], after: Mapping[str, StreamSpec]) -> 
         old, new = before.get(upstream), after[upstream]
         if old is None or (old.transform, old.sources, old.sink) == (new.transform, new.sources, new.sink):
             continue
-        had, has = landed_columns(old), landed_columns(new)
+        old_columns, new_columns = landed_columns(old), landed_columns(new)
         for reader in readers:
-            if (said := _said(after[reader], str(new.sink.table), had, has)) is not None:
-                found.setdefault(upstream, []).append(said)
+            if (effect := _effect(after[reader], str(new.sink.table), old_columns, new_columns)) is not None:
+                found.setdefault(upstream, []).append(effect)
     return found
 
 
@@ -51,13 +51,15 @@ def landed_columns(spec: StreamSpec) -> dict[str, str] | None:
     return None if "" in found else found
 
 
-def _said(reader: StreamSpec, table: str, had: dict[str, str] | None, has: dict[str, str] | None) -> str | None:
+def _effect(
+    reader: StreamSpec, table: str, old_columns: dict[str, str] | None, new_columns: dict[str, str] | None
+) -> str | None:
     name = reader.id
-    if had is None or has is None:
+    if old_columns is None or new_columns is None:
         return f"stream {name} reads {table}: remove a column there first; add a new column here first"
-    gone = {column: written for column, written in had.items() if column not in has}
+    removed = {column: written for column, written in old_columns.items() if column not in new_columns}
     used = _used(reader)
-    lost = sorted(written for column, written in gone.items() if used is None or column in used)
+    lost = sorted(written for column, written in removed.items() if used is None or column in used)
     if not lost:
         return None
     return f"stream {name} reads {', '.join(lost)} of {table}, which this removes: change and upgrade {name} first"

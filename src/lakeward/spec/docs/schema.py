@@ -146,11 +146,11 @@ def _without_nulls(node: Any) -> Any:
     cleaned = {key: _without_nulls(value) for key, value in node.items() if not (key == "default" and value is None)}
     options = cleaned.get("anyOf")
     if isinstance(options, list):
-        kept = [option for option in options if option != {"type": "null"}]
-        if len(kept) == 1:
+        remaining = [option for option in options if option != {"type": "null"}]
+        if len(remaining) == 1:
             rest = {key: value for key, value in cleaned.items() if key != "anyOf"}
-            return kept[0] | rest
-        cleaned["anyOf"] = kept
+            return remaining[0] | rest
+        cleaned["anyOf"] = remaining
     return cleaned
 
 

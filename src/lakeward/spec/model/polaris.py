@@ -58,28 +58,30 @@ def entry(found: Imported, match: str) -> str:
     lines = ["policies:", f"  - match: {json.dumps(match)}"]
     for section, values in found.settings.items():
         lines.append(f"    {section}: {{{', '.join(f'{key}: {_written(value)}' for key, value in values.items())}}}")
-    return "\n".join([*(f"# not mapped: {each}" for each in found.unmapped), *lines]) + "\n"
+    return "\n".join([*(f"# not mapped: {note}" for note in found.unmapped), *lines]) + "\n"
 
 
 def _policies(data: Any) -> Iterator[Mapping[str, Any]]:
     if isinstance(data, Mapping):
         data = data.get("applicable-policies", [data.get("policy", data)])
-    for each in data if isinstance(data, list) else [data]:
-        if not isinstance(each, Mapping) or "policy-type" not in each or "content" not in each:
+    for item in data if isinstance(data, list) else [data]:
+        if not isinstance(item, Mapping) or "policy-type" not in item or "content" not in item:
             raise SpecError(
                 "This is not a policy of Apache Polaris",
                 why="each needs `policy-type` and `content`; the content alone does not say which policy it is",
                 next="save the policy as Polaris' API returns it",
                 code="LW-1003",
             )
-        yield each
+        yield item
 
 
 def _one(policy: Mapping[str, Any], found: Imported) -> None:
     kind = str(policy["policy-type"]).removeprefix("system.")
     content = policy["content"]
     if kind not in TYPES:
-        found.unmapped.append(f"{policy['policy-type']}: only {', '.join(f'system.{each}' for each in TYPES)} are read")
+        found.unmapped.append(
+            f"{policy['policy-type']}: only {', '.join(f'system.{known}' for known in TYPES)} are read"
+        )
         return
     try:
         content = json.loads(content) if isinstance(content, str) else content

@@ -47,7 +47,7 @@ RECORD_COLUMNS: dict[str, dict[str, str]] = {
 }
 """Connector -> further columns of its records, with Spark SQL types, for `columns: all`."""
 
-OWN_COLUMNS = {**POSITION_TYPES, **{name: kind for each in RECORD_COLUMNS.values() for name, kind in each.items()}}
+OWN_COLUMNS = {**POSITION_TYPES, **{name: kind for own in RECORD_COLUMNS.values() for name, kind in own.items()}}
 """Every column that Lakeward adds -> its type; a source must not declare one of these names."""
 
 

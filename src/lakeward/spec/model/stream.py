@@ -193,8 +193,8 @@ class StreamSpec(SpecModel):
     @property
     def tables(self) -> tuple[TableName, ...]:
         """The tables of the lake this stream writes: its sink's and its quarantine's."""
-        kept = self.quarantine.table if self.quarantine else None
-        return tuple(table for table in (self.sink.table, kept) if table is not None)
+        quarantine_table = self.quarantine.table if self.quarantine else None
+        return tuple(table for table in (self.sink.table, quarantine_table) if table is not None)
 
 
 def long_form(data: Any) -> Any:

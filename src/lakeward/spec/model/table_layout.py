@@ -94,7 +94,7 @@ class SortOrder(Written):
     def __new__(cls, text: str) -> Self:
         written = super().__new__(cls, text)
         named = written.columns
-        twice = next((each for each in named if named.count(each) > 1), None)
+        twice = next((key for key in named if named.count(key) > 1), None)
         if twice is not None:
             raise ValueError(f"{twice} is in the order twice")
         return written
@@ -108,7 +108,7 @@ class SortOrder(Written):
     def columns(self) -> tuple[str, ...]:
         """The columns, the most significant first."""
         inner = self[self.index("(") + 1 : -1] if self.zorder else str(self)
-        return tuple(each.split()[0] for each in inner.split(","))
+        return tuple(part.split()[0] for part in inner.split(","))
 
     @property
     def iceberg(self) -> str:
@@ -118,7 +118,7 @@ class SortOrder(Written):
 
 def _whole(key: str) -> str:
     name, *rest = key.split()
-    said = [each.upper() for each in rest]
-    direction = "DESC" if "DESC" in said else "ASC"
-    nulls = said[-1] if "NULLS" in said else ("LAST" if direction == "DESC" else "FIRST")  # Spark's defaults
+    words = [word.upper() for word in rest]
+    direction = "DESC" if "DESC" in words else "ASC"
+    nulls = words[-1] if "NULLS" in words else ("LAST" if direction == "DESC" else "FIRST")  # Spark's defaults
     return f"{name} {direction} NULLS {nulls}"

@@ -126,21 +126,21 @@ def larger_than_a_group(tables: Tables, landed: Iterable[str] = ()) -> Iterator[
     Checked for every table of `landed`, for a sample of each entry's glob, and for tables without an entry.
     """
     examples = [_CLASS.sub(_one_of, rule.match) for rule in (*tables.policies, *tables.unsafe)]
-    told = set()
+    contradictions = set()
     for table in (_NAMED_BY_NONE, *examples, *landed):
-        mine = [(at, rule) for at, rule in entries(tables) if at == ("defaults",) or matches(rule, table)]
-        target, group = _last(mine, "target_size"), _last(mine, "max_group_size")
+        matching = [(at, rule) for at, rule in entries(tables) if at == ("defaults",) or matches(rule, table)]
+        target, group = _last(matching, "target_size"), _last(matching, "max_group_size")
         limit = Policy().compact.max_group_size if group is None else group[2]
         if target is None or target[2] <= limit:
             continue
         if group is None or group[0] <= target[0]:
             where = "" if group is None or group[1] == target[1] else f" of {_words(group[1])}"
             path, why = target[1], f"more than max_group_size ({limit}){where}: no file of this size can be made"
-            told.add(((*path, "compact", "target_size"), why))
+            contradictions.add(((*path, "compact", "target_size"), why))
         else:
             why = f"less than target_size ({target[2]}) of {_words(target[1])}: no file of that size can be made"
-            told.add(((*group[1], "compact", "max_group_size"), why))
-    yield from told
+            contradictions.add(((*group[1], "compact", "max_group_size"), why))
+    yield from contradictions
 
 
 def _last(rules: Sequence[tuple[Path_, SpecModel]], key: str) -> tuple[int, Path_, Size] | None:

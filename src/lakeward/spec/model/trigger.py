@@ -47,7 +47,7 @@ class Trigger(SpecModel):
             raise KeysProblem("schedule belongs to available_now; a stream that always runs has none", "schedule")
         if kind == "available_now" and self.schedule is None:
             raise KeysProblem('available_now needs a schedule, for example schedule: "0 * * * *"', "schedule")
-        least, most = (Duration(each) for each in _BOUNDS.get(kind, ("0s", "0s")))
+        least, most = (Duration(bound) for bound in _BOUNDS.get(kind, ("0s", "0s")))
         if self.unbatched and self.interval is not None and not least.seconds <= self.interval.seconds <= most.seconds:
             why = f"{kind} {self.interval}: the interval of its checkpoint is between {least} and {most}"
             raise KeysProblem(f"{why}; rows leave at once, whatever it is", kind)

@@ -244,7 +244,7 @@ class SparkMaster(Written):
     @property
     def places(self) -> list[tuple[str, int]]:
         """Host and port of each."""
-        pairs = (each.rsplit(":", 1) for each in self.removeprefix("spark://").split(","))
+        pairs = (address.rsplit(":", 1) for address in self.removeprefix("spark://").split(","))
         return [(host, int(port)) for host, port in pairs]
 
 

@@ -75,10 +75,10 @@ class Code:
             return
         pending, seen = [module], set[str]()
         while pending:
-            each = pending.pop()
-            if each not in seen:
-                seen.add(each)
-                pending += self._read(each)
+            current = pending.pop()
+            if current not in seen:
+                seen.add(current)
+                pending += self._read(current)
         if sum(map(len, self.files.values())) > MOST_BYTES:
             self.wrong.append(Wrong(f"{name} imports more than {MOST_BYTES:,} characters of the project's own Python"))
         tree = self._trees.get(module)
@@ -138,18 +138,18 @@ class Code:
                 if not self._ours(wanted):
                     if not self.brought and not installed(wanted.partition(".")[0]):
                         what = f"package {wanted.partition('.')[0]} is not installed here; it must be where the driver"
-                        self._tell(node, file, f"{what} and its executors run", wanted, warning=True)
+                        self._report(node, file, f"{what} and its executors run", wanted, warning=True)
                     continue
                 if inside:
-                    self._tell(node, file, f"import {wanted} at the top of the file: modules imported inside a function"
-                               " are missing on executors", wanted)  # fmt: skip
+                    what = f"import {wanted} at the top of the file: executors lack what a function imports"
+                    self._report(node, file, what, wanted)
                 if not self._there(wanted):
-                    self._tell(node, file, f"there is no module {wanted} in {FOLDER}/", wanted)
+                    self._report(node, file, f"there is no module {wanted} in {FOLDER}/", wanted)
                     continue
                 yield wanted
                 yield from (f"{wanted}.{name}" for name in names if self._there(f"{wanted}.{name}"))
 
-    def _tell(self, node: ast.stmt, file: Path, message: str, value: str, *, warning: bool = False) -> None:
+    def _report(self, node: ast.stmt, file: Path, message: str, value: str, *, warning: bool = False) -> None:
         self.wrong.append(Wrong(message, file, node.lineno, node.col_offset + 1, value, warning=warning))
 
 
@@ -165,13 +165,13 @@ def _import_nodes(tree: ast.AST, inside: bool = False) -> Iterator[tuple[ast.Imp
 def _imported(node: ast.Import | ast.ImportFrom, package: str) -> Iterator[tuple[str, list[str]]]:
     """The full names of the imported modules, each with the names imported from it."""
     if isinstance(node, ast.Import):
-        yield from ((each.name, []) for each in node.names)
+        yield from ((alias.name, []) for alias in node.names)
         return
     base = node.module or ""
     if node.level:
         above = package.split(".")[: len(package.split(".")) - node.level + 1]
         base = ".".join([*above, *([base] if base else [])])
-    yield base, [each.name for each in node.names]
+    yield base, [alias.name for alias in node.names]
 
 
 def _of_function(tree: ast.Module, file: Path, name: str, arguments: Arguments) -> Iterator[Wrong]:
@@ -180,7 +180,7 @@ def _of_function(tree: ast.Module, file: Path, name: str, arguments: Arguments) 
     node = functions.get(name)
     if node is None:
         if not _bound(tree) & {name, "*"}:
-            known = [each for each in functions if not each.startswith("_")]
+            known = [function for function in functions if not function.startswith("_")]
             yield Wrong(
                 f"{file.name} has no function {name}", value=name, valid=tuple(known), nearest=nearest(name, known)
             )
@@ -215,10 +215,10 @@ def takes_frames(sources: Collection[str], reference: Collection[str]) -> Argume
             for source in sources:
                 if source not in names:
                     yield Wrong(f"source {source} is declared, but {name} does not take it", file, *at, source)
-            for each in reference:
-                if each not in names:
-                    what = f"reference {each} is declared, but {name} does not take it"
-                    yield Wrong(what, file, *at, each, warning=True)
+            for table in reference:
+                if table not in names:
+                    what = f"reference {table} is declared, but {name} does not take it"
+                    yield Wrong(what, file, *at, table, warning=True)
 
     return arguments
 
@@ -262,7 +262,7 @@ def _bound(tree: ast.Module) -> set[str]:
     found: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
-            found |= {each.asname or each.name.partition(".")[0] for each in node.names}
+            found |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ClassDef | ast.FunctionDef):
             found.add(node.name)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):

@@ -33,15 +33,15 @@ def read(text: str) -> tuple[tuple[str, ...], list[Wrong]]:
     found: dict[str, str] = {}
     wrong: list[Wrong] = []
     for number, line in _lines(text):
-        hashes = sorted({each[1] for each in _HASH.finditer(line) if each[1]})
-        said = _HASH.sub("", line).strip()
+        hashes = sorted({match[1] for match in _HASH.finditer(line) if match[1]})
+        pinned_text = _HASH.sub("", line).strip()
         try:
-            if said.startswith("-"):
+            if pinned_text.startswith("-"):
                 what = "only packages are allowed here: configure the index in uv (UV_INDEX_URL, uv.toml)"
                 raise ValueError(what)
-            requirement = Requirement(said)
+            requirement = Requirement(pinned_text)
             name = canonicalize_name(requirement.name)
-            pins = [each for each in requirement.specifier if each.operator == "==" and "*" not in each.version]
+            pins = [pin for pin in requirement.specifier if pin.operator == "==" and "*" not in pin.version]
             if requirement.url or len(pins) != 1 or len(requirement.specifier) != 1:
                 raise ValueError(f"{requirement.name} has no one version; write the file with: {LOCK}")
             if not hashes:
@@ -49,13 +49,13 @@ def read(text: str) -> tuple[tuple[str, ...], list[Wrong]]:
             if name in found:
                 raise ValueError(f"{requirement.name} is listed twice")
         except InvalidRequirement as error:
-            wrong.append(Wrong(number, f"this is not a requirement: {str(error).splitlines()[0]}", said))
+            wrong.append(Wrong(number, f"this is not a requirement: {str(error).splitlines()[0]}", pinned_text))
         except ValueError as error:
-            wrong.append(Wrong(number, str(error), said))
+            wrong.append(Wrong(number, str(error), pinned_text))
         else:
             marker = f" ; {requirement.marker}" if requirement.marker else ""
             extras = f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""
-            keys = "".join(f" --hash={each}" for each in hashes)
+            keys = "".join(f" --hash={digest}" for digest in hashes)
             found[name] = f"{name}{extras}=={pins[0].version}{marker}{keys}"
     return tuple(found[name] for name in sorted(found)), wrong
 
@@ -76,9 +76,9 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
     """Logical lines with the number of their first line: without comments, with `\\` continuations joined."""
     begun, first = "", 0
     for number, line in enumerate([*text.splitlines(), ""], 1):
-        kept = _COMMENT.sub("", line).strip()
+        code = _COMMENT.sub("", line).strip()
         first = first or number
-        begun = f"{begun} {kept}".strip()
+        begun = f"{begun} {code}".strip()
         if begun.endswith("\\"):
             begun = begun[:-1].strip()
             continue

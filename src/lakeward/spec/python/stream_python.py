@@ -39,9 +39,9 @@ class PythonReader:
     def code(self, spec: StreamSpec) -> Iterator[tuple[str, dict[str, str]]]:
         """`transform` and `sink`, if they are Python, each with its modules: path below `python/` -> text."""
         for part, functions in (("transform", _of_transform(spec)), ("sink", self._of_sink(spec))):
-            told = [each for each in functions if each[0] not in self.doubtful]
-            if told:
-                yield part, self._gather(told, brought=spec.requirements is not None)
+            checked = [function for function in functions if function[0] not in self.doubtful]
+            if checked:
+                yield part, self._gather(checked, brought=spec.requirements is not None)
 
     def packages(self, spec: StreamSpec, document: Document | None) -> tuple[str, ...] | None:
         """The lines of the requirements file."""
@@ -55,7 +55,7 @@ class PythonReader:
             return None
         file = resolved(self.project.python / name)
         if not file.is_relative_to(self.project.python) or not exists(file, Path.is_file):
-            there = sorted(each.name for each in self.project.python.glob("*.txt"))
+            there = sorted(path.name for path in self.project.python.glob("*.txt"))
             message = f"there is no file {name} in {self.files.name(self.project.python)}/"
             self.follows(Finding(at, message, name, tuple(there), nearest(name, there)))
             return None
@@ -64,8 +64,8 @@ class PythonReader:
         if holds_token(text):
             self.files.whole(file, stream.LEAKS)
         lines, wrong = packages.read(text)
-        for each in wrong:
-            self.files.add(file, each.line, 1, at, each.message, each.value)
+        for problem in wrong:
+            self.files.add(file, problem.line, 1, at, problem.message, problem.value)
         return lines
 
     def _of_sink(self, spec: StreamSpec) -> _Functions:
@@ -83,12 +83,13 @@ class PythonReader:
         for at, name, arguments in functions:
             before = len(code.wrong)
             code.gather(name, arguments)
-            for each in code.wrong[before:]:
-                if each.file is None:
-                    self.follows(Finding(at, each.message, each.value, each.valid, each.nearest, warning=each.warning))
+            for problem in code.wrong[before:]:
+                if problem.file is None:
+                    self.follows(Finding(at, problem.message, problem.value, problem.valid, problem.nearest,
+                                         warning=problem.warning))  # fmt: skip
                 else:
-                    self.files.add(each.file, each.line, each.column, at, each.message, each.value, each.valid,
-                                   each.nearest, warning=each.warning)  # fmt: skip
+                    self.files.add(problem.file, problem.line, problem.column, at, problem.message, problem.value,
+                                   problem.valid, problem.nearest, warning=problem.warning)  # fmt: skip
         return code.files
 
 

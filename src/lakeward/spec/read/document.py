@@ -97,7 +97,7 @@ class Document:
         if line is None or written is None:
             return self.place(path)
         before = written.value.split("\n")[: line - 1]
-        letter = sum(len(each) + 1 for each in before) + (column or 1) - 1
+        letter = sum(len(line_text) + 1 for line_text in before) + (column or 1) - 1
         offsets = letters(self.text, written.start, written.style, written.value)
         if not offsets:
             return self.place(path)

@@ -30,18 +30,18 @@ class Files:
         """The path of the file in problems: relative to the project."""
         return file.relative_to(self.root).as_posix() if file.is_relative_to(self.root) else str(file)
 
-    def tell_misnamed(self, file: Path) -> None:
+    def report_misnamed(self, file: Path) -> None:
         """Report files with the name of this settings file and another extension: they are not read."""
         for other in sorted(file.parent.glob(f"{file.stem}.*")) if exists(file.parent, Path.is_dir) else ():
             if other.name != file.name:
-                self.tell_ignored(other)
+                self.report_ignored(other)
 
-    def tell_ignored(self, file: Path) -> None:
+    def report_ignored(self, file: Path) -> None:
         """Report a file that looks like a spec but is in a folder or has a name that is not read."""
         if file.suffix.lower() in _YAML:
             self.whole(file, f"this file is not read: its name must end in .yaml; rename it to {file.stem}.yaml")
         elif exists(file, Path.is_dir) and not file.name.startswith("."):
-            for inner in sorted(each for each in file.rglob("*") if each.suffix.lower() in _YAML):
+            for inner in sorted(path for path in file.rglob("*") if path.suffix.lower() in _YAML):
                 self.whole(
                     inner, f"this file is not read: specs must be in {self.name(file.parent)} itself; move it there"
                 )
@@ -52,7 +52,7 @@ class Files:
         Names that begin with a dot belong to editors (locks, copies) and are ignored.
         """
         try:
-            return sorted(each for each in folder.iterdir() if not each.name.startswith("."))
+            return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
@@ -128,7 +128,7 @@ class Files:
         self.problems.append(
             Problem(
                 self.name(file), line, column, dotted(tuple(MASK if part in secret else part for part in path)),
-                masked(message, secret), shown(value), tuple(masked(each) for each in valid),
+                masked(message, secret), shown(value), tuple(masked(word) for word in valid),
                 None if looks_secret(nearest) else nearest, "warning" if warning else "error",
             )
         )  # fmt: skip

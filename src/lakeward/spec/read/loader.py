@@ -150,7 +150,7 @@ class _Loading:
         for finding in () if settings.model is None else executor_findings(self.compared, settings.model):
             self._cross(finding, settings.document)
         if not self.files.errors:
-            for finding in slow_commits(self.compared, self.durations([str(each.id) for each in self.compared])):
+            for finding in slow_commits(self.compared, self.durations([str(item.id) for item in self.compared])):
                 self._cross(finding, settings.document)
             for finding in unused_findings(self.compared, settings.whole or Settings(), tables):
                 self._cross(finding, settings.document)
@@ -175,7 +175,7 @@ class _Loading:
         return _Read(document, rest.spec, None, rest.doubtful)
 
     def _read_if_there(self, file: Path, kind: type[_Model]) -> _Read[_Model]:
-        self.files.tell_misnamed(file)
+        self.files.report_misnamed(file)
         if absent(file):
             return _Read(None, kind(), kind())
         return self._read(file, kind)
@@ -195,11 +195,11 @@ class _Loading:
     def _usable_defaults(self, document: Document | None) -> Defaults:
         """The valid defaults: an invalid one is reported once, not once per stream."""
         name = self.files.name(self.project.settings_file)
-        mine = [problem.path for problem in self.files.problems if problem.file == name]
+        paths = [problem.path for problem in self.files.problems if problem.file == name]
         written = document.data.get("defaults", {}) if document is not None else {}
-        if not isinstance(written, dict) or (document is None and mine):
+        if not isinstance(written, dict) or (document is None and paths):
             return Defaults({}, frozenset(known_keys(Settings, ("defaults",))))
-        bad = {path.split(".")[1] for path in mine if path.startswith("defaults.")}
+        bad = {path.split(".")[1] for path in paths if path.startswith("defaults.")}
         return Defaults({key: value for key, value in written.items() if key not in bad}, frozenset(bad))
 
     def _tables(self, landed: Collection[str]) -> Tables:
@@ -221,7 +221,7 @@ class _Loading:
         streams: dict[str, LoadedStream] = {}
         for file in listed:
             if file.suffix != ".yaml":
-                self.files.tell_ignored(file)
+                self.files.report_ignored(file)
                 continue
             found = StreamReader(self.project, self.files, settings_document, defaults).read(file)
             if found is None or ("id",) in found.doubtful:
@@ -244,7 +244,7 @@ class _Loading:
         suites: dict[str, Suite] = {}
         for file in self.files.listing(self.project.expectations) or ():
             if file.suffix != ".yaml":
-                self.files.tell_ignored(file)
+                self.files.report_ignored(file)
                 continue
             read = self._read(file, Suite)
             if read.model is not None:

@@ -71,10 +71,10 @@ class Finding:
 def findings(error: ValidationError, model: type[BaseModel], data: Any) -> list[Finding]:
     """All findings, one per path: of several about one value (a union tries each form) the most specific is kept."""
     found: dict[Path_, Finding] = {}
-    for each in sorted(error.errors(include_url=False), key=lambda e: e["type"] not in _MAPPING_FIRST):
-        finding = _finding(dict(each), model, data)
+    for details in sorted(error.errors(include_url=False), key=lambda e: e["type"] not in _MAPPING_FIRST):
+        finding = _finding(dict(details), model, data)
         found.setdefault(finding.path, finding)
-    return [each for each in found.values() if not (each.summary and _said_below(each.path, found))]
+    return [finding for finding in found.values() if not (finding.summary and _reported_below(finding.path, found))]
 
 
 def two_forms(kind: Any, data: Any, path: Path_ = ()) -> Iterator[Finding]:
@@ -91,7 +91,7 @@ def two_forms(kind: Any, data: Any, path: Path_ = ()) -> Iterator[Finding]:
         yield from two_forms(_step(kind, key), value, (*path, key))
 
 
-def _said_below(path: Path_, found: Iterable[Path_]) -> bool:
+def _reported_below(path: Path_, found: Iterable[Path_]) -> bool:
     return any(len(other) > len(path) and other[: len(path)] == path for other in found)
 
 
@@ -160,7 +160,7 @@ def known_keys(model: type[BaseModel], path: Path_) -> tuple[str, ...]:
 
 def _unwritten(info: FieldInfo) -> bool:
     """Whether only the loader sets the field."""
-    return any(isinstance(each, cast(type, SkipJsonSchema)) for each in info.metadata)
+    return any(isinstance(item, cast(type, SkipJsonSchema)) for item in info.metadata)
 
 
 def _purpose(model: type[BaseModel], path: Path_) -> str:
@@ -200,9 +200,9 @@ def _options(kind: Any) -> list[Any]:
     if get_origin(kind) is Annotated:
         return _options(get_args(kind)[0])
     if get_origin(kind) in (Union, types.UnionType):
-        return [option for each in get_args(kind) for option in _options(each)]
+        return [option for member in get_args(kind) for option in _options(member)]
     return [kind]
 
 
 def _models(kind: Any) -> list[type[BaseModel]]:
-    return [each for each in _options(kind) if isinstance(each, type) and issubclass(each, BaseModel)]
+    return [option for option in _options(kind) if isinstance(option, type) and issubclass(option, BaseModel)]

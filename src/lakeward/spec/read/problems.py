@@ -71,7 +71,7 @@ def _quoted(shown: object, message: str) -> bool:
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The known word closest to `word`, if one is similar."""
-    by_lower = {each.lower(): each for each in known}
+    by_lower = {name.lower(): name for name in known}
     close = difflib.get_close_matches(str(word).lower(), by_lower, n=1, cutoff=0.6)
     return by_lower[close[0]] if close else None
 

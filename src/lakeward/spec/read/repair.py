@@ -51,7 +51,7 @@ def repaired(kind: type[_Model], data: dict[str, Any], found: Iterable[Finding])
     """A model of the valid parts of the data, which has the problems `found`."""
     rest, doubtful, later = deepcopy(data), set[Path_](), list[Finding]()
     for _ in range(_ROUNDS):
-        for finding in sorted(found, key=lambda each: [str(part).zfill(6) for part in each.path], reverse=True):
+        for finding in sorted(found, key=lambda known: [str(part).zfill(6) for part in known.path], reverse=True):
             if not finding.path:
                 return Repaired(None, later=tuple(later))
             doubtful |= _cured(rest, finding)
@@ -116,7 +116,7 @@ def _follows(finding: Finding, doubtful: Iterable[Path_]) -> bool:
     path = finding.path
     if finding.about is None:
         return concerns(finding, doubtful)
-    unsure = {each[len(path)] for each in doubtful if len(each) > len(path) and each[: len(path)] == path}
+    unsure = {doubt[len(path)] for doubt in doubtful if len(doubt) > len(path) and doubt[: len(path)] == path}
     return not unsure.isdisjoint(finding.about)
 
 
@@ -124,8 +124,8 @@ def concerns(finding: Finding, doubtful: Iterable[Path_]) -> bool:
     """Whether a finding may only follow from a removed part. A finding about a key never does."""
     path = finding.path
     return any(
-        path[: len(each)] == each
-        or (not finding.key and each[: len(path)] == path)
-        or any(need[: len(each)] == each for need in finding.needs)
-        for each in doubtful
+        path[: len(doubt)] == doubt
+        or (not finding.key and doubt[: len(path)] == path)
+        or any(need[: len(doubt)] == doubt for need in finding.needs)
+        for doubt in doubtful
     )

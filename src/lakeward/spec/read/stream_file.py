@@ -140,9 +140,9 @@ class StreamReader:
             return StreamSpec.model_validate(data, by_name=False)
         except ValidationError as error:
             found = findings(error, StreamSpec, data)
-        told = {(each.path, each.message): each for each in (*found, *two_forms(StreamSpec, data))}
-        rest = repaired(StreamSpec, data, told.values())
-        for finding in (told | {(each.path, each.message): each for each in rest.later}).values():
+        unique = {(problem.path, problem.message): problem for problem in (*found, *two_forms(StreamSpec, data))}
+        rest = repaired(StreamSpec, data, unique.values())
+        for finding in (unique | {(later.path, later.message): later for later in rest.later}).values():
             if not (finding.missing and finding.path[0] in self.defaults.unknown):
                 self._found(finding)
         self.doubtful |= rest.doubtful
@@ -186,7 +186,7 @@ class StreamReader:
             self._found(Finding(("transform", "file"), f"this SQL file cannot be read: {why}", name))
             return None
         if not exists(file, Path.is_file):
-            there = sorted(each.name for each in self.file.parent.glob("*.sql"))
+            there = sorted(path.name for path in self.file.parent.glob("*.sql"))
             message = f"this SQL file does not exist: {self.files.name(file)}"
             self._found(Finding(("transform", "file"), message, name, tuple(there), nearest(name, there)))
             return None
@@ -228,11 +228,11 @@ class StreamReader:
         for part, code in self.code.items():
             update[part] = (update.get(part) or getattr(spec, part)).model_copy(update={"code": code})
         reference = {}
-        for name, each in spec.reference.items():
-            path = each.csv or each.parquet
+        for name, table in spec.reference.items():
+            path = table.csv or table.parquet
             if path and "://" not in path:
-                each = each.model_copy(update={each.kind: str(resolved(self.project.root / path))})
-            reference[name] = each
+                table = table.model_copy(update={table.kind: str(resolved(self.project.root / path))})
+            reference[name] = table
         sources = {}
         for name, source in spec.sources.items():
             if source.files is not None and "://" not in source.files.path:

@@ -113,18 +113,18 @@ def _generators(part: exp.Expr) -> Iterator[tuple[exp.Expr, str]]:
 def kept_columns(statement: exp.Query, relations: Mapping[str, frozenset[str]]) -> frozenset[str]:
     """The columns of `relations` (name -> columns of interest) that are in the result of the SELECT by name."""
     scope = {name.lower(): frozenset(c.lower() for c in columns) for name, columns in relations.items()}
-    return _kept(statement, scope)
+    return _retained(statement, scope)
 
 
-def _kept(query: exp.Expr, scope: Mapping[str, frozenset[str]]) -> frozenset[str]:
+def _retained(query: exp.Expr, scope: Mapping[str, frozenset[str]]) -> frozenset[str]:
     inner = dict(scope)
     with_ = query.args.get("with_") or query.args.get("with")
     for cte in with_.expressions if with_ else ():
-        inner[cte.alias_or_name.lower()] = _kept(cte.this, inner)
+        inner[cte.alias_or_name.lower()] = _retained(cte.this, inner)
     if isinstance(query, exp.Subquery):
-        return _kept(query.this, inner)
+        return _retained(query.this, inner)
     if isinstance(query, exp.SetOperation):
-        return _kept(query.left, inner) & _kept(query.right, inner)
+        return _retained(query.left, inner) & _retained(query.right, inner)
     if not isinstance(query, exp.Select):
         return frozenset()
     visible = _visible(query, inner)
@@ -153,13 +153,13 @@ def _visible(query: exp.Select, scope: Mapping[str, frozenset[str]]) -> dict[str
         if isinstance(relation, exp.Table):
             visible[name] = scope.get(relation.name.lower(), frozenset())
         else:
-            visible[name] = _kept(relation, scope)
+            visible[name] = _retained(relation, scope)
     return visible
 
 
 def _excepted(star: exp.Expr) -> frozenset[str]:
     dropped = star.args.get("except_") or star.args.get("except") or ()
-    return frozenset(each.name.lower() for each in dropped)
+    return frozenset(column.name.lower() for column in dropped)
 
 
 def pretty(text: str) -> str:

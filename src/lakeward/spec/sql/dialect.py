@@ -67,7 +67,7 @@ def keyword(
 
 
 def _starts(node: exp.Expr | None) -> list[int]:
-    return [each.meta["start"] for each in node.walk() if "start" in each.meta] if node is not None else []
+    return [part.meta["start"] for part in node.walk() if "start" in part.meta] if node is not None else []
 
 
 def _place(token: Token | None) -> Place:

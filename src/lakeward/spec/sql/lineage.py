@@ -78,6 +78,6 @@ def _dropped(spec: StreamSpec, facts: SqlFacts | None) -> list[str]:
         name: frozenset(IDENTITY_COLUMNS[source.connector]) for name, source in spec.sources.items()
     }
     provided |= {name: frozenset() for name in spec.reference}
-    kept = kept_columns(facts.statement, provided)
+    retained = kept_columns(facts.statement, provided)
     wanted = dict.fromkeys(column for columns in provided.values() for column in sorted(columns))
-    return [column for column in wanted if column not in kept]
+    return [column for column in wanted if column not in retained]

@@ -70,7 +70,7 @@ def statements(text: str) -> list[exp.Expr]:
         raise _problem(error) from None
     except RecursionError:
         raise SqlProblem("this SQL is nested too deeply to read") from None
-    return [each for each in found if each is not None and not isinstance(each, exp.Semicolon)]
+    return [statement for statement in found if statement is not None and not isinstance(statement, exp.Semicolon)]
 
 
 def parse(text: str) -> exp.Expr:
@@ -156,11 +156,11 @@ def _problem(error: SqlglotError) -> SqlProblem:
         return SqlProblem("this is not SQL: a quote or a comment is never closed")
     first = details[0]
     near = (first.get("highlight") or "").strip()
-    said = str(first.get("description") or "")
+    description = str(first.get("description") or "")
     near = near or "the end"
-    if said.startswith("Expecting"):
-        what = f"expected {said.removeprefix('Expecting').strip()} before {near!r}"
-    elif said.startswith("Required keyword"):
+    if description.startswith("Expecting"):
+        what = f"expected {description.removeprefix('Expecting').strip()} before {near!r}"
+    elif description.startswith("Required keyword"):
         what = f"something is missing before {near!r}"
     else:
         what = f"unexpected {near!r}"

@@ -151,19 +151,20 @@ def _bounded(join: exp.Join, facts: SqlFacts, watermarks: Mapping[str, str | Non
     on = join.args.get("on")
     return (
         join.method == "NATURAL"
-        or any(each.name.lower() in names for each in join.args.get("using") or ())
-        or (on is not None and any(_carries_time(each, names) for each in on.find_all(exp.Column, exp.Anonymous)))
+        or any(column.name.lower() in names for column in join.args.get("using") or ())
+        or (on is not None and any(_carries_time(part, names) for part in on.find_all(exp.Column, exp.Anonymous)))
     )
 
 
 def _of_one_stream(join: exp.Join, reading: Reading, left: bool) -> str | None:
     """Problem of a JOIN of a stream and a table: one that returns unmatched table rows returns them in every batch."""
     half = join.kind in _HALF
-    kept = {"FULL": True, "RIGHT": left, "LEFT": not left}.get(join.side, half and not left)
-    if not kept:
+    keeps_table_rows = {"FULL": True, "RIGHT": left, "LEFT": not left}.get(join.side, half and not left)
+    if not keeps_table_rows:
         return None
     beside = before(join)
-    stream = next(each for each in (*beside, join.this) if reading.beside(join, each)).alias_or_name or "the stream"
+    of_stream = next(relation for relation in (*beside, join.this) if reading.beside(join, relation))
+    stream = of_stream.alias_or_name or "the stream"
     table = (join.this if left else beside[0]).alias_or_name or "the table"
     which = "" if half else " that match nothing"
     return (f"{_written(join)} returns rows of {table}{which}, and every batch would return them again; "

@@ -47,7 +47,7 @@ class Reading:
 
     def sides(self, join: exp.Join) -> tuple[bool, bool]:
         """Whether the left side of a JOIN reads one of the tables, and whether the right side does."""
-        return any(self.beside(join, each) for each in before(join)), self.times(join.this) > 0
+        return any(self.beside(join, relation) for relation in before(join)), self.times(join.this) > 0
 
     def beside(self, join: exp.Join, part: exp.Expr) -> bool:
         """Whether one relation on the left side of a JOIN reads one of the tables."""
@@ -74,8 +74,9 @@ def before(join: exp.Join) -> list[exp.Expr]:
     joins: list[exp.Join] = (above.args.get("joins") or []) if above else []
     from_ = above.args.get("from_") if isinstance(above, exp.Select) else None
     first = from_.this if from_ else above.this if isinstance(above, exp.Subquery) else above
-    return [each for each in (first, *(each.this for each in joins[: _index(joins, join)])) if each is not None]
+    relations = (first, *(earlier.this for earlier in joins[: _index(joins, join)]))
+    return [relation for relation in relations if relation is not None]
 
 
 def _index(nodes: Sequence[exp.Expr], node: exp.Expr) -> int:
-    return next((index for index, each in enumerate(nodes) if each is node), 0)  # compare by identity, not by equality
+    return next((index for index, other in enumerate(nodes) if other is node), 0)  # by identity, not by equality

@@ -174,7 +174,7 @@ def test_a_warning_alone_is_ok(tmp_path: Path) -> None:
 def test_a_path_without_a_project_is_not_clean(tmp_path: Path) -> None:
     done = lint(tmp_path / "nowhere")
     assert done.returncode == 2
-    assert "no Lakeward project" in done.stdout
+    assert "not a Lakeward project" in done.stdout
 
 
 def test_rows_that_cannot_go_aside_are_a_problem_of_the_suite(tmp_path: Path) -> None:
