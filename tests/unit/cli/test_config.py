@@ -46,7 +46,7 @@ def test_validate_with_problems(lakeward, tmp_path):
     write(tmp_path, "bad.yaml", GOOD.replace("owner:", "ovner:").replace("10}", "0}"))
     code, out, _ = lakeward("config", "validate")
     assert code == 2
-    assert "conf/streams/bad.yaml:1:1  owner: this is missing: who is asked when it fails" in out.splitlines()
+    assert "conf/streams/bad.yaml:1:1  owner: this is missing: who is contacted when it fails" in out.splitlines()
     assert out.splitlines()[-1] == "3 problems"
     code, out, _ = lakeward("config", "validate", "-o", "json")
     said = json.loads(out)

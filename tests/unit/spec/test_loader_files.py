@@ -89,7 +89,7 @@ def test_no_project_here(tmp_path):
     from lakeward.spec.read.loader import load_project
 
     loaded = load_project(Project(tmp_path))
-    assert "lakeward init DIR makes one" in texts(loaded)
+    assert "lakeward init DIR creates one" in texts(loaded)
     assert not loaded.ok
 
 

@@ -31,11 +31,9 @@ def test_nobody_declares_what_the_record_has(stream, column):
     text = HEAD + f'decode: {{json: "{column} STRING"}}\nsink: {{iceberg: {{table: n.t}}}}\n'
     [(path, message)] = messages(stream(text))
     assert path == "decode.json"
-    assert f"{column} is a column of the record" in message
+    assert f"{column} is a column that Lakeward adds" in message
 
 
 def test_a_record_without_a_key_has_none_to_give(stream):
     text = "owner: x\nsource: {rate: {rows_per_second: 1}}\n" + ALL + "sink: {iceberg: {table: n.t}}\n"
-    assert ("decode.columns", "a record of rate has nothing beside its value; say columns: value") in messages(
-        stream(text)
-    )
+    assert ("decode.columns", "a record of rate has only a value; write columns: value") in messages(stream(text))

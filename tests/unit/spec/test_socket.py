@@ -24,7 +24,7 @@ def test_the_word_count_is_allowed_and_says_what_it_loses(stream: Callable[..., 
     [problem] = loaded.problems
     assert (problem.severity, problem.path, problem.line) == ("warning", "source.socket", 3)
     assert problem.message == (
-        "nothing of a socket can be read twice: lines are lost with every stop, kill and failure; for looking, "
+        "lines of a socket cannot be read twice: lines are lost with every stop, kill and failure; for looking, "
         "not for data"
     )
     assert loaded.streams["a"].spec.source.declared_columns == "value STRING"
@@ -34,7 +34,7 @@ def test_the_word_count_is_allowed_and_says_what_it_loses(stream: Callable[..., 
     ("old", "new", "message"),
     [
         *(
-            ("console: {mode: complete}", sink, f"up to where it landed, and {name} would hold lines that nobody can")
+            ("console: {mode: complete}", sink, f"so there is no position, and {name} would")
             for name, sink in {
                 "iceberg": "iceberg: {table: n.t, mode: complete}",
                 "delta": "delta: {table: n.t, mode: complete}",
@@ -49,7 +49,7 @@ def test_the_word_count_is_allowed_and_says_what_it_loses(stream: Callable[..., 
         (
             "source:\n  socket: {host: localhost, port: 9999}",
             "sources:\n  source: {socket: {host: h, port: 1}}\n  other: {rate: {}}",
-            "begins anew at every start, and so would its other sources: give it a stream of its own",
+            "starts without a position at every start, and so would its other sources: use a separate stream for it",
         ),
     ],
 )  # fmt: skip

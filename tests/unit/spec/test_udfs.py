@@ -34,7 +34,7 @@ def test_a_generation_holds_every_function_of_its_sql(project, transform) -> Non
     loaded = project(written(transform, **{"conf/streams/a.sql": SQL}))
     [problem] = loaded.problems
     assert (problem.severity, problem.path) == ("warning", "sink.iceberg.keys[0]")
-    assert "k is made by shout(): it gives another value" in problem.message
+    assert "k is made by shout(): its value changes" in problem.message
     spec = loaded.streams["a"].spec
     assert sorted(spec.transform.code) == ["mine/maths.py", "mine/text.py", "mine/words.py"]
     assert (spec.transform.sql, spec.transform.file) == (SQL, None)
@@ -68,8 +68,8 @@ def test_a_function_that_does_not_fit_is_told_where_it_stands(project, files, li
 def test_a_function_nobody_calls_or_that_stands_beside_python_is_told(project) -> None:
     loaded = project(written("sql: SELECT *, shout(s) AS k FROM source"))
     assert [each.message for each in loaded.problems if each.path == "transform.udfs.half"] == [
-        "function half is declared, but the SQL does not call it: it is imported at every start for nothing; call it, "
-        "or take it out"
+        "function half is declared, but the SQL does not call it: it is imported at every start without effect; "
+        "call it, or take it out"
     ]
     beside = project(written("python: mine.maths:half"))
     assert "udfs are called by SQL" in texts(beside)

@@ -1,1 +1,1 @@
-"""What a spec must be beyond the types of its values, and lints. Pure, but for files the spec names."""
+"""Semantic checks and lints of specs, beyond the types of values. Pure, except for files that a spec names."""

@@ -1,4 +1,4 @@
-"""What a stream's spec says of columns, against the columns its sources declare."""
+"""Column checks: the columns that a stream's spec names against those its sources declare."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NESTED = ("ARRAY", "MAP", "STRUCT")
 _WHOLE = ("SMALLINT", "INT", "BIGINT", "DECIMAL", "STRING", "BINARY")
 _PARTITIONED = {"years": _DAYS, "months": _DAYS, "days": _DAYS, "hours": _TIMES, "truncate": _WHOLE,
                 "bucket": (*_WHOLE, *_DAYS)}  # fmt: skip
-"""Transform -> the types Iceberg can take it of."""
+"""Partition transform -> the column types that Iceberg accepts for it."""
 
 _NOT_OF_ONE_ROW: tuple[tuple[type[exp.Expr], str], ...] = (
     (exp.Star, "*"),
@@ -32,15 +32,15 @@ _NOT_OF_ONE_ROW: tuple[tuple[type[exp.Expr], str], ...] = (
 )
 _WORDS = {"current_user", "session_user", "user", "current_catalog", "current_database", "current_schema",
           "current_date", "current_timestamp", "localtimestamp", "current_timezone"}  # fmt: skip
-"""Functions that Spark reads without brackets; sqlglot takes some of them for columns."""
+"""Functions that Spark accepts without parentheses; sqlglot reads some of them as columns."""
 
 
 def column_findings(spec: StreamSpec, facts: SqlFacts | None) -> Iterator[Finding]:
-    """Columns that are reserved, that nobody declared, or whose type does not fit."""
+    """Columns that are reserved, not declared, or of an unsuitable type."""
     for name, source in spec.sources.items():
         if source.decode and source.decode.columns == "all" and source.connector not in RECORD_COLUMNS:
             yield Finding(("sources", name, "decode", "columns"),
-                          f"a record of {source.connector} has nothing beside its value; say columns: value", "all",
+                          f"a record of {source.connector} has only a value; write columns: value", "all",
                           ("value",))  # fmt: skip
         if source.declared_columns is not None:
             yield from _declared(name, source, ddl_columns(source.declared_columns))
@@ -51,7 +51,7 @@ def column_findings(spec: StreamSpec, facts: SqlFacts | None) -> Iterator[Findin
 
 
 def columns_path(source: Source) -> Path_:
-    """Where in a source its columns are declared."""
+    """The path below a source where its columns are declared."""
     if source.format is not None:
         return ("format", "columns")
     return ("files", "columns") if source.files is not None and source.files.columns else ("decode", "json")
@@ -61,12 +61,12 @@ def _declared(name: str, source: Source, columns: Mapping[str, str]) -> Iterator
     at: Path_ = ("sources", name, *columns_path(source))
     for column, kind in columns.items():
         if column.lower() in OWN_COLUMNS:
-            yield Finding(at, f"{column} is a column of the record; Lakeward adds it by itself", column)
+            yield Finding(at, f"{column} is a column that Lakeward adds; rename or remove it", column)
         elif column.lower() in _ICEBERGS_OWN:
-            yield Finding(at, f"{column} is a name Iceberg keeps for itself", column)
+            yield Finding(at, f"{column} is a name that Iceberg reserves", column)
         if "TINYINT" in kind and source.decode:
-            yield Finding(at, f"column {column} cannot be TINYINT: 128 to 255 in JSON would become negative numbers "
-                          "without a word; declare it SMALLINT or INT", kind)  # fmt: skip
+            yield Finding(at, f"column {column} cannot be TINYINT: 128 to 255 in JSON would silently become "
+                          "negative numbers; declare it SMALLINT or INT", kind)  # fmt: skip
     known = {column.lower() for column in columns} | set(source.kept_columns)
     for path, column in _named_columns(source.watermark, source.deduplicate):
         if column.lower() not in known:
@@ -94,8 +94,10 @@ def _named_columns(watermark: Any, deduplicate: Any) -> Iterator[tuple[Path_, st
 
 
 def landed_columns(spec: StreamSpec, facts: SqlFacts | None) -> dict[str, str] | None:
-    """Column -> type of what the transform gives, in lower case; None where its text alone does not tell: only
-    `SELECT *` from the one source does."""
+    """Column -> type of the transform's result, in lower case.
+
+    None if the SQL text does not show it. Only `SELECT *` from a single source does.
+    """
     source = next(iter(spec.sources.values()))
     if facts is None or len(spec.sources) != 1 or source.declared_columns is None:
         return None
@@ -115,7 +117,7 @@ def _partitions(spec: StreamSpec, columns: Mapping[str, str] | None) -> Iterator
         at: Path_ = ("sink", "iceberg", "partition_by", index)
         column = field.column.lower()
         if column in _ICEBERGS_OWN:
-            yield Finding(at, f"{field.column} is a name Iceberg keeps for itself", str(field))
+            yield Finding(at, f"{field.column} is a name that Iceberg reserves", str(field))
         elif columns is not None and column not in columns:
             yield Finding(at, f"{field.column!r} is not a column of this stream", str(field), tuple(columns),
                           nearest(column, columns))  # fmt: skip
@@ -129,7 +131,7 @@ def _partitions(spec: StreamSpec, columns: Mapping[str, str] | None) -> Iterator
 
 
 def _delta(spec: StreamSpec, columns: Mapping[str, str] | None) -> Iterator[Finding]:
-    """Delta partitions by columns as they are."""
+    """Delta partitions by columns without a transform."""
     for index, column in enumerate(spec.sink.delta.partition_by if spec.sink.delta and columns is not None else ()):
         at: Path_ = ("sink", "delta", "partition_by", index)
         kind = (columns or {}).get(column.lower())
@@ -147,7 +149,7 @@ def _rules(spec: StreamSpec, columns: Mapping[str, str] | None) -> Iterator[Find
         if refused is None and generator(rule):
             refused = "a generator"
         if refused is not None:
-            yield Finding(("rules", name), f"a rule is a condition on one row; {refused} is none", text)
+            yield Finding(("rules", name), f"a rule is a condition on one row; {refused} is not allowed", text)
         elif columns is not None and not rule.find(exp.Lambda, exp.Query):
             yield from _unknown(("rules", name), rule, {*columns, *map(str.lower, spec.sources)})
 

@@ -1,4 +1,4 @@
-"""Executors: what a driver's entry and a stream say of them, and whether the two go together. Pure."""
+"""Executors: checks of a driver's entry, of a stream, and of the two together. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OF_A_CLUSTER = ("master", "executors", "authenticate")
 
 
 def driver_findings(name: str, driver: Driver) -> Iterator[Finding]:
-    """What is wrong with one entry of `drivers:`."""
+    """Problems of one entry of `drivers:`."""
     spread = driver.backend == "standalone"
     if spread and driver.master is None:
         message = "backend standalone needs the address of its master: spark://HOST:PORT"
@@ -23,10 +23,10 @@ def driver_findings(name: str, driver: Driver) -> Iterator[Finding]:
     if driver.backend == "local":
         for key in _OF_A_CLUSTER:
             if key in driver.model_fields_set:
-                message = f"{key} needs backend: standalone; a local driver does all work in its own process"
+                message = f"{key} needs backend: standalone; a local driver runs all tasks in its own process"
                 yield Finding(("drivers", name, key), message, key, key=True)
     if spread and "cores" in driver.model_fields_set:
-        message = "cores does nothing here: executors do the work; say executors: {cores: ..}"
+        message = "cores has no effect here: executors run the tasks; use executors: {cores: ..}"
         yield Finding(("drivers", name, "cores"), message, str(driver.cores), key=True, warning=True)
     for key in driver.spark:
         at = ("drivers", name, "spark", key)
@@ -39,9 +39,7 @@ def driver_findings(name: str, driver: Driver) -> Iterator[Finding]:
 
 
 def executor_findings(streams: Sequence[StreamSpec], settings: Settings) -> Iterator[ProjectFinding]:
-    """Streams that ask for executors where there are none, or for others than their driver has, and what does not run
-    on executors.
-    """
+    """Streams whose driver has no executors or different ones, and features that do not run on executors."""
     first: dict[str, StreamSpec] = {}
     for spec in streams:
         driver = settings.driver(spec.driver)
@@ -49,19 +47,19 @@ def executor_findings(streams: Sequence[StreamSpec], settings: Settings) -> Iter
         if driver.backend != "standalone":
             if wanted is not None and driver.backend == "local":
                 message = (
-                    f"driver {spec.driver} does all work in its own process; for executors declare it under drivers: "
+                    f"driver {spec.driver} runs all tasks in its own process; for executors declare it under drivers: "
                     f"in conf/lakeward.yaml with backend: standalone and its master ({HOW})"
                 )
                 yield ProjectFinding(spec.id, ("resources", "executors"), message, key=True)
             continue
         if wanted is not None and driver.executors is not None:
-            message = f"driver {spec.driver} is declared in conf/lakeward.yaml; its executors stand there"
+            message = f"driver {spec.driver} is declared in conf/lakeward.yaml; set its executors there"
             yield ProjectFinding(spec.id, ("resources", "executors"), message, key=True)
         elif wanted is not None:
             other = first.setdefault(spec.driver, spec)
             if other.resources.executors != wanted:
                 message = (
-                    f"stream {other.id} shares driver {spec.driver} and asks for other executors; say it once, under "
+                    f"stream {other.id} shares driver {spec.driver} and requests other executors; set them once, under "
                     "drivers: in conf/lakeward.yaml"
                 )
                 yield ProjectFinding(spec.id, ("resources", "executors"), message, key=True)
@@ -69,7 +67,7 @@ def executor_findings(streams: Sequence[StreamSpec], settings: Settings) -> Iter
 
 
 def _not_there(spec: StreamSpec) -> Iterator[ProjectFinding]:
-    """What no stream does yet whose driver has executors."""
+    """Features that are not supported on a driver with executors."""
     where = f"with executors, as driver {spec.driver} has them"
     if spec.trigger.unbatched:
         message = f"not yet: {spec.trigger.kind} {where}: it was only ever run in one process; give it a local driver"

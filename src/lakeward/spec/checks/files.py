@@ -1,4 +1,4 @@
-"""What settings, table policies and suites must be beyond the types of their values. Pure."""
+"""Semantic checks of settings, table policies and suites, beyond the types of values. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DECIDE_SIZES = ("compact", "max_group_size", "match")
 
 
 def settings_findings(settings: Settings) -> Iterator[Finding]:
-    """What is wrong with `conf/lakeward.yaml`."""
+    """Problems of `conf/lakeward.yaml`."""
     for path, what in not_supported.of_settings(settings):
         yield Finding(path, f"not yet: {what}")
     if why := sqlite.refusal(settings.catalog.properties):
@@ -36,19 +36,19 @@ def settings_findings(settings: Settings) -> Iterator[Finding]:
 
 
 def tables_findings(tables: Tables, landed: Collection[str], doubtful: Collection[Path_]) -> Iterator[Finding]:
-    """What is wrong with `conf/tables.yaml`.
+    """Problems of `conf/tables.yaml`.
 
     Args:
-        tables: what is well formed of it.
+        tables: its valid parts.
         landed: the tables this project's streams write.
-        doubtful: paths that were taken out of it.
+        doubtful: paths that were removed from it.
     """
     if not any(path[-1] in _DECIDE_SIZES or isinstance(path[-1], int) or len(path) == 1 for path in doubtful):
         for path, why in larger_than_a_group(tables, landed):
             yield Finding(path, why)
     for at, rule in entries(tables):
         for threshold, value, floor, cost in below_floors(rule) if at[0] != "unsafe" else ():
-            message = f"below the floor of {floor}: {cost}; to accept that, move the entry under unsafe: and say why"
+            message = f"below the floor of {floor}: {cost}; to accept that, move the entry under unsafe: and give a why"
             yield Finding((*at, *threshold.split(".")), message, str(value))
 
 
@@ -56,17 +56,17 @@ ONLY_ICEBERG = "it is a Delta table: what is proven of it is a version, which is
 
 
 def of_branches(suite: Suite) -> str:
-    """The first key of a suite that is about branches and tags, which only Iceberg tables have; empty without one."""
+    """The first key of a suite that needs branches or tags, which only Iceberg tables have; empty without one."""
     return next((key for key in ("pointer_table", "audit_tags") if getattr(suite, key)), "")
 
 
 def suite_findings(suite: Suite, name: str, landed: Collection[str], delta: Collection[str] = ()) -> Iterator[Finding]:
-    """What is wrong with a suite, and whether nobody will ever run it by itself.
+    """Problems of a suite, and whether no schedule will ever run it.
 
     Args:
-        suite: what is well formed of it.
-        name: its file's, without the ending.
-        landed: the tables this project's streams write; none: nobody knows yet.
+        suite: its valid parts.
+        name: the file name without the extension.
+        landed: the tables this project's streams write; empty: not known yet.
         delta: those of them that are Delta tables.
     """
     if suite.table in delta and (key := of_branches(suite)):

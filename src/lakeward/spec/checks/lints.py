@@ -1,6 +1,6 @@
-"""What is allowed and seldom meant: warnings about a whole spec, read from its text alone. Each names its remedy.
+"""Lints: warnings about specs that are valid but usually unintended, read from the text alone. Each names its remedy.
 
-`docs/reference/lints.md` is made of this table.
+`docs/reference/lints.md` is generated from this table.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lakeward.spec.sql.analysis import SqlFacts
 from lakeward.spec.sql.streaming import Endless, endless_groups, endless_joins
 
 FLOOR_S = 1.0
-"""A batch into a table costs two commits of its metadata, about 0.3 s on an idle machine: more often is all commits."""
+"""A batch costs two metadata commits, about 0.3 s on an idle machine: with a shorter trigger commits take all time."""
 MOST_BUCKETS = 256
 _OTHER_EVERY_TIME = {"rand", "randn", "random", "uuid", "monotonically_increasing_id", "shuffle", "current_timestamp",
                      "now", "localtimestamp", "spark_partition_id"}  # fmt: skip
@@ -28,7 +28,7 @@ _FINE = ("TIMESTAMP", "DOUBLE", "FLOAT", "DECIMAL")
 
 @dataclass(frozen=True)
 class Hit:
-    """Where a lint strikes: the path, what stands there in words, the value, and the place inside SQL."""
+    """Where a lint applies: the path, a description, the value, and the place inside SQL."""
 
     path: Path_
     words: str
@@ -39,7 +39,7 @@ class Hit:
 
 @dataclass(frozen=True)
 class Lint:
-    """One warning: when it strikes, why that is seldom meant, and what to write instead."""
+    """One warning: its condition, why that is usually unintended, and what to write instead."""
 
     name: str
     when: str
@@ -64,7 +64,7 @@ def _unused_functions(spec: StreamSpec, facts: SqlFacts | None) -> Iterator[Hit]
     texts = [str(rule) for rule in spec.rules.values()]
     if spec.sink.kafka:
         texts += [str(text) for text in (spec.sink.kafka.key, spec.sink.kafka.value) if text]
-    called = {each.name.lower() for each in facts.statement.find_all(exp.Anonymous)} if facts is not None else set()
+    called = {call.name.lower() for call in facts.statement.find_all(exp.Anonymous)} if facts is not None else set()
     for name in (spec.transform.udfs or {}) if facts is not None else ():
         low = name.lower()
         if name.upper() not in exp.FUNCTION_BY_NAME and low not in called and not any(low in t.lower() for t in texts):
@@ -116,7 +116,7 @@ def _fine_partitions(spec: StreamSpec, facts: SqlFacts | None) -> Iterator[Hit]:
     for path, column, transform in fields:
         low = column.lower()
         if transform == "identity" and low in _EACH_ROW:
-            yield Hit(path, f"nearly every row has a {column} of its own", column)
+            yield Hit(path, f"nearly every row has a different {column}", column)
         elif transform == "identity" and kinds.get(low, "").startswith(_FINE):
             yield Hit(path, f"{column} is {kinds[low]}, with a value for nearly every row", column)
         elif transform == "identity" and keys == [low]:
@@ -130,7 +130,7 @@ def _fine_partitions(spec: StreamSpec, facts: SqlFacts | None) -> Iterator[Hit]:
 
 
 def _watermarks(spec: StreamSpec) -> dict[str, str | None]:
-    return {str(n): str(each.watermark.column) if each.watermark else None for n, each in spec.sources.items()}
+    return {str(n): str(source.watermark.column) if source.watermark else None for n, source in spec.sources.items()}
 
 
 def _endless_groups(spec: StreamSpec, facts: SqlFacts | None) -> Iterator[Hit]:
@@ -149,18 +149,18 @@ def _endless_keys(spec: StreamSpec, facts: SqlFacts | None) -> Iterator[Hit]:
         if unique is None or unique.within_watermark:
             continue
         if mark is None or mark.column.lower() not in {key.lower() for key in unique.keys}:
-            yield Hit(("sources", name, "deduplicate", "within_watermark"), "every key is remembered for ever")
+            yield Hit(("sources", name, "deduplicate", "within_watermark"), "every key stays in state forever")
 
 
 def _complete(spec: StreamSpec, facts: SqlFacts | None) -> Iterator[Hit]:
     if facts is None or spec.sink.mode != "complete" or spec.state.max_rows is not None:
         return
-    for each in endless_groups(facts, {}):
-        yield Hit(("sink", spec.sink.connector, "mode"), f"complete over {each.what}", "complete")
+    for endless in endless_groups(facts, {}):
+        yield Hit(("sink", spec.sink.connector, "mode"), f"complete over {endless.what}", "complete")
 
 
-def _in_sql(each: Endless) -> Hit:
-    return Hit(("transform", "sql"), each.what, at=each.at)
+def _in_sql(endless: Endless) -> Hit:
+    return Hit(("transform", "sql"), endless.what, at=endless.at)
 
 
 LINTS = (
@@ -168,44 +168,44 @@ LINTS = (
          "it makes a snapshot and small files each time, and takes most of that to commit",
          "1s and more is what a table bears", _often),
     Lint("changing-key", "a key or a partition column made by rand(), uuid(), now() and their like",
-         "it gives another value when the batch runs again", "take a column of the record", _changing_keys),
+         "its value changes when the batch is retried", "take a column of the record", _changing_keys),
     Lint("fine-partitions", "a partition for nearly every row: a time or a number by its value, an offset, the only "
          "key of an upsert, hours() beside another field, more than 256 buckets",
          "each batch writes a file into each partition it touches",
          "partition by days() of a time, by a column of few values, or not at all", _fine_partitions),
     Lint("endless-groups", "`GROUP BY` into `upsert` or `update` whose groups no watermark ends",
-         "each stays in state for ever, and state grows with them",
-         "add a watermark and group by a window of its column, or say how many there may be with state: {max_rows: N}",
+         "each group stays in state forever, so state grows without bound",
+         "add a watermark and group by a window of its column, or limit the state with state: {max_rows: N}",
          _endless_groups),
     Lint("endless-join", "an inner join of two streams without watermarks and a bound on their times",
-         "each row waits in state for ever for a match",
+         "each row stays in state forever, waiting for a match",
          "add a watermark to both and a bound in ON, such as b.t BETWEEN a.t AND a.t + INTERVAL 1 HOUR, or say "
          "state: {max_rows: N}", _endless_joins),
     Lint("endless-keys", "`deduplicate` with `within_watermark: false` and no watermark among its keys",
          "the state grows without end", "with a watermark and within_watermark: true it does not", _endless_keys),
-    Lint("complete", "`mode: complete` over groups whose number nobody has bounded",
+    Lint("complete", "`mode: complete` over an unbounded number of groups",
          "each batch writes all groups there ever were, and no watermark ends one",
          "use mode: upsert with the columns of GROUP BY as keys (of the console mode: update), or say how many there "
          "may be with state: {max_rows: N}", _complete),
     Lint("unused-function", "a function of `udfs` that neither the SQL nor a rule nor the sink calls",
-         "it is imported at every start for nothing", "call it, or take it out", _unused_functions),
+         "it is imported at every start without effect", "call it, or take it out", _unused_functions),
 )  # fmt: skip
 MEASURED = Lint(
     "slow-commits", "a running stream whose batches took longer than its `every`: 95 of 100 of its newest, as the "
-    "registry has them", "they follow each other without a pause, and what comes meanwhile makes the next one larger",
+    "registry has them", "batches run back to back, and records that arrive meanwhile make the next one larger",
     "a longer trigger makes fewer and larger files; or give it more cores", lambda spec, facts: iter(()),
 )  # fmt: skip
 """Found between the specs and a registry: `cross_checks.slow_commits`."""
 
-_PAGE = """# What `lakeward config validate` warns of
+_PAGE = """# Lints: warnings of `lakeward config validate`
 
-Allowed, and seldom meant. A warning stops nothing; `deploy` shows it too. Made from the code: `make schemas`.
+Valid, but usually unintended. A warning blocks nothing; `deploy` shows it too. Generated from the code: `make schemas`.
 
-| lint | strikes at | because | instead |
+| lint | triggered by | because | instead |
 |---|---|---|---|
 {rows}
 
-What cannot be meant is refused instead, with its remedy: a topic or a folder without a cap
+Specs that cannot work are refused, with a remedy: a topic or a folder without a rate limit
 (`max_offsets_per_trigger`, `max_files_per_trigger`); groups that an appending sink waits for and no watermark ends; an
 outer join of two streams without a bound on their times; `real_time` or `continuous` in a driver that other streams
 share.
@@ -214,5 +214,5 @@ share.
 
 def page() -> str:
     """The page of the reference."""
-    rows = (f"| {each.name} | {each.when} | {each.why} | {each.remedy} |" for each in (*LINTS, MEASURED))
+    rows = (f"| {lint.name} | {lint.when} | {lint.why} | {lint.remedy} |" for lint in (*LINTS, MEASURED))
     return _PAGE.format(rows="\n".join(rows))

@@ -1,6 +1,6 @@
-"""What the grammar knows and this version does not do yet: refused in plain words instead of half done.
+"""Features that the grammar has and this version does not support: refused with the reason.
 
-Whoever builds one of these deletes its line.
+A change that implements one of them removes its line here.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ BRANCH = (
     "not have would land too; what reads it is lakeward sql \"SELECT * FROM lake.NAMESPACE.TABLE VERSION AS OF '{0}'\""
 )
 NATIVE = (
-    "commit native: Spark's own sink leaves no position in the table, so nothing would be counted, put aside, fenced, "
-    "audited or recovered, and a driver that dies between the table's commit and Spark's lands a batch twice once the "
-    "table's history is expired (docs/explanation/faults.md has the trial); exact is the default"
+    "commit native: Spark's own sink leaves no position in the table, so nothing would be counted, quarantined, "
+    "fenced, audited or recovered, and a driver that dies between the table's commit and Spark's lands a batch twice "
+    "once the table's history is expired (docs/explanation/faults.md has the trial); exact is the default"
 )
 AVRO = (
-    "Avro records: their bytes do not say of which schema they are, so one of another schema could become wrong values "
+    "Avro records: their bytes do not name their schema, so a record of another schema could become wrong values "
     "without an error; files of Avro say it, and are read (files: format: avro)"
 )
 BACKENDS = {"yarn", "kubernetes"}
@@ -34,7 +34,7 @@ Found = Iterator[tuple[Path_, str]]
 
 
 def of_stream(spec: StreamSpec) -> Found:
-    """Path in the long form, and what is not done yet."""
+    """Path in the long form, and the unsupported feature."""
     for name, source in spec.sources.items():
         at: Path_ = ("sources", name)
         if source.iceberg and source.iceberg.branch not in (None, "main"):
@@ -48,7 +48,7 @@ def of_stream(spec: StreamSpec) -> Found:
         yield ("trigger", "available_now"), what
     sink: Path_ = ("sink", spec.sink.connector)
     if spec.sink.memory:
-        yield sink, "memory as a sink: nobody could read it; lakeward streams preview shows rows without any sink"
+        yield sink, "memory as a sink: no other process could read it; lakeward streams preview shows rows"
     if spec.sink.files and spec.sink.files.format in FILES:
         yield (*sink, "format"), f"files of {spec.sink.files.format}; parquet, json and csv are"
     if spec.sink.iceberg and spec.sink.iceberg.commit == "native":
@@ -61,9 +61,9 @@ def _of_files(at: Path_, files: FilesSource) -> Found:
 
 
 def of_settings(settings: Settings) -> Found:
-    """Path in `conf/lakeward.yaml`, and what is not done yet."""
+    """Path in `conf/lakeward.yaml`, and the unsupported feature."""
     if settings.connections:
-        yield ("connections",), "connections in this file (they stand in Airflow, or in files of the home)"
+        yield ("connections",), "connections in this file (they are in Airflow, or in files of the home)"
     if settings.catalog.properties and not sqlite.refusal(settings.catalog.properties):
         yield ("catalog", "properties"), "a catalog other than the embedded one"
     if settings.reconcile != Reconcile():

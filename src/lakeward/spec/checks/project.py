@@ -1,4 +1,4 @@
-"""What the specs of a project must be together."""
+"""Checks across the specs of a project."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from lakeward.spec.model.types import DriverName
 from lakeward.spec.read.document import Path_
 
 _OF_A_SINK = ("table", "topic", "connection", "mode", "partition_by")
-"""What streams with the same sink are compared by."""
+"""Keys by which streams with the same sink are compared."""
 FEWEST_BATCHES = 20
-"""Fewer say nothing of how long a batch takes."""
+"""Fewer batches do not show how long a batch takes."""
 
 
 @dataclass(frozen=True)
 class ProjectFinding:
-    """One thing wrong between files: `owner` names the file it is reported in: a stream's id, or a file of settings
-    by its name."""
+    """A problem between files. `owner` names the file where it is reported: a stream's id, or the name of a settings
+    file."""
 
     owner: str
     path: Path_
@@ -39,7 +39,7 @@ class ProjectFinding:
 
 
 def comparable(spec: StreamSpec, doubtful: Collection[Path_]) -> StreamSpec:
-    """The spec without the parts that cannot be compared with other streams' because they hold mistakes."""
+    """The spec without the parts that contain mistakes and cannot be compared with other streams."""
     update: dict[str, Any] = {}
     if any(path[:1] == ("sink",) and (len(path) < 3 or path[2] in _OF_A_SINK) for path in doubtful):
         update["sink"] = Sink(console=ConsoleSink())
@@ -51,7 +51,7 @@ def comparable(spec: StreamSpec, doubtful: Collection[Path_]) -> StreamSpec:
 
 
 def stream_findings(streams: Sequence[StreamSpec], drivers: Collection[str] | None) -> Iterator[ProjectFinding]:
-    """Streams that disturb each other. `drivers`: those declared in conf/lakeward.yaml; None when that is unknown."""
+    """Streams that conflict. `drivers`: those declared in conf/lakeward.yaml; None if unknown."""
     yield from _writers(streams)
     yield from _topics(streams)
     yield from _folders(streams)
@@ -98,7 +98,7 @@ def _writers(streams: Sequence[StreamSpec]) -> Iterator[ProjectFinding]:
     for spec in streams:
         if spec.quarantine and spec.quarantine.table in writers:
             other = writers[spec.quarantine.table][0].id
-            message = f"stream {other} lands its rows in this table; quarantine needs one of its own"
+            message = f"stream {other} lands its rows in this table; quarantine needs a separate table"
             yield ProjectFinding(spec.id, ("quarantine", "table"), message, spec.quarantine.table)
 
 
@@ -120,13 +120,13 @@ def _topics(streams: Sequence[StreamSpec]) -> Iterator[ProjectFinding]:
             continue
         topic = (spec.sink.kafka.connection, spec.sink.kafka.topic)
         if topic in writers:
-            message = f"stream {writers[topic]} writes this topic too; readers cannot tell the two apart"
+            message = f"stream {writers[topic]} writes this topic too; readers cannot distinguish the two"
             yield ProjectFinding(spec.id, ("sink", "kafka", "topic"), message, topic[1], severity="warning")
         writers.setdefault(topic, spec.id)
 
 
 def unknown_connections(streams: Sequence[StreamSpec], known: Collection[str]) -> Iterator[ProjectFinding]:
-    """Kafka connections that this machine does not know. Airflow may: its connections come here with its next task."""
+    """Kafka connections unknown on this machine. Airflow may know them: its connections arrive with its next task."""
     listed = ", ".join(sorted(known)) or "none"
     for spec in streams:
         ends: list[tuple[tuple[str, ...], KafkaSource | KafkaSink | None]] = [(("sink",), spec.sink.kafka)]
@@ -135,7 +135,7 @@ def unknown_connections(streams: Sequence[StreamSpec], known: Collection[str]) -
             if kafka is not None and kafka.connection not in known:
                 message = (
                     f"there is no Kafka connection {kafka.connection} here; known: {listed}; "
-                    "unless Airflow has it, make it (docs/how-to/connect-to-kafka.md)"
+                    "unless Airflow has it, create it (docs/how-to/connect-to-kafka.md)"
                 )
                 yield ProjectFinding(spec.id, (*at, "kafka", "connection"), message, str(kafka.connection), "warning")
 
@@ -144,7 +144,7 @@ def slow_commits(streams: Sequence[StreamSpec], durations: Mapping[str, Sequence
     """Streams whose batches took longer than their trigger.
 
     Args:
-        durations: stream -> seconds of its newest batches, as a registry has them.
+        durations: stream -> seconds of its newest batches, from a registry.
     """
     for spec in streams:
         took, every = sorted(durations.get(spec.id, ())), spec.trigger.every
@@ -173,7 +173,7 @@ def _folders(streams: Sequence[StreamSpec]) -> Iterator[ProjectFinding]:
 def _taken_files(streams: Sequence[StreamSpec]) -> Iterator[ProjectFinding]:
     for (spec, name, files), (other, other_name, _) in takers(streams):
         who = f"source {other_name} of this stream" if other is spec else f"stream {other.id}"
-        message = f"{who} reads there too, and files would be gone before it has landed them; say after: keep"
+        message = f"{who} reads there too, and files would be moved before it has landed them; write after: keep"
         yield ProjectFinding(spec.id, ("sources", name, "files", "after"), message, files.after)
 
 
@@ -198,7 +198,7 @@ def _drivers(streams: Sequence[StreamSpec], drivers: Collection[str]) -> Iterato
         declared = spec.driver in drivers
         for key, value in (("cores", size[0]), ("driver_memory", size[1])):
             if declared and value is not None:
-                message = f"driver {spec.driver} is declared in conf/lakeward.yaml; its {key} stands there"
+                message = f"driver {spec.driver} is declared in conf/lakeward.yaml; set its {key} there"
                 yield ProjectFinding(spec.id, ("resources", key), message, str(value))
         if spec.packages:
             other = brought.setdefault(spec.driver, spec)
@@ -218,7 +218,7 @@ def _drivers(streams: Sequence[StreamSpec], drivers: Collection[str]) -> Iterato
 
 
 def object_store_findings(streams: Sequence[StreamSpec], settings: Settings) -> Iterator[ProjectFinding]:
-    """Tables that cannot stand on the object store the settings name."""
+    """Tables that cannot be on the object store of the settings."""
     place = settings.catalog.warehouse
     for spec in streams if place is not None else ():
         if spec.sink.delta is not None:
@@ -230,7 +230,7 @@ def object_store_findings(streams: Sequence[StreamSpec], settings: Settings) -> 
 
 
 def unused_findings(streams: Sequence[StreamSpec], settings: Settings, tables: Tables) -> Iterator[ProjectFinding]:
-    """Drivers that host nothing, and policies of tables that no stream here writes: often a name that was changed."""
+    """Drivers without streams, and policies of tables that no stream writes: often a renamed stream or table."""
     landed = {table for spec in streams for table in spec.tables}
     used = {spec.driver for spec in streams}
     for name in settings.drivers if streams else ():

@@ -1,6 +1,6 @@
-"""What a hop must be: a stream whose rows leave as they come, by Spark's real-time mode or continuous processing.
+"""Checks of real-time streams: Spark's real-time mode and continuous processing.
 
-Spark says most of this only when the query runs, and some of it never.
+Spark reports most of these problems only when the query runs, and some of them never.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _NOW = {"current_timestamp": exp.CurrentTimestamp, "current_date": exp.CurrentDa
 _NOW_NAMES = frozenset({"now", "localtimestamp", "current_time", "curdate"})
 
 
-def hop_findings(spec: StreamSpec, facts: SqlFacts | None) -> Iterator[Finding]:
-    """Why the stream cannot run with `real_time` or `continuous`, each with its remedy."""
+def real_time_findings(spec: StreamSpec, facts: SqlFacts | None) -> Iterator[Finding]:
+    """Reasons why the stream cannot run with `real_time` or `continuous`, each with its remedy."""
     kind = spec.trigger.kind
     if not spec.trigger.unbatched:
         yield from _uncapped(spec)
@@ -32,7 +32,7 @@ def hop_findings(spec: StreamSpec, facts: SqlFacts | None) -> Iterator[Finding]:
             yield Finding((*at, source.connector), f"{kind} reads Kafka only; use every: or available_now for this",
                           source.connector, key=True)  # fmt: skip
         elif source.kafka.max_offsets_per_trigger is not None:
-            message = f"{kind} has no batches to cap: records leave as they come; leave it out"
+            message = f"{kind} has no batches to limit; remove this key"
             yield Finding((*at, "kafka", "max_offsets_per_trigger"), message,
                           source.kafka.max_offsets_per_trigger, key=True)  # fmt: skip
         for key in ("watermark", "deduplicate"):
@@ -45,7 +45,7 @@ def hop_findings(spec: StreamSpec, facts: SqlFacts | None) -> Iterator[Finding]:
         yield Finding(("sink", spec.sink.connector), f"{message}; let a second stream land the topic with every:",
                       spec.sink.connector, SINKS, key=True)  # fmt: skip
     for name in spec.reference:
-        message = f"{kind} would read a reference once and never again; {instead} join it where the topic is read"
+        message = f"{kind} would read a reference only once; {instead} join it where the topic is read"
         yield Finding(("reference", name), message, name, key=True)
     if spec.transform.python is not None:
         message = f"{kind} takes SQL only: a row that passes through Python waits for others; {instead} write SQL"
@@ -57,9 +57,11 @@ def hop_findings(spec: StreamSpec, facts: SqlFacts | None) -> Iterator[Finding]:
 def _uncapped(spec: StreamSpec) -> Iterator[Finding]:
     for name, source in spec.sources.items():
         if source.kafka is not None and source.kafka.max_offsets_per_trigger is None:
-            message = "this is missing: most records one batch may take; the first batch after an outage is otherwise "
+            message = (
+                "this is missing: maximum number of records per batch; else the first batch after an outage reads "
+            )
             at: Path_ = ("sources", name, "kafka", "max_offsets_per_trigger")
-            yield Finding(at, message + "all of it", missing=True, needs=(("trigger",),))
+            yield Finding(at, message + "the whole backlog", missing=True, needs=(("trigger",),))
 
 
 def _of_sql(kind: str, facts: SqlFacts) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The files a stream's references name: there, and of a kind that can be read again at the interval."""
+"""Files of reference tables: whether they exist and can be read again at the interval."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakeward.spec.read.problems import nearest
 
 
 def exists(file: Path, what: Callable[[Path], bool] = Path.exists) -> bool:
-    """Whether the file is there; a name that no file can have is none."""
+    """Whether the file exists; False for a name that no file can have."""
     try:
         return what(file)
     except (OSError, ValueError):  # too long, or a NUL in it
@@ -20,7 +20,7 @@ def exists(file: Path, what: Callable[[Path], bool] = Path.exists) -> bool:
 
 
 def unreachable(file: Path) -> str | None:
-    """Why a file that may be there cannot be read; None where nothing stands in the way, or there is none."""
+    """Why an existing file cannot be read; None if it can be read, or does not exist."""
     try:
         file.stat()
     except FileNotFoundError:
@@ -33,7 +33,7 @@ def unreachable(file: Path) -> str | None:
 
 
 def _beside(file: Path) -> list[Path]:
-    """The files of the same folder, as far as one may look."""
+    """The files of the same folder, if the folder is readable."""
     try:
         return list(file.parent.iterdir())
     except (OSError, ValueError):
@@ -41,7 +41,7 @@ def _beside(file: Path) -> list[Path]:
 
 
 def reference_findings(spec: StreamSpec, project: Path) -> Iterator[Finding]:
-    """Files that are not there, or that no reference can be read from."""
+    """Files that do not exist, or that cannot be a reference table."""
     for name, reference in spec.reference.items():
         path = reference.csv or reference.parquet
         if path is None:
@@ -49,17 +49,17 @@ def reference_findings(spec: StreamSpec, project: Path) -> Iterator[Finding]:
         at = ("reference", name, reference.kind)
         if "://" in path:
             if reference.csv:
-                message = "a CSV is a file of this machine: of an address nobody could tell that it changed"
+                message = "a CSV must be a local file: changes behind an address cannot be detected"
                 yield Finding(at, message, path)
             continue
         file = project / path
         if why := unreachable(file):
             yield Finding(at, f"{path} cannot be read: {why}", path)
         elif not exists(file):
-            there = [str(Path(path).parent / each.name) for each in _beside(file)]
+            there = [str(Path(path).parent / other.name) for other in _beside(file)]
             yield Finding(at, f"there is no such file in the project: {path}", path,
                           tuple(sorted(there)[:10]), nearest(path, there))  # fmt: skip
         elif reference.csv and file.is_dir():
             yield Finding(at, f"{path} is a folder; a CSV is one file", path)
         elif reference.csv and file.stat().st_size == 0:
-            yield Finding(at, f"{path} is empty; a CSV begins with the names of its columns", path)
+            yield Finding(at, f"{path} is empty; a CSV must have a header", path)

@@ -1,4 +1,4 @@
-"""What must never stand in a spec: passwords, tokens, keys."""
+"""Secrets in specs: passwords, tokens and keys, which a spec must never contain."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _VALUE = re.compile(
 _SHAPE = re.compile(
     r"\b(gh[pousr]_[A-Za-z0-9]{20}|github_pat_[A-Za-z0-9_]{20}|xox[abp]-[A-Za-z0-9-]{10}|AKIA[0-9A-Z]{16}\b)"
     r"|\b[Bb]earer\s+eyJ|-----BEGIN [A-Z ]*PRIVATE KEY-----"
-    r"|://[\w.%+-]+:[^\s/@'\"`(){}\[\]\\]+@\w"  # user:password@ in an address, not a pattern of one
-    r"|[;?&](password|passwd|pwd|secret|token)=[^\s;&'\"]{3}"  # in an address, not a comparison of columns
+    r"|://[\w.%+-]+:[^\s/@'\"`(){}\[\]\\]+@\w"  # user:password@ in an address, but not a pattern of an address
+    r"|[;?&](password|passwd|pwd|secret|token)=[^\s;&'\"]{3}"  # in an address, but not a comparison of columns
 )
 _BARE = re.compile(r"(^|[._-])(token|pwd|pass)$", re.IGNORECASE)
 _PROSE = ("sql", "why", "rules", "key", "value", "delete_when")
@@ -35,38 +35,38 @@ _WORD = re.compile(r"[^\s'\"`]+")
 
 
 def hides_secret(key: str) -> bool:
-    """Whether a setting's name says that its value is a secret."""
+    """Whether the name of a setting indicates a secret value."""
     return bool(_KEY.search(key))
 
 
 def looks_secret(value: object) -> bool:
-    """Whether a value itself looks like a secret, whatever its name."""
+    """Whether a value looks like a secret, independent of its name."""
     return isinstance(value, str) and bool(_VALUE.search(value) or _SHAPE.search(value))
 
 
 def holds_token(text: str) -> bool:
-    """Whether prose or SQL holds what can be nothing but a secret: there `password = 'x'` is only a comparison."""
+    """Whether prose or SQL contains a certain secret; in SQL `password = 'x'` is only a comparison."""
     return bool(_SHAPE.search(text))
 
 
 def named_secret(path: Path_) -> bool:
-    """Whether the last key of a path says that its value is a secret, where names are free."""
+    """Whether the last key of a path indicates a secret value, where users choose the names."""
     key = path[-1] if path else None
     named = isinstance(key, str) and (hides_secret(key) or _BARE.search(key))
     return bool(named) and any(part in _FREE_KEYS for part in path[:-1])
 
 
 def hidden(path: Path_, value: object) -> frozenset[object]:
-    """The keys of a path that look like secrets, and the value if it does or its key says that it is one."""
-    found = {each for each in (*path, value) if isinstance(each, str) and looks_secret(each)}
+    """The keys of a path that look like secrets, and the value if it looks like one or its key indicates one."""
+    found = {part for part in (*path, value) if isinstance(part, str) and looks_secret(part)}
     if named_secret(path) and isinstance(value, str | int | float) and value != path[-1]:
         found.add(str(value))
     return frozenset(found)
 
 
 def masked(text: str, values: Iterable[object] = ()) -> str:
-    """The text without these values, whatever they look like, and without words that look like a secret."""
-    written = {form for each in values for form in (str(each), repr(str(each))[1:-1])}
+    """The text without these values and without words that look like a secret."""
+    written = {form for secret in values for form in (str(secret), repr(str(secret))[1:-1])}
     for value in sorted(written - {""}, key=len, reverse=True):
         text = re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", MASK, text)
     text = _WORD.sub(lambda word: MASK if looks_secret(word[0]) else word[0], text)
@@ -74,9 +74,9 @@ def masked(text: str, values: Iterable[object] = ()) -> str:
 
 
 def secrets(data: Any, path: Path_ = ()) -> Iterator[Path_]:
-    """Paths of what looks like a secret: by the setting's name where names are free, by the value anywhere.
+    """Paths of suspected secrets: by the name of the setting where users choose names, by the value everywhere.
 
-    A key may be one too; then the path ends with it.
+    A key can also be a secret; the path then ends with it.
     """
     if isinstance(data, dict):
         for key, value in data.items():

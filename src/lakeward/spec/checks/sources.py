@@ -1,4 +1,4 @@
-"""Sources of files, of tables and of a socket: what their spec must be, and what streams must be that share one."""
+"""Checks of file, table and socket sources, and of streams that share one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BUCKET = re.compile(r"s3a?://[a-z0-9][a-z0-9.\-]{1,61}[a-z0-9](/.*)?")
 
 
 def file_source_findings(spec: StreamSpec) -> Iterator[Finding]:
-    """What is wrong with the file sources of one stream."""
+    """Problems of the file sources of one stream."""
     for name, source in spec.sources.items():
         files, at = source.files, ("sources", name)
         if files is None:
@@ -25,7 +25,7 @@ def file_source_findings(spec: StreamSpec) -> Iterator[Finding]:
             message = 'files of json need decode: {json: "name TYPE, .."}: the columns of an object, one a line'
             yield Finding((*at, "decode"), message, missing=source.decode is None)
         if files.format != "json" and source.decode is not None:
-            how = "their columns stand under files: columns:" if files.columns else "a line is one column, value"
+            how = "their columns are declared under files: columns:" if files.columns else "a line is one column, value"
             yield Finding((*at, "decode"), f"decode belongs to records of bytes; of files of {files.format} {how}",
                           key=True)  # fmt: skip
         yield from _folder((*at, "files"), files)
@@ -33,14 +33,14 @@ def file_source_findings(spec: StreamSpec) -> Iterator[Finding]:
 
 def _folder(at: Path_, files: FilesSource) -> Iterator[Finding]:
     if elsewhere(files.path):
-        return  # told by `not_yet`
+        return  # reported by `not_supported`
     folder = folder_of(files.path)
     if on_s3(files.path):
         yield from _on_s3(at, files, folder)
     elif not folder:
         yield Finding((*at, "path"), "this reads the whole machine; name a folder", files.path)
     elif not Path(folder).is_dir():
-        message = f"there is no folder {folder} on this machine; the stream waits for it"
+        message = f"folder {folder} does not exist on this machine; the stream waits for it"
         yield Finding((*at, "path"), message, files.path, warning=True)
 
 
@@ -54,11 +54,11 @@ def _on_s3(at: Path_, files: FilesSource, folder: str) -> Iterator[Finding]:
 
 
 Taking = tuple[StreamSpec, str, FilesSource]
-"""A stream, the name of a source of it, and that source."""
+"""A stream, the name of one of its sources, and that source."""
 
 
 def takers(streams: Sequence[StreamSpec]) -> Iterator[tuple[Taking, Taking]]:
-    """Sources that move or delete what they have landed, with another one that reads there too."""
+    """Sources that move or delete landed files while another source reads the same folder."""
     every: list[Taking] = [
         (spec, str(name), source.files)
         for spec in streams
@@ -68,8 +68,8 @@ def takers(streams: Sequence[StreamSpec]) -> Iterator[tuple[Taking, Taking]]:
     for one in every:
         if one[2].after == "keep":
             continue
-        mine = _place(one[2])
-        other = next((each for each in every if each is not one and _overlap(mine, _place(each[2]))), None)
+        place = _place(one[2])
+        other = next((item for item in every if item is not one and _overlap(place, _place(item[2]))), None)
         if other is not None:
             yield one, other
 
@@ -83,7 +83,7 @@ def _overlap(one: str, other: str) -> bool:
 
 
 def table_source_findings(spec: StreamSpec) -> Iterator[Finding]:
-    """What is wrong with the sources of one stream that are tables."""
+    """Problems of the table sources of one stream."""
     for name, source in spec.sources.items():
         table = source.from_table
         if table is None:
@@ -99,15 +99,15 @@ def table_source_findings(spec: StreamSpec) -> Iterator[Finding]:
         latest = getattr(source.options, "starting", None) == "latest"
         if latest and spec.trigger.available_now:
             message = "a run lands what is there when it starts, and behind the newest commit there is nothing"
-            yield Finding((*at, source.connector, "starting"), f"{message}; say starting_timestamp:", "latest")
+            yield Finding((*at, source.connector, "starting"), f"{message}; use starting_timestamp:", "latest")
 
 
 Fed = tuple[StreamSpec, str, str]
-"""A stream that reads a table, the name of that source, and what is wrong there."""
+"""A stream that reads a table, the name of that source, and the problem."""
 
 
 def feeding(streams: Sequence[StreamSpec]) -> Iterator[Fed]:
-    """Sources whose table another stream lands in a way that cannot be read as a stream, or that close a circle."""
+    """Table sources that another stream writes in a mode that cannot be streamed, or that form a cycle."""
     landed: dict[str, list[StreamSpec]] = {}
     for spec in streams:
         if spec.sink.rows_in and spec.sink.table:
@@ -136,7 +136,7 @@ def _unreadable(upstream: StreamSpec, connector: str) -> str | None:
 
 
 def _reaches(start: StreamSpec, end: StreamSpec, landed: Mapping[str, Sequence[StreamSpec]]) -> bool:
-    """Whether what `start` lands comes to `end`."""
+    """Whether rows that `start` lands reach `end`."""
     seen: set[str] = set()
     pending = [end]
     while pending:
@@ -162,29 +162,29 @@ def readers_of(streams: Mapping[str, StreamSpec]) -> dict[str, list[str]]:
 
 
 SINKS = ("kafka", "python", "console", "format")
-"""Those that keep no position."""
-_LOST = "nothing of a socket can be read twice"
+"""Sinks that keep no position."""
+_LOST = "lines of a socket cannot be read twice"
 
 
 def socket_findings(spec: StreamSpec) -> Iterator[Finding]:
-    """What is wrong with a stream that reads a socket, and what it does not promise."""
+    """Problems of a stream that reads a socket, and the guarantees it lacks."""
     for name, source in spec.sources.items():
         if source.socket is None:
             continue
         at: Path_ = ("sources", name)
-        said = f"{_LOST}: lines are lost with every stop, kill and failure; for looking, not for data"
-        yield Finding((*at, "socket"), said, key=True, warning=True)
+        warning = f"{_LOST}: lines are lost with every stop, kill and failure; for looking, not for data"
+        yield Finding((*at, "socket"), warning, key=True, warning=True)
         if source.decode is not None:
             how = "a line of a socket is one column, value; from_json(value, ..) in the SQL makes columns of it"
             yield Finding((*at, "decode"), f"decode belongs to records of bytes; {how}", key=True)
         if len(spec.sources) > 1:
-            why = "a stream that reads it begins anew at every start, and so would its other sources"
-            yield Finding((*at, "socket"), f"{why}: give it a stream of its own", key=True)
+            why = "a stream that reads it starts without a position at every start, and so would its other sources"
+            yield Finding((*at, "socket"), f"{why}: use a separate stream for it", key=True)
         if spec.trigger.available_now:
             yield Finding(("trigger", "available_now"), "a socket has no end that could be available; use every:")
         if spec.sink.connector not in SINKS:
-            why = f"{_LOST}, so no position says up to where it landed, and {spec.sink.connector} would hold lines " \
-                  "that nobody can account for"  # fmt: skip
+            why = f"{_LOST}, so there is no position, and {spec.sink.connector} would contain " \
+                  "lines that cannot be audited"  # fmt: skip
             instead = "use console, kafka or python; or put the lines into a topic or a file and land that"
             yield Finding(("sink", spec.sink.connector), f"{why}; {instead}", spec.sink.connector, SINKS, key=True,
                           needs=((*at, "socket"),))  # fmt: skip

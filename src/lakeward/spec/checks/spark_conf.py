@@ -1,4 +1,4 @@
-"""Which Spark settings a stream may give, and why the others are Lakeward's or the driver's."""
+"""Spark settings: which of them a stream may set, and why others belong to Lakeward or to the driver."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _OURS: tuple[tuple[str, str], ...] = (
     ("spark.sql.defaultCatalog", "catalogs are set in `catalog:` of conf/lakeward.yaml"),
     ("spark.wap.", "staging is how a batch is published; two of them would lose rows"),
     ("spark.sql.iceberg.", "these decide how a batch is written; the commit protocol sets them"),
-    ("spark.sql.streaming.checkpointLocation", "a checkpoint's place follows from the stream's id and is never given"),
+    ("spark.sql.streaming.checkpointLocation", "the location of a checkpoint follows from the stream's id"),
     ("spark.sql.streaming.forceDeleteTempCheckpointLocation", "a checkpoint is never deleted"),
     ("spark.sql.streaming.stateStore.providerClass", "write state: {provider: ..}; it is frozen in the checkpoint"),
-    ("spark.sql.streaming.stateStore.stateSchemaCheck", "state that does not fit would be read as something else"),
+    ("spark.sql.streaming.stateStore.stateSchemaCheck", "state that does not fit would be misread"),
     ("spark.sql.streaming.stopActiveRunOnRestart", "the lease decides who runs"),
     ("spark.sql.session.timeZone", "times are UTC everywhere"),
 )
@@ -34,7 +34,7 @@ _STATIC = (
     "spark.sql.resultQueryStage.maxThreadThreshold", "spark.sql.defaultUrlStreamHandlerFactory.enabled",
     "spark.sql.metadataCacheTTLSeconds", "spark.sql.streaming.unsupportedOperationCheck",
 )  # fmt: skip
-"""Settings Spark reads once, when the application starts: a session cannot have its own."""
+"""Static settings: Spark reads them once, when the application starts; a session cannot change them."""
 FROZEN = (
     "spark.sql.shuffle.partitions",
     "spark.sql.streaming.stateStore.providerClass",
@@ -47,7 +47,7 @@ FROZEN = (
     "spark.sql.streaming.join.stateFormatVersion",
     "spark.sql.streaming.statefulOperator.useStrictDistribution",
 )
-"""Settings a checkpoint remembers: a restart with other values goes on with the old ones, silently."""
+"""Settings frozen in the checkpoint: a restart silently keeps the old values."""
 
 
 _OF_EXECUTORS = ("spark.executor.", "spark.dynamicAllocation.", "spark.shuffle.service.", "spark.cores.max",
@@ -58,48 +58,48 @@ _GIVEN = {
     "spark.executor.cores": "executors: {cores: ..}",
     "spark.executor.memory": "executors: {memory: ..}",
     "spark.cores.max": "executors: {max: .., cores: ..}",
-    "spark.dynamicallocation.enabled": "executors: {min: .., max: ..}; the same number twice keeps them all",
+    "spark.dynamicallocation.enabled": "executors: {min: .., max: ..}; equal numbers keep all of them",
     "spark.dynamicallocation.minexecutors": "executors: {min: ..}",
     "spark.dynamicallocation.maxexecutors": "executors: {max: ..}",
     "spark.authenticate": "authenticate: true",
 }
-"""Settings of a driver with executors that its entry says in words of its own."""
+"""Settings of a driver with executors that have a key of their own in its entry."""
 TASK_ATTEMPTS = 4
-"""How often a task is tried in all, as on a cluster: one that loses its Python worker costs no batch."""
+"""Attempts of a task, as on a cluster: a lost Python worker does not fail the batch."""
 
 
 def local(cores: int) -> str:
-    """`spark.master` of a driver that runs in one process. Plain `local[n]` would try each task once."""
+    """`spark.master` of a driver in one process. Plain `local[n]` would attempt each task only once."""
     return f"local[{cores},{TASK_ATTEMPTS}]"
 
 
 def ineffective(key: str, *, executors: bool = False) -> str | None:
-    """Why a setting of a whole driver does nothing; None when it does something.
+    """Why a setting of a whole driver has no effect; None if it has one.
 
     Args:
         executors: the driver has executors on a standalone cluster.
     """
     low = key.lower()
     if executors:
-        return f"{key} does nothing: it is about another kind of cluster" if low.startswith(_OTHER_CLUSTERS) else None
+        return f"{key} has no effect: it is for another kind of cluster" if low.startswith(_OTHER_CLUSTERS) else None
     if low.startswith(tuple(map(str.lower, _OF_EXECUTORS))):
-        return f"{key} does nothing: it is about executors or a cluster, and a driver runs in one process"
+        return f"{key} has no effect: it is for executors or a cluster, and this driver runs in one process"
     return None
 
 
 def given_elsewhere(key: str) -> str | None:
-    """The key of a driver's entry that says what this setting says; None where there is none."""
+    """The key of a driver's entry that replaces this setting; None without one."""
     return _GIVEN.get(key.lower())
 
 
 def refusal(key: str, *, whole_driver: bool = False) -> str | None:
-    """Why a setting may not be given; None when it may. `whole_driver`: it stands under `drivers:`."""
+    """Why a setting is refused; None if it is allowed. `whole_driver`: it is under `drivers:`."""
     low = key.lower()
     if hides_secret(key):
         return "a secret does not belong in Spark settings: they are shown in the UI; put it into the connection"
     for prefix, why in _OURS:
         if low == prefix.lower() or (prefix.endswith((".", "jars", "extra")) and low.startswith(prefix.lower())):
-            return f"{key} is not yours to set: {why}"
+            return f"{key} cannot be set: {why}"
     if not whole_driver and (not low.startswith(_OF_A_STREAM) or low.startswith(tuple(map(str.lower, _STATIC)))):
         return f"{key} belongs to a whole driver, not to one stream: write it under `drivers:` in conf/lakeward.yaml"
     return None

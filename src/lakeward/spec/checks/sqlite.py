@@ -1,4 +1,4 @@
-"""Why the catalog of the lake is never a file of SQLite. Pure."""
+"""SQLite as the catalog of the lake is refused. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ WHY = (
 
 
 def refusal(properties: Mapping[str, str]) -> str:
-    """Why a catalog with these properties is refused as one of SQLite; empty where it is none."""
+    """Why a catalog with these properties is refused as SQLite; empty if it is not SQLite."""
     for key, value in sorted(properties.items()):
         if value.strip().lower().removeprefix("jdbc:").startswith("sqlite"):
             return f"{key} is {value.partition('?')[0]}: {WHY}"

@@ -1,4 +1,4 @@
-"""What one stream's spec must be beyond the types of its values. Pure, but for files the spec names."""
+"""Semantic checks of one stream's spec, beyond the types of values. Pure, except for files the spec names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from lakeward.spec.checks import not_supported, spark_conf
 from lakeward.spec.checks.columns import column_findings
 from lakeward.spec.checks.lints import lint_findings
-from lakeward.spec.checks.real_time import hop_findings
+from lakeward.spec.checks.real_time import real_time_findings
 from lakeward.spec.checks.reference_files import reference_findings
 from lakeward.spec.checks.secrets import looks_secret, secrets
 from lakeward.spec.checks.sources import file_source_findings, socket_findings, table_source_findings
@@ -34,7 +34,7 @@ def secret_findings(data: Any) -> Iterator[Finding]:
 
 
 def name_findings(facts: SqlFacts, sources: Collection[str], reference: Collection[str]) -> Iterator[Finding]:
-    """Names the SQL reads that are not declared; if there is none, sources it does not read."""
+    """Undeclared names that the SQL reads; without any, sources that it does not read."""
     known = {name.lower(): name for name in (*sources, *reference)}
     unknown = [read for read in facts.reads if read.name.lower() not in known]
     for read in unknown:
@@ -57,7 +57,7 @@ def name_findings(facts: SqlFacts, sources: Collection[str], reference: Collecti
 
 
 def spec_findings(spec: StreamSpec, facts: SqlFacts | None, lineage: Lineage, project: Path) -> Iterator[Finding]:
-    """Everything that is wrong with a spec whose values are all well formed."""
+    """All problems of a spec whose values are valid by type."""
     for path, what in not_supported.of_stream(spec):
         yield Finding(path, f"not yet: {what}")
     mode: Path_ = ("sink", spec.sink.connector, "mode")
@@ -67,10 +67,10 @@ def spec_findings(spec: StreamSpec, facts: SqlFacts | None, lineage: Lineage, pr
     yield from _names(spec)
     yield from column_findings(spec, facts)
     yield from _deduplicated(spec)
-    yield from hop_findings(spec, facts)
+    yield from real_time_findings(spec, facts)
     yield from lint_findings(spec, facts)
     times: list[Path_] = [("sources", name, "watermark", "column") for name in spec.sources]
-    yield from (replace(each, needs=(mode, *times)) for each in _windows(spec, facts))
+    yield from (replace(finding, needs=(mode, *times)) for finding in _windows(spec, facts))
     yield from _sink(spec)
     yield from file_source_findings(spec)
     yield from table_source_findings(spec)
@@ -96,8 +96,8 @@ def spec_findings(spec: StreamSpec, facts: SqlFacts | None, lineage: Lineage, pr
 
 
 def _passed_on(spec: StreamSpec) -> Iterator[Finding]:
-    """Data sources of which only their name is known."""
-    promise = "is passed on to Spark by its name: at least once, how far it is stands in the checkpoint alone"
+    """Spark data sources that are passed on by name."""
+    promise = "is passed on to Spark by name: at least once, only the checkpoint has its progress"
     for name, source in spec.sources.items():
         if source.format is not None:
             at: Path_ = ("sources", name)
@@ -106,7 +106,7 @@ def _passed_on(spec: StreamSpec) -> Iterator[Finding]:
                 message = f"decode belongs to records of bytes; {source.format.name} has columns"
                 yield Finding((*at, "decode"), message, key=True)
     if spec.sink.format is not None:
-        message = f"{spec.sink.format.name} is passed on to Spark by its name: at least once, a batch may come again"
+        message = f"{spec.sink.format.name} is passed on to Spark by name: at least once, a batch may repeat"
         yield Finding(("sink", "format"), message, key=True, warning=True)
 
 
@@ -119,12 +119,12 @@ def _names(spec: StreamSpec) -> Iterator[Finding]:
             if known[0] != kind:
                 yield Finding(at, f"{name!r} is the name of a source too", name, key=True)
             elif known[1] != name:
-                yield Finding(at, f"{known[1]!r} and {name!r} are one name to SQL, which does not tell upper from "
-                              "lower case", name, key=True)  # fmt: skip
+                yield Finding(at, f"{known[1]!r} and {name!r} are the same name in SQL, which is not "
+                              "case-sensitive", name, key=True)  # fmt: skip
 
 
 def _deduplicated(spec: StreamSpec) -> Iterator[Finding]:
-    """Keys that are remembered: until when, or for ever."""
+    """Deduplication without a watermark: keys would be kept forever."""
     for name, source in spec.sources.items():
         unique, mark = source.deduplicate, source.watermark
         if unique is None:
@@ -133,8 +133,8 @@ def _deduplicated(spec: StreamSpec) -> Iterator[Finding]:
         if unique.within_watermark and mark is None:
             yield Finding(
                 at,
-                "a key is forgotten when the watermark has passed it, and there is none: add watermark: {column: .., "
-                "delay: ..} to the source, or say within_watermark: false, which remembers every key for ever",
+                "a key is dropped when the watermark has passed it, and the source has no watermark: add watermark: "
+                "{column: .., delay: ..} to it, or write within_watermark: false, which keeps every key forever",
             )
 
 
@@ -142,10 +142,10 @@ def _windows(spec: StreamSpec, facts: SqlFacts | None) -> Iterator[Finding]:
     if facts is None:
         return
     watermarks = {
-        str(name): str(each.watermark.column) if each.watermark else None for name, each in spec.sources.items()
+        str(name): str(source.watermark.column) if source.watermark else None for name, source in spec.sources.items()
     }
-    for each in dict.fromkeys(streaming.obstacles(facts, watermarks, spec.sink.mode)):
-        yield Finding(("transform", "sql"), each.why, at=each.at)
+    for obstacle in dict.fromkeys(streaming.obstacles(facts, watermarks, spec.sink.mode)):
+        yield Finding(("transform", "sql"), obstacle.why, at=obstacle.at)
     if spec.sink.mode == "complete" and not facts.groups:
         why = "mode complete writes the whole result of an aggregate at every batch, and the SQL groups nothing"
         yield Finding(("sink", spec.sink.connector, "mode"), f"{why}; use mode: append", "complete")
@@ -168,8 +168,8 @@ def _sink(spec: StreamSpec) -> Iterator[Finding]:
         what = "rules" if spec.rules else "decode"
         yield Finding(
             ("quarantine",),
-            f"this is missing: {what} can refuse a row, and a sink that is no table of the lake "
-            "has no place for it; add quarantine: {table: namespace.name}",
+            f"this is missing: {what} can refuse a row, and the sink is not a table "
+            "of the lake, so there is no default; add quarantine: {table: namespace.name}",
         )
     if spec.quarantine and spec.quarantine.table == spec.sink.table:
         yield Finding(("quarantine", "table"), "quarantine and sink are the same table", str(spec.sink.table))
@@ -182,7 +182,7 @@ def _sink(spec: StreamSpec) -> Iterator[Finding]:
         for index, field in enumerate(spec.sink.iceberg.partition_by):
             if field.kind in seen:
                 twice = (
-                    f"Iceberg takes one partition of a kind by {field.column}, and {seen[field.kind]} is one already"
+                    f"Iceberg takes one partition of a kind by {field.column}, and {seen[field.kind]} already is one"
                 )
                 yield Finding((*at, "partition_by", index), twice, str(field))
             seen.setdefault(field.kind, str(field))
@@ -196,7 +196,7 @@ def _sink(spec: StreamSpec) -> Iterator[Finding]:
 
 
 def installed(package: str) -> bool:
-    """Whether a package can be found; nothing of it is run."""
+    """Whether a package is installed; its code is not run."""
     try:
         return importlib.util.find_spec(package) is not None
     except (ImportError, ValueError):
@@ -204,7 +204,7 @@ def installed(package: str) -> bool:
 
 
 def single_source_hint(data: Mapping[str, Any]) -> Finding | None:
-    """Several sources and no transform: there is nothing sensible to assume."""
+    """The problem of several sources without a transform: there is no sensible default."""
     sources = data.get("sources")
     if "transform" not in data and isinstance(sources, dict) and SINGLE not in sources and sources:
         names = ", ".join(str(name) for name in sources)
@@ -212,7 +212,7 @@ def single_source_hint(data: Mapping[str, Any]) -> Finding | None:
     return None
 
 
-_IN_THE_LAKE = "the table's files stand where its catalog says, and maintenance looks for them there"
+_IN_THE_LAKE = "the catalog decides where the table's files are, and maintenance expects them there"
 _OURS = {
     "write.wap.enabled": "it stages every batch before it is published",
     "gc.enabled": "maintenance needs it",
@@ -240,12 +240,12 @@ _NUMBER = re.compile(r"[1-9][0-9]{0,17}")
 
 
 def property_refusal(key: str, value: str) -> str | None:
-    """Why a property may not be given, or not with this value; None when it may."""
+    """Why a table property or its value is refused; None if it is allowed."""
     if not key.strip():
         return "a table property needs a name"
     if key in _OURS or key.startswith("lakeward."):
         why = _OURS.get(key, "it is Lakeward's record")
-        return f"{key} is not yours to set: {why}"
+        return f"{key} cannot be set: {why}"
     if key in _ONE_OF and value.lower() not in _ONE_OF[key][0]:
         valid, why = _ONE_OF[key]
         return f"{key} must be {' or '.join(valid)}: {why}"

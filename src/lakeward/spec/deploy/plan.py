@@ -1,7 +1,7 @@
-"""What `deploy` would do: the accepted generations against the project's specs. Pure.
+"""The deploy plan: compares the accepted generations with the project's specs. Pure.
 
-A checkpoint remembers more than its offsets: the sources, the shape of the state and some settings. A change of one of
-these is told here, before anything is touched, because Spark mostly notices too late or not at all.
+A checkpoint contains more than offsets: the sources, the shape of the state and some settings. The plan reports a
+change of these before anything is changed, because Spark usually notices too late or not at all.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ Act = Literal["accept", "pend", "adopt", "drop-pending", "none"]
 
 @dataclass(frozen=True)
 class Accepted:
-    """What the registry knows of a stream.
+    """A stream in the registry.
 
     Attributes:
         generation, spec, digest: the accepted generation, whose checkpoint the stream has.
-        newest, newest_digest: the newest generation; another one than the accepted when a deploy waits.
-        pending: the generation that waits, if one does.
-        wanted: whether the stream runs or is meant to.
+        newest, newest_digest: the newest generation; differs from the accepted one while an upgrade is pending.
+        pending: the pending generation, if any.
+        wanted: whether the stream runs or should run.
         retired: its file was removed and it was retired; its checkpoint and its position are still there.
     """
 
@@ -49,15 +49,15 @@ class Accepted:
 
 @dataclass(frozen=True)
 class Change:
-    """What a deploy makes of one stream.
+    """The effect of a deploy on one stream.
 
     Attributes:
-        checkpoint_compatible: whether the accepted generation's checkpoint can be continued; None where that is no
-            question (new, removed) or cannot be told.
-        why: what differs, and what follows, in words.
+        checkpoint_compatible: whether the accepted generation's checkpoint can be continued; None if that does not
+            apply (new, removed) or cannot be decided.
+        why: what differs, and the consequence, as a sentence.
         generation: the generation of the project's spec after the deploy.
-        act: `accept` (a new generation is the one to run), `pend` (a new one waits), `adopt` (the one that waits is
-            the one to run now), `drop-pending` (the file is again what was accepted), `none`.
+        act: `accept` (run the new generation), `pend` (the new one becomes pending), `adopt` (run the pending one),
+            `drop-pending` (the file equals the accepted generation again), `none`.
     """
 
     stream: str
@@ -79,13 +79,13 @@ class Change:
 
 
 def digest(spec: StreamSpec, code: Mapping[str, str] | None = None) -> str:
-    """Hash of everything that makes a generation: the resolved spec with its SQL text, and digests of code."""
+    """Hash of a generation's content: the resolved spec with its SQL text, and digests of code."""
     text = json.dumps([spec.document(), dict(code or {})], sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def plan(accepted: Mapping[str, Accepted], specs: Mapping[str, StreamSpec]) -> list[Change]:
-    """One change a stream, by id; a retired stream is one only when it is declared again."""
+    """One change per stream, by id; a retired stream counts only if it is declared again."""
     names = {name for name, known in accepted.items() if not known.retired} | set(specs)
     return [_change(name, accepted.get(name), specs.get(name)) for name in sorted(names)]
 
@@ -108,16 +108,16 @@ def _change(name: str, known: Accepted | None, spec: StreamSpec | None) -> Chang
     if known.digest == wanted:
         act: Act = "none" if known.pending is None else "drop-pending"
         dropped = f"generation {known.pending} no longer waits: the file is again what was accepted"
-        said = [dropped] if known.pending is not None else []
-        return Change(name, "same", True, _joined(*said, hint) or "nothing differs", known.generation, act)
+        notes = [dropped] if known.pending is not None else []
+        return Change(name, "same", True, _joined(*notes, hint) or "nothing differs", known.generation, act)
     return _changed(name, known, spec, wanted, hint)
 
 
 def _removed(name: str, known: Accepted | None) -> Change:
     if known is None:
         raise ValueError(f"stream {name} is neither known nor declared")
-    now = "it goes on as deployed; to end and retire it" if known.wanted else "it is stopped; to retire it"
-    why = f"its file is gone; {now}: lakeward deploy --retire {name}"
+    now = "it continues as deployed; to end and retire it" if known.wanted else "it is stopped; to retire it"
+    why = f"its file is missing; {now}: lakeward deploy --retire {name}"
     return Change(name, "removed", None, why, known.generation, "none")
 
 
@@ -127,7 +127,7 @@ def _changed(name: str, known: Accepted, spec: StreamSpec, wanted: str, hint: st
     try:
         before = StreamSpec.model_validate(dict(known.spec))
     except ValidationError:
-        why = "the accepted spec is of another version of Lakeward; whether its checkpoint fits cannot be told"
+        why = "the accepted spec is of another version of Lakeward; whether its checkpoint fits cannot be decided"
         return Change(name, "changed", None, why, generation, "none" if waits_already else "pend")
     obstacles = list(checkpoint_obstacles(before, spec))
     if obstacles:
@@ -137,7 +137,7 @@ def _changed(name: str, known: Accepted, spec: StreamSpec, wanted: str, hint: st
     what = "changed: " + ", ".join(differences(before, spec))
     fits: bool | None = True
     if None in (keeps_state(before), keeps_state(spec)) and before.transform != spec.transform:
-        fits, what = None, f"{what}; whether state of Python code still fits is told when it starts"
+        fits, what = None, f"{what}; whether state of Python code still fits is checked at the start"
     if known.wanted:
         then = f"upgrade pending, what runs is not touched; to take it: lakeward streams upgrade {name} --wait"
         return Change(name, "changed", fits, _joined(what, then, hint), generation, "none" if waits_already else "pend")
@@ -148,11 +148,12 @@ def _changed(name: str, known: Accepted, spec: StreamSpec, wanted: str, hint: st
 def _back(name: str, known: Accepted, spec: StreamSpec, wanted: str) -> Change:
     change = _changed(name, replace(known, wanted=False, pending=None), spec, wanted, None)
     if known.digest == wanted:
-        why = "it was retired and comes back: it goes on where it stopped"
+        why = "it was retired and is declared again: it continues where it stopped"
         return Change(name, "new", True, why, known.generation, "adopt")
     if change.act == "accept":
-        return replace(change, change="new", why=f"it was retired and comes back; {change.why}")
-    return replace(change, change="new", act="none", why=f"it was retired and cannot come back like this; {change.why}")
+        return replace(change, change="new", why=f"it was retired and is declared again; {change.why}")
+    why = f"it was retired and cannot be declared again like this; {change.why}"
+    return replace(change, change="new", act="none", why=why)
 
 
 def _joined(*parts: str | None) -> str:
@@ -160,7 +161,7 @@ def _joined(*parts: str | None) -> str:
 
 
 def _stop_hint(name: str, known: Accepted, spec: StreamSpec) -> str | None:
-    # A file never stops a stream: only a person's operation does.
+    # Only an operation of a person stops a stream, never a file.
     if known.wanted and not spec.enabled:
         return f"enabled: false, but it still runs: lakeward streams stop {name}"
     return None
@@ -173,7 +174,7 @@ def differences(before: StreamSpec, after: StreamSpec) -> list[str]:
 
 
 def checkpoint_obstacles(before: StreamSpec, after: StreamSpec) -> Iterator[str]:
-    """Why the checkpoint of `before` cannot be continued by `after`; nothing when it can."""
+    """Reasons why `after` cannot continue the checkpoint of `before`; none if it can."""
     yield from _sources(before, after)
     if (before.sink.connector, before.sink.label, before.sink.rows_in) != (
         after.sink.connector, after.sink.label, after.sink.rows_in,
@@ -182,15 +183,16 @@ def checkpoint_obstacles(before: StreamSpec, after: StreamSpec) -> Iterator[str]
     if before.sink.mode != after.sink.mode:
         yield f"the mode changes from {before.sink.mode} to {after.sink.mode}"
     if before.trigger.continuous is not None and after.trigger.continuous is None:
-        yield f"the trigger changes from continuous to {after.trigger.kind}: Spark's batches cannot go on from there"
+        why = "Spark's batches cannot continue from its checkpoint"
+        yield f"the trigger changes from continuous to {after.trigger.kind}: {why}"
     yield from _state(before, after)
 
 
 def _sources(before: StreamSpec, after: StreamSpec) -> Iterator[str]:
-    gone = [name for name in before.sources if name not in after.sources]
-    come = [name for name in after.sources if name not in before.sources]
-    if gone or come:
-        parts = [f"{word} {', '.join(names)}" for word, names in (("loses", gone), ("gets", come)) if names]
+    removed = [name for name in before.sources if name not in after.sources]
+    added = [name for name in after.sources if name not in before.sources]
+    if removed or added:
+        parts = [f"{word} {', '.join(names)}" for word, names in (("loses", removed), ("gets", added)) if names]
         yield f"the set of sources {' and '.join(parts)}"
         return
     if _read_order(before) != _read_order(after):
@@ -201,7 +203,7 @@ def _sources(before: StreamSpec, after: StreamSpec) -> Iterator[str]:
             yield f"source {name} changes from {old.connector} to {new.connector}"
         elif old.kafka and new.kafka:
             if old.kafka.connection != new.kafka.connection:
-                yield f"source {name} reads another connection: offsets of one broker mean nothing on another"
+                yield f"source {name} reads another connection: offsets of one broker are not valid on another"
             missing = set(old.kafka.topics) - set(new.kafka.topics)
             if missing or bool(old.kafka.pattern) != bool(new.kafka.pattern):
                 yield f"source {name} no longer reads {', '.join(sorted(missing)) or 'the same kind of topics'}"
@@ -209,7 +211,7 @@ def _sources(before: StreamSpec, after: StreamSpec) -> Iterator[str]:
             if (old.files.path, old.files.format) != (new.files.path, new.files.format):
                 yield f"source {name} reads other files: {new.files.path} ({new.files.format})"
         elif old.from_table is not None:
-            if old.from_table != new.from_table:  # caps, what is passed over and where it began may change
+            if old.from_table != new.from_table:  # rate limits, skips and the starting point may change
                 yield f"source {name} reads another table: {new.from_table}"
         elif old.options != new.options:
             yield f"source {name} is another {old.connector}"
@@ -249,7 +251,7 @@ def _read_order(spec: StreamSpec) -> list[str]:
 
 
 def keeps_state(spec: StreamSpec) -> bool | None:
-    """Whether its query keeps state, as far as its SQL tells; None for Python, of which only its plan tells."""
+    """Whether its query keeps state, by its SQL; None for Python, where only Spark's plan shows it."""
     if any(source.deduplicate for source in spec.sources.values()):
         return True
     if spec.transform.python is not None:

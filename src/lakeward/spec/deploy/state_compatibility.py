@@ -1,8 +1,8 @@
-"""What state depends on, and whether it still fits a changed spec. Pure.
+"""State compatibility: what streaming state depends on, and whether it fits a changed spec. Pure.
 
-State is kept by position, not by name: an aggregate that comes, goes or changes places would be read as another one,
-and where the types happen to agree, Spark does not notice. What is only made of the aggregates (arithmetic, names,
-HAVING) is not in the state.
+State is stored by position, not by name: an aggregate that is added, removed or moved would be read as another one,
+and if the types match, Spark does not notice. Expressions over the aggregates (arithmetic, names, HAVING) are not in
+the state.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lakeward.spec.sql.ddl import ddl_columns
 from lakeward.spec.sql.statements import DIALECT
 
 _UNREAD = (exp.Subquery, exp.SetOperation, exp.CTE, exp.Distinct, exp.Window, exp.Lateral, exp.UDTF)
-"""Where one of these stands, which parts the state depends on is not told apart."""
+"""With one of these in the SQL, the parts that the state depends on cannot be separated."""
 
 
 @dataclass(frozen=True)
@@ -32,18 +32,18 @@ class Aggregation:
 
 
 def changes(before: StreamSpec, after: StreamSpec, old: SqlFacts | None, new: SqlFacts | None) -> Iterator[str]:
-    """Why state that both keep would not fit; nothing where it goes on.
+    """Reasons why the state of both would not fit; none if it can be continued.
 
     Args:
-        old, new: of their SQL; None where it is Python, or does not parse.
+        old, new: facts of their SQL; None for Python, or if it does not parse.
     """
     if old is None or new is None:
         if before.transform.python != after.transform.python:
             yield "the Python of a query with state is another function; its state would not fit"
         joined, grouped, whole = False, False, True
     else:
-        joined = any(joins_streams(each, before.sources) for each in (old, new))
-        grouped = any(each.groups is not None for each in (old, new))
+        joined = any(joins_streams(facts, before.sources) for facts in (old, new))
+        grouped = any(facts.groups is not None for facts in (old, new))
         whole = joined or (grouped and _star(new.statement))
         if (joined or grouped) and pretty(old.text) != pretty(new.text):
             yield from _sql(old, new, joined=joined)
@@ -52,18 +52,19 @@ def changes(before: StreamSpec, after: StreamSpec, old: SqlFacts | None, new: Sq
 
 
 def _sql(old: SqlFacts, new: SqlFacts, *, joined: bool) -> Iterator[str]:
-    first, then = (None if joined else aggregation(each.statement) for each in (old, new))
+    first, then = (None if joined else aggregation(facts.statement) for facts in (old, new))
     if first is None or then is None:
         yield "the SQL of a query with state changes; its state would not fit"
         return
-    for what, kept, asked in (
+    for what, old_parts, new_parts in (
         ("groups by", first.keys, then.keys),
         ("has the aggregates", first.aggregates, then.aggregates),
     ):
-        if kept != asked:
-            yield f"the SQL {what} {_list(asked)}, the state was made by {_list(kept)}; its state would not fit"
+        if old_parts != new_parts:
+            made_by = f"the state was made by {_list(old_parts)}"
+            yield f"the SQL {what} {_list(new_parts)}, {made_by}; its state would not fit"
     if first.rows != then.rows:
-        yield f"the SQL takes other rows ({then.rows}); what is in the state was made of the old ones ({first.rows})"
+        yield f"the SQL selects other rows ({then.rows}); the state was built from the old ones ({first.rows})"
 
 
 def _list(parts: tuple[str, ...]) -> str:
@@ -73,7 +74,7 @@ def _list(parts: tuple[str, ...]) -> str:
 def aggregation(statement: exp.Query) -> Aggregation | None:
     """What the state of a plain GROUP BY depends on; None for any other statement.
 
-    Spark keeps the aggregates in the order in which the select list, and then HAVING, name them for the first time.
+    Spark stores the aggregates in the order of their first use in the select list, then in HAVING.
     """
     if not isinstance(statement, exp.Select) or statement.args.get("with_") or statement.args.get("with"):
         return None
@@ -92,18 +93,18 @@ def aggregation(statement: exp.Query) -> Aggregation | None:
             if isinstance(node, exp.AggFunc):
                 counted.setdefault(_text(node))
             elif isinstance(node, exp.Anonymous) and _text(node) not in keys:
-                return None  # it may be an aggregate of the user's own
+                return None  # may be a user-defined aggregate
     rows = [statement.args.get("from_") or statement.args.get("from"), *(statement.args.get("joins") or ())]
     rows += [statement.args.get("where")]
     return Aggregation(" ".join(_text(part) for part in rows if part is not None), keys, tuple(counted))
 
 
 def _meant(key: exp.Expr, named: dict[str, exp.Expr]) -> exp.Expr:
-    """What a group is of: a name of the select list stands for its expression, unless a column has that name."""
+    """The expression of a group key: an alias of the select list is replaced, unless a column has that name."""
     if not isinstance(key, exp.Column) or key.table:
         return key
     meant = named.get(key.name.lower(), key)
-    return key if any(each.name.lower() == key.name.lower() for each in meant.find_all(exp.Column)) else meant
+    return key if any(column.name.lower() == key.name.lower() for column in meant.find_all(exp.Column)) else meant
 
 
 def _text(part: exp.Expr) -> str:
@@ -111,27 +112,29 @@ def _text(part: exp.Expr) -> str:
 
 
 def _star(statement: exp.Query) -> bool:
-    """Whether columns come in without being named; `count(*)` takes none in."""
+    """Whether the SQL reads columns without naming them; `count(*)` reads none."""
     return any(not isinstance(star.parent, exp.Count) for star in statement.find_all(exp.Star))
 
 
 def _source(name: str, old: Source, new: Source, *, whole: bool) -> Iterator[str]:
     """`whole`: every column of the source may be in the state."""
     if old.deduplicate != new.deduplicate:
-        was, now = (_remembers(each) for each in (old, new))
+        was, now = (_remembers(side) for side in (old, new))
         yield f"source {name} remembers {now} instead of {was}; its state would not fit"
-    times = [each.watermark.column if each.watermark else None for each in (old, new)]
+    times = [side.watermark.column if side.watermark else None for side in (old, new)]
     if times[0] != times[1]:
         yield f"the watermark of source {name} is of {times[1] or 'nothing'} instead of {times[0] or 'nothing'}"
-    had, has = _columns(old), _columns(new)
-    if had is None or has is None:
+    old_columns, new_columns = _columns(old), _columns(new)
+    if old_columns is None or new_columns is None:
         if old.decode != new.decode:
-            yield f"source {name} is decoded in another way; its state may not fit"
+            yield f"source {name} is decoded differently; its state may not fit"
         return
     other = [
-        f"{each} {has.get(each, 'not at all')} instead of {kind}" for each, kind in had.items() if has.get(each) != kind
+        f"{name} {new_columns.get(name, 'not at all')} instead of {kind}"
+        for name, kind in old_columns.items()
+        if new_columns.get(name) != kind
     ]
-    other += [f"{each} {kind} too" for each, kind in has.items() if whole and each not in had]
+    other += [f"{name} {kind} too" for name, kind in new_columns.items() if whole and name not in old_columns]
     if other:
         yield f"source {name} decodes {', '.join(other)}; its state would not fit"
 
@@ -143,7 +146,7 @@ def _remembers(source: Source) -> str:
 
 
 def _columns(source: Source) -> dict[str, str] | None:
-    """Column -> type, in lower case; None where no schema is declared here."""
+    """Column -> type, in lower case; None without a declared schema."""
     if source.decode is None:
         return {}
     if source.decode.json_ is None:

@@ -1,4 +1,4 @@
-"""Upgrade order: what a changed stream means for the streams that read the table it lands in, by their texts alone."""
+"""Upgrade order: effects of a changed stream on the streams that read its table, from the specs alone."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from lakeward.spec.sql.statements import SqlProblem
 
 
 def order(before: Mapping[str, StreamSpec], after: Mapping[str, StreamSpec]) -> dict[str, list[str]]:
-    """Stream that changes -> a sentence for each stream that reads its table and is concerned.
+    """Changed stream -> a sentence for each affected stream that reads its table.
 
     Args:
-        before: the accepted specs, as far as they can be read.
+        before: the accepted specs that can be read.
         after: the specs of the project.
     """
     found: dict[str, list[str]] = {}
@@ -25,15 +25,15 @@ def order(before: Mapping[str, StreamSpec], after: Mapping[str, StreamSpec]) -> 
         old, new = before.get(upstream), after[upstream]
         if old is None or (old.transform, old.sources, old.sink) == (new.transform, new.sources, new.sink):
             continue
-        had, has = landed_columns(old), landed_columns(new)
+        old_columns, new_columns = landed_columns(old), landed_columns(new)
         for reader in readers:
-            if (said := _said(after[reader], str(new.sink.table), had, has)) is not None:
-                found.setdefault(upstream, []).append(said)
+            if (effect := _effect(after[reader], str(new.sink.table), old_columns, new_columns)) is not None:
+                found.setdefault(upstream, []).append(effect)
     return found
 
 
 def landed_columns(spec: StreamSpec) -> dict[str, str] | None:
-    """What the SELECT gives, lower case -> as written; None where its text does not tell."""
+    """Columns of the SELECT, lower case -> as written; None if the text does not show them."""
     facts = _facts(spec)
     if facts is None or not isinstance(facts.statement, exp.Select):
         return None
@@ -51,20 +51,22 @@ def landed_columns(spec: StreamSpec) -> dict[str, str] | None:
     return None if "" in found else found
 
 
-def _said(reader: StreamSpec, table: str, had: dict[str, str] | None, has: dict[str, str] | None) -> str | None:
+def _effect(
+    reader: StreamSpec, table: str, old_columns: dict[str, str] | None, new_columns: dict[str, str] | None
+) -> str | None:
     name = reader.id
-    if had is None or has is None:
-        return f"stream {name} reads {table}: a column that goes must go there first, a new one comes here first"
-    gone = {column: written for column, written in had.items() if column not in has}
+    if old_columns is None or new_columns is None:
+        return f"stream {name} reads {table}: remove a column there first; add a new column here first"
+    removed = {column: written for column, written in old_columns.items() if column not in new_columns}
     used = _used(reader)
-    lost = sorted(written for column, written in gone.items() if used is None or column in used)
+    lost = sorted(written for column, written in removed.items() if used is None or column in used)
     if not lost:
         return None
-    return f"stream {name} reads {', '.join(lost)} of {table}, which this takes away: change and upgrade {name} first"
+    return f"stream {name} reads {', '.join(lost)} of {table}, which this removes: change and upgrade {name} first"
 
 
 def _used(reader: StreamSpec) -> set[str] | None:
-    """The columns its SQL names; None where it may use any."""
+    """The columns its SQL names; None if it may use any."""
     facts = _facts(reader)
     if facts is None or facts.statement.find(exp.Star):
         return None

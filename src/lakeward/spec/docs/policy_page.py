@@ -1,4 +1,4 @@
-"""The reference page of maintenance policies: every threshold with its default, its reason and its floor."""
+"""The reference page of maintenance policies: each threshold with its default, reason and floor."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from lakeward.spec.model.tables import leaves
 
 PAGE = "policies.md"
 
-_PAGE = """# Policies of maintenance
+_PAGE = """# Maintenance policies
 
-What `conf/tables.yaml` may set for the tables a glob matches, and what holds without it. Made from the code: `make
-schemas`. `lakeward tables policy TABLE` shows what is resolved for one table and where each value came from. A value
-below its floor is refused outside `unsafe:`, whose entries say why.
+The thresholds that `conf/tables.yaml` can set for tables matching a glob, with their defaults. Generated from the code:
+`make schemas`. `lakeward tables policy TABLE` shows the resolved policy of a table and the origin of each value. A
+value below its floor is refused outside `unsafe:`, whose entries need a `why`.
 
 | threshold | default | because | floor | below it |
 |---|---|---|---|---|
 {rows}
 
-## What a table's class changes
+## Defaults by table class
 
-`lakeward` derives the class from the streams that write the table; an entry with `class:` says otherwise.
+`lakeward` derives the class from the streams that write the table; an entry with `class:` overrides it.
 
 | class | threshold | default there |
 |---|---|---|

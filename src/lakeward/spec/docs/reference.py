@@ -1,4 +1,4 @@
-"""The reference page of the spec files, from the same schemas the editors read: docs/reference/specs.md."""
+"""The reference page of the spec files, docs/reference/specs.md, from the same schemas that editors read."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 _HEAD = """\
-# What the spec files may say
+# Keys of the spec files
 
-Generated from the models (`make schemas`); the JSON Schemas beside this page say the same to an editor. A key that is
+Generated from the models (`make schemas`); the JSON Schemas beside this page are the same for editors. A key that is
 not here is refused. Durations are written `10s`, `5m`, `2h`, `7d`, sizes `128MB`; tables are `namespace.table`."""
 
 
@@ -31,7 +31,7 @@ def page(schema: Callable[[str], dict[str, Any]], names: list[str]) -> str:
 
 
 def _order(made: dict[str, Any]) -> list[str]:
-    """Definitions in the order in which they are first needed."""
+    """Definitions in order of first use."""
     found: dict[str, None] = {}
 
     def walk(node: Any) -> None:

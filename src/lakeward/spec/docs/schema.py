@@ -69,20 +69,20 @@ def schema(name: str) -> dict[str, Any]:
 
 
 def _short_form(made: dict[str, Any]) -> None:
-    """The model knows `sources:` only; files may say `source:` with its keys beside it."""
+    """Add the short form: the model has only `sources:`; files may use `source:` with its keys beside it."""
     properties = made["properties"]
     one = {"$ref": "#/$defs/Source", "description": "The only source; it is then named `source`."}
     properties[SINGLE] = one
     inside = made["$defs"]["Source"]["properties"]
     for key in OF_THE_SOURCE:
         properties[key] = inside[key] | {"description": f"{key} of the only source, beside `source:`."}
-    # Owner and others may come from `defaults:` of conf/lakeward.yaml, and the id from the file's name.
+    # `owner` and other keys may come from `defaults:` of conf/lakeward.yaml, and the id from the file name.
     made["required"] = ["sink"]
     made["oneOf"] = [{"required": [SINGLE]}, {"required": ["sources"]}]
 
 
 def _own_checks(made: dict[str, Any]) -> None:
-    """The arguments of checks that are not Great Expectations' own: its lint knows the others."""
+    """The arguments of Lakeward's own expectations; the suite lint knows those of Great Expectations."""
     made["$defs"]["Expectation"]["allOf"] = [
         {
             "if": {"properties": {"type": {"const": name}}, "required": ["type"]},
@@ -93,7 +93,7 @@ def _own_checks(made: dict[str, Any]) -> None:
 
 
 def _caps(made: dict[str, Any]) -> None:
-    """A topic needs a cap, unless there are no batches."""
+    """A topic needs a rate limit, unless the trigger has no batches."""
     capped = {"properties": {"kafka": {"required": ["max_offsets_per_trigger"]}}}
     unbatched = {"anyOf": [{"required": [kind]} for kind in UNBATCHED]}
     made["if"] = {"required": ["trigger"], "properties": {"trigger": unbatched}}
@@ -101,7 +101,7 @@ def _caps(made: dict[str, Any]) -> None:
 
 
 def _reasons_of_defaults(made: dict[str, Any]) -> None:
-    """Every default of a stream says why it is what it is, as `config show` does."""
+    """Add the reason of each default of a stream, as `config show` prints it."""
     _reasons_below((), made["properties"])
     for kind, section in _DEFAULTS_OF.items():
         if kind in made["$defs"]:
@@ -138,7 +138,7 @@ def _joined(first: str | None, second: str) -> str:
 
 
 def _without_nulls(node: Any) -> Any:
-    """`anyOf: [X, null]` as X: a key without a value is left out of a file, not written as null."""
+    """Replace `anyOf: [X, null]` by X: a file omits a key without a value instead of writing null."""
     if isinstance(node, list):
         return [_without_nulls(item) for item in node]
     if not isinstance(node, dict):
@@ -146,11 +146,11 @@ def _without_nulls(node: Any) -> Any:
     cleaned = {key: _without_nulls(value) for key, value in node.items() if not (key == "default" and value is None)}
     options = cleaned.get("anyOf")
     if isinstance(options, list):
-        kept = [option for option in options if option != {"type": "null"}]
-        if len(kept) == 1:
+        remaining = [option for option in options if option != {"type": "null"}]
+        if len(remaining) == 1:
             rest = {key: value for key, value in cleaned.items() if key != "anyOf"}
-            return kept[0] | rest
-        cleaned["anyOf"] = kept
+            return remaining[0] | rest
+        cleaned["anyOf"] = remaining
     return cleaned
 
 
@@ -172,7 +172,7 @@ def write(folder: Path) -> list[Path]:
 
 
 def text(name: str) -> str:
-    """The schema as it stands in its file."""
+    """The schema as written to its file."""
     return json.dumps(schema(name), indent=2, ensure_ascii=False) + "\n"
 
 

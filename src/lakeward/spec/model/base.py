@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, Strict, create_model
 
 
 class KeysProblem(ValueError):
-    """What keys of one mapping say together cannot be; without `keys` the rest of it may well be in order."""
+    """Raised when keys of one mapping contradict each other; without `keys` the rest of the mapping may be valid."""
 
     def __init__(self, message: str, *keys: str) -> None:
         super().__init__(message)
@@ -19,8 +19,8 @@ class KeysProblem(ValueError):
 class SpecModel(BaseModel):
     """Frozen, closed to unknown keys, readable by the key a user writes (the alias) and by the attribute's name.
 
-    Reading is lax only where YAML leaves no doubt (a list becomes a tuple); numbers and booleans are strict, so that
-    `cores: "2"` and `enabled: "no"` are problems and not surprises.
+    Validation is lax only where YAML is unambiguous (a list becomes a tuple). Numbers and booleans are strict:
+    `cores: "2"` and `enabled: "no"` are problems.
     """
 
     model_config = ConfigDict(
@@ -30,17 +30,17 @@ class SpecModel(BaseModel):
         validate_by_name=True,
         serialize_by_alias=True,
         validate_default=False,
-        hide_input_in_errors=True,  # a value may be a secret somebody pasted; problems decide what is shown
+        hide_input_in_errors=True,  # a value may be a pasted secret; `problems` decides what is shown
         use_attribute_docstrings=True,  # the text below a field is its description in the generated schema
     )
 
     one_of: ClassVar[tuple[str, tuple[str, ...]]] = ("", ())
-    """What this is called, and its keys of which exactly one is given."""
+    """The name of this choice, and its keys, of which exactly one must be given."""
     removed: ClassVar[Mapping[str, str]] = {}
-    """Keys that an earlier version had -> since when they are gone, and what to use. They are refused with that."""
+    """Keys of earlier versions -> the version that removed them, and the replacement, for the error."""
 
     def document(self) -> dict[str, Any]:
-        """The spec as plain JSON data with the keys a user writes; keys without a value are left out."""
+        """The spec as plain JSON data with the keys a user writes; keys without a value are omitted."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
@@ -53,10 +53,10 @@ Text = Annotated[str, Field(min_length=1)]
 
 
 def not_left_empty(data: Any, forms: Iterable[str]) -> Any:
-    """The data, if the one form it names says something.
+    """The data, if its one form has a value.
 
     Raises:
-        ValueError: it stands there without a value, which YAML reads as if it were not there.
+        ValueError: the key has no value; YAML reads it like a missing key.
     """
     if isinstance(data, dict) and not any(data.get(form) is not None for form in forms):
         for form in forms:
@@ -71,7 +71,7 @@ def only_one(what: str, given: dict[str, object]) -> str:
     """The one key of `given` that has a value.
 
     Raises:
-        ValueError: none or several have one. The loader turns it into a problem at the place of `what`.
+        ValueError: no key has one, or several. The loader reports it at the position of `what`.
     """
     chosen = [name for name, value in given.items() if value is not None]
     if not chosen:
@@ -82,7 +82,7 @@ def only_one(what: str, given: dict[str, object]) -> str:
 
 
 def too_many(what: str, chosen: Sequence[str], known: Iterable[str]) -> KeysProblem:
-    """The problem of several keys where one may stand; the first is as good as any."""
+    """The error for several keys where one is allowed."""
     message = f"{what} has {' and '.join(chosen)}; it needs exactly one of: {', '.join(known)}"
     return KeysProblem(message, *chosen[1:])
 
@@ -90,9 +90,9 @@ def too_many(what: str, chosen: Sequence[str], known: Iterable[str]) -> KeysProb
 def partial(
     model: type[BaseModel], name: str, *, without: frozenset[str] = frozenset(), whole: frozenset[str] = frozenset()
 ) -> type[SpecModel]:
-    """`model` with every field optional, also in the models inside it: what a user may override of it.
+    """`model` with every field optional, also in nested models: the form in which users override it.
 
-    Fields in `without` are left out; those in `whole` are optional as a whole and complete when they are given.
+    Fields in `without` are omitted. Fields in `whole` are optional, but complete when given.
     """
     fields: dict[str, Any] = {}
     for key, info in model.model_fields.items():

@@ -1,6 +1,6 @@
-"""Checks Great Expectations does not have: their names and arguments, as `kwargs` of an expectation.
+"""Lakeward's own expectations: their names and their `kwargs`.
 
-They look at more than rows: at how the table usually grows, and at other tables.
+They use more than the rows of a batch: the usual growth of the table, and other tables.
 """
 
 from __future__ import annotations
@@ -18,37 +18,37 @@ Mostly = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 
 
 class Usual(SpecModel):
-    """What an unusual value is: so many spreads from the median of the newest runs, or of those of the same hour."""
+    """Bounds of a usual value: spreads from the median of the newest runs, or of runs at the same hour."""
 
     limit: Limit = 6
     """Spreads (median absolute deviations, scaled to standard deviations) from the median."""
     runs: Annotated[int, Strict(), Field(ge=3, le=1000)] = 50
-    """How many of the newest runs are looked at."""
+    """Number of the newest runs in the median."""
     at_least: Annotated[int, Strict(), Field(ge=3, le=1000)] = 10
-    """Runs before it says anything."""
+    """Runs before the check gives a result."""
 
 
 class Volume(Usual):
-    """Rows that land in an hour, as usual. Other days count at the same hour, once there are enough of them."""
+    """Rows landed per hour are within the usual range. With enough days, only the same hour of other days counts."""
 
     only: Annotated[str, Field(pattern="^(less|more|both)$")] = "both"
-    """Which way is wrong: `less`, `more` or `both`."""
+    """The direction that fails: `less`, `more` or `both`."""
 
 
 class Freshness(Usual):
-    """The age of the newest event when its rows were committed, not more than usual."""
+    """The age of the newest event at its commit is not higher than usual."""
 
     column: Text
     """The event time: a timestamp."""
 
 
 class KeysPresent(SpecModel):
-    """Every key of the rows is in another table. A row with a null among its keys has none, and is not judged."""
+    """Every key of the rows is in another table. A row with a null in its key is not checked."""
 
     columns: Annotated[tuple[Name, ...], Field(min_length=1)]
     reference: TableName
     keys: Annotated[tuple[Name, ...], Field(min_length=1)] | None = None
-    """The columns there, where they have other names."""
+    """The columns of the other table, if they have other names."""
     mostly: Mostly = 1
 
     @model_validator(mode="after")
@@ -59,7 +59,7 @@ class KeysPresent(SpecModel):
 
 
 class TotalsEqual(SpecModel):
-    """Totals by group equal those of another table, e.g. of the raw rows that windows were made of."""
+    """Totals by group equal those of another table, e.g. of the raw rows behind windows."""
 
     total: Expression
     """Aggregate over this table, e.g. `sum(flights)`."""
@@ -75,8 +75,8 @@ class TotalsEqual(SpecModel):
 
 
 class LandedEqualsOffsets(SpecModel):
-    """Every record of the offsets that the range's batches moved over is there once: landed, in quarantine, filtered or
-    given up by a person. For tables that streams of lineage `rows` append to from Kafka; looks at all new commits."""
+    """Every record in the offset range of the new batches is accounted for once: landed, in quarantine, filtered or
+    skipped by a person. For tables that streams of lineage `rows` append to from Kafka; reads all new commits."""
 
 
 OWN: dict[str, type[SpecModel]] = {
@@ -89,4 +89,4 @@ OWN: dict[str, type[SpecModel]] = {
 """Name of a check -> the model of its `kwargs`."""
 
 OF_COMMITS = frozenset({"expect_landed_to_equal_offsets"})
-"""Checks that have something to say of commits without a row, too."""
+"""Checks that also apply to commits without rows."""

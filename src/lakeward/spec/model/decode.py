@@ -1,4 +1,4 @@
-"""How the bytes of a record become columns."""
+"""Decoding of records: how bytes become columns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Avro(SpecModel):
 
 
 class Decode(SpecModel):
-    """A declared schema; a record that does not fit goes to quarantine, alone, with its reason and its position."""
+    """A declared schema; only a record that does not match goes to quarantine, with reason and position."""
 
     one_of = ("decode", ("json", "avro"))
 
@@ -31,8 +31,8 @@ class Decode(SpecModel):
     columns: Literal["value", "all"] = "value"
     """`value`: the decoded columns and the position columns; `all`: `_kafka_key` and `_kafka_headers` too."""
     max_bytes: Bytes | None = None
-    """A record whose value is longer goes to quarantine with the reason `too_large`, without being decoded. Default: as
-    long as the source lets it be."""
+    """A record with a longer value goes to quarantine with the reason `too_large`, without being decoded. Default: no
+    limit beyond that of the source."""
 
     @property
     def longest(self) -> int | None:

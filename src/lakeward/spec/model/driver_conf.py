@@ -1,4 +1,4 @@
-"""Spark conf of a driver, from what its streams ask for and what the project says of the driver."""
+"""Spark conf of a driver, from the requests of its streams and the settings of the project."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from lakeward.spec.model.settings import Driver as DriverSettings
 from lakeward.spec.model.stream import Executors
 from lakeward.spec.model.types import Duration, Memory
 
-# Java reserves a fifth of the space for compiled code when its second compiler is off, and Spark compiles new code for
-# every query: 48 MB were full after three minutes, and a JVM whose code cache is full ends its Spark context.
+# Java reserves a fifth of the code cache when its second compiler is off, and Spark compiles new code for every query:
+# 48 MB were full after three minutes, and a JVM with a full code cache ends its Spark context.
 QUICK = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 IDLE_S = 120
 IDLE_TRIGGERS = 3
-"""An executor goes when it had no task for `IDLE_S`, and for so many trigger intervals: one that went after each batch
-would have to start, and to fetch its jars, before the next one."""
+"""An executor is released after `IDLE_S` without a task, and after this many trigger intervals. Released after each
+batch, it would have to start and download its jars before the next one."""
 
 
 def conf(specs: Iterable[Mapping[str, Any]], settings: DriverSettings | None = None) -> dict[str, str]:
-    """The conf of one Spark application that hosts these streams: the largest wish of each kind wins.
+    """The conf of one Spark application that hosts these streams: the largest requested value of each kind wins.
 
     Args:
         specs: resolved specs of the streams it hosts.
-        settings: what `conf/lakeward.yaml` says of the driver; its values are the least.
+        settings: the driver in `conf/lakeward.yaml`; its values are the minimum.
     """
     base = settings or DriverSettings()
     hosted = list(specs)
@@ -42,14 +42,14 @@ def conf(specs: Iterable[Mapping[str, Any]], settings: DriverSettings | None = N
 
 
 def _spread(specs: list[Mapping[str, Any]], base: DriverSettings) -> dict[str, str]:
-    """Executors on a standalone cluster: as many as tasks ask for between two bounds, or always the same number."""
+    """Executors on a standalone cluster: dynamic allocation between two bounds, or a fixed number."""
     asked = [wish["executors"] for spec in specs if (wish := spec.get("resources") or {}).get("executors")]
     wanted = base.executors or (Executors.model_validate(asked[0]) if asked else Executors())
     found = {
         "spark.master": str(base.master),
         "spark.executor.cores": str(wanted.cores),
         "spark.executor.memory": str(wanted.memory),
-        "spark.cores.max": str(wanted.max * wanted.cores),  # a standalone master gives all cores it has to who asks
+        "spark.cores.max": str(wanted.max * wanted.cores),  # a standalone master gives all its cores by default
     }
     if base.compiler == "quick":
         found["spark.executor.extraJavaOptions"] = QUICK
@@ -64,8 +64,8 @@ def _spread(specs: list[Mapping[str, Any]], base: DriverSettings) -> dict[str, s
         "spark.dynamicAllocation.minExecutors": str(wanted.min),
         "spark.dynamicAllocation.maxExecutors": str(wanted.max),
         "spark.dynamicAllocation.executorIdleTimeout": idle,
-        # No shuffle service: an executor's shuffle files go with it, so one that holds files of a batch is kept for a
-        # while. Batches do not read each other's files, and the job that runs now is never counted as idle.
+        # No shuffle service: an executor's shuffle files are lost with it, so an executor with files of a batch stays
+        # for a while. Batches do not read each other's files, and a running job never counts as idle.
         "spark.dynamicAllocation.shuffleTracking.enabled": "true",
         "spark.dynamicAllocation.shuffleTracking.timeout": idle,
     }

@@ -1,4 +1,4 @@
-"""Data sources of Spark that Lakeward knows nothing of but their name: `format: {name, options}`."""
+"""Spark data sources passed on by name: `format: {name, options}`."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _WRITTEN = {
     "console": "console",
     "memory": "memory",
 }
-"""A format of Spark -> the connector that keeps a position for it."""
+"""Spark format -> the Lakeward connector that keeps a position for it."""
 PLACE = "checkpointlocation"
 
 
 def _no_other_connectors(own: dict[str, str]) -> AfterValidator:
     def check(name: str) -> str:
         if (better := own.get(name.lower())) is not None:
-            raise ValueError(f"{name} has a connector of its own, which keeps a position: write {better}:")
+            raise ValueError(f"{name} has its own connector, which keeps a position: write {better}:")
         return name
 
     return AfterValidator(check)
@@ -36,7 +36,7 @@ def _no_other_connectors(own: dict[str, str]) -> AfterValidator:
 def _no_place(options: dict[str, str]) -> dict[str, str]:
     found = next((key for key in options if key.lower() == PLACE), None)
     if found is not None:
-        raise ValueError(f"{found} is not yours to set: a checkpoint's place follows from the stream's id")
+        raise ValueError(f"{found} cannot be set: the location of a checkpoint follows from the stream's id")
     return options
 
 
@@ -44,21 +44,21 @@ Options = Annotated[dict[str, str], AfterValidator(_no_place)]
 
 
 class FormatSource(SpecModel):
-    """Any other streaming source of Spark by its format's name; at least once: how far it is stands in Spark's
-    checkpoint alone."""
+    """Any other streaming source of Spark by its format name; at least once: only Spark's checkpoint has its
+    progress."""
 
     name: Annotated[Text, _no_other_connectors(_READ)]
     """The data source, as Spark's `format()` takes it: a short name or a class."""
     options: Options = Field(default_factory=dict)
-    """Its options; no secret among them, they stand in the registry."""
+    """Its options. They are stored in the registry and must not contain a secret."""
     columns: Ddl | None = None
-    """Its columns as Spark DDL, for a source that cannot tell them."""
+    """Its columns as Spark DDL, for a source without a schema of its own."""
 
 
 class FormatSink(SpecModel):
-    """Any other data source of Spark by its format's name, which gets each batch; at least once."""
+    """Any other data source of Spark by its format name, which gets each batch; at least once."""
 
     name: Annotated[Text, _no_other_connectors(_WRITTEN)]
     """The data source, as Spark's `format()` takes it: a short name or a class."""
     options: Options = Field(default_factory=dict)
-    """Its options; no secret among them, they stand in the registry."""
+    """Its options. They are stored in the registry and must not contain a secret."""

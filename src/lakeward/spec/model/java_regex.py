@@ -1,4 +1,4 @@
-"""Regular expressions as Java reads them, looked at without Java."""
+"""Java regular expressions, checked without Java."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _WRONG_IN_JAVA_TOO = ("missing )", "unbalanced parenthesis", "unterminated chara
 
 
 def no_pattern(text: str) -> str | None:
-    """Why the text is no regular expression in Java either; None where it is one, or only Java can tell."""
+    """Why the text is not a Java regular expression; None if it is one, or if only Java can decide."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Python may read [a-z&&[^b]] otherwise some day; Java does already
+            warnings.simplefilter("ignore")  # a later Python may read [a-z&&[^b]] differently, as Java does
             re.compile(text)
     except re.error as error:
         if error.msg.startswith(_WRONG_IN_JAVA_TOO):  # the rest may only be unknown to Python
-            return f"this is no regular expression: {error}"
+            return f"this is not a regular expression: {error}"
     return None

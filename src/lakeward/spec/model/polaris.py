@@ -1,8 +1,8 @@
-"""Policies of Apache Polaris as an entry of `conf/tables.yaml`: Polaris stores what is wanted, Lakeward does it.
+"""Import of Apache Polaris policies as an entry of `conf/tables.yaml`: Polaris stores policies, Lakeward applies them.
 
-Read are the four system policies of the schemas of 2025-02-03, as Polaris' API gives them: `policy-type` and `content`,
-the content as JSON or as JSON in a string; one of them, one under `policy`, many under `applicable-policies`, or a
-list. What has no counterpart here is named, never dropped in silence.
+It reads the four system policies of the schemas of 2025-02-03, in the form of Polaris' API: `policy-type` and
+`content` (JSON, or JSON in a string); one policy, one under `policy`, many under `applicable-policies`, or a list.
+Settings without a counterpart are reported, never dropped silently.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _SECTIONS: Final = {"data-compaction": "compact", "metadata-compaction": "manife
 
 @dataclass
 class Imported:
-    """What became of Polaris' policies.
+    """The result of an import.
 
     Attributes:
-        settings: what an entry of `conf/tables.yaml` says, without its `match`.
-        unmapped: one sentence for each thing that has no counterpart.
+        settings: the entry of `conf/tables.yaml`, without its `match`.
+        unmapped: one sentence for each setting without a counterpart.
     """
 
     settings: dict[str, Any] = field(default_factory=dict)
@@ -38,13 +38,13 @@ def imported(text: str, match: str) -> Imported:
     """Policies of one JSON document, for the tables that match.
 
     Raises:
-        SpecError: it is no JSON, or holds no policy of Polaris.
+        SpecError: it is not JSON, or contains no Polaris policy.
     """
     try:
         data = json.loads(text)
     except ValueError as error:
         raise SpecError(
-            "This is no JSON", why=str(error), next="save the policy as Polaris' API returns it", code="LW-1002"
+            "This is not JSON", why=str(error), next="save the policy as Polaris' API returns it", code="LW-1002"
         ) from None
     found = Imported()
     for policy in _policies(data):
@@ -54,32 +54,34 @@ def imported(text: str, match: str) -> Imported:
 
 
 def entry(found: Imported, match: str) -> str:
-    """The text of the entry, to be put into `conf/tables.yaml`."""
+    """The text of the entry for `conf/tables.yaml`."""
     lines = ["policies:", f"  - match: {json.dumps(match)}"]
     for section, values in found.settings.items():
         lines.append(f"    {section}: {{{', '.join(f'{key}: {_written(value)}' for key, value in values.items())}}}")
-    return "\n".join([*(f"# not mapped: {each}" for each in found.unmapped), *lines]) + "\n"
+    return "\n".join([*(f"# not mapped: {note}" for note in found.unmapped), *lines]) + "\n"
 
 
 def _policies(data: Any) -> Iterator[Mapping[str, Any]]:
     if isinstance(data, Mapping):
         data = data.get("applicable-policies", [data.get("policy", data)])
-    for each in data if isinstance(data, list) else [data]:
-        if not isinstance(each, Mapping) or "policy-type" not in each or "content" not in each:
+    for item in data if isinstance(data, list) else [data]:
+        if not isinstance(item, Mapping) or "policy-type" not in item or "content" not in item:
             raise SpecError(
-                "This is no policy of Apache Polaris",
+                "This is not a policy of Apache Polaris",
                 why="each needs `policy-type` and `content`; the content alone does not say which policy it is",
                 next="save the policy as Polaris' API returns it",
                 code="LW-1003",
             )
-        yield each
+        yield item
 
 
 def _one(policy: Mapping[str, Any], found: Imported) -> None:
     kind = str(policy["policy-type"]).removeprefix("system.")
     content = policy["content"]
     if kind not in TYPES:
-        found.unmapped.append(f"{policy['policy-type']}: only {', '.join(f'system.{each}' for each in TYPES)} are read")
+        found.unmapped.append(
+            f"{policy['policy-type']}: only {', '.join(f'system.{known}' for known in TYPES)} are read"
+        )
         return
     try:
         content = json.loads(content) if isinstance(content, str) else content
@@ -123,7 +125,7 @@ def _size(count: int) -> str:
 
 
 def _below_floors(found: Imported, match: str) -> None:
-    """Take out what an entry may not say outside `unsafe:`."""
+    """Remove what is only allowed under `unsafe:`."""
     try:
         rule = Rule.model_validate({"match": match, **found.settings})
     except ValueError as error:
@@ -131,7 +133,7 @@ def _below_floors(found: Imported, match: str) -> None:
     for path, value, floor, cost in below_floors(rule):
         section, key = path.split(".")
         del found.settings[section][key]
-        found.unmapped.append(f"{path} = {value}: below the floor of {floor} ({cost}); under unsafe: it may stand")
+        found.unmapped.append(f"{path} = {value}: below the floor of {floor} ({cost}); allowed under unsafe: only")
 
 
 def _written(value: Any) -> str:

@@ -1,7 +1,7 @@
-"""What maintenance may do to a table and when: the resolved policy of one table.
+"""The resolved maintenance policy of one table: which actions are allowed, and when.
 
 Every threshold has a default with a reason (`REASONS`) and, where a small value costs data or a running stream, a
-floor (`FLOORS`) that only an entry under `unsafe:` in `conf/tables.yaml` goes below.
+floor (`FLOORS`). Only an entry under `unsafe:` in `conf/tables.yaml` may go below a floor.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ Ratio = Annotated[float, Strict(), Field(ge=1, le=1000, allow_inf_nan=False)]
 
 
 class Compact(SpecModel):
-    """When small files are rewritten, and how much at once. A *fragment* is a file far below the target size."""
+    """When small files are compacted, and how much at once. A *fragment* is a file far below the target size."""
 
     enabled: Bool = True
     target_size: Bytes | None = None
-    """Size of a rewritten file; without it the table's own property, else by the table's size (`target_for`)."""
+    """Target file size; default: the table's own property, else by the size of the table (`target_for`)."""
     small_file_ratio: Share = 0.75
     fragment_ratio: Share = 0.125
     min_fragments: PositiveInt = 50
@@ -43,12 +43,12 @@ class Compact(SpecModel):
     max_files: PositiveInt = 10_000
     max_duration: Span = Duration("45m")
     sort_order: SortOrder | None = None
-    """Order of the rows of a partition that went cold: it is rewritten as a whole, once. Delta tables: Z-order only."""
+    """Sort order of a cold partition, which is rewritten as a whole, once. Delta tables: Z-order only."""
     max_commits: PositiveInt = 10
     max_failed_commits: Annotated[Int, Field(ge=0)] = 3
 
     def target_for(self, table_bytes: int, table_property: int | None = None) -> int:
-        """The target file size in bytes for a table of `table_bytes`, whose own property wins over the ladder."""
+        """The target file size in bytes for a table of `table_bytes`; the table's own property wins."""
         if self.target_size is not None:
             return self.target_size.bytes
         if table_property:
@@ -62,13 +62,13 @@ class Deletes(SpecModel):
     """When delete files are merged, and data files rewritten because of them (merge-on-read)."""
 
     min_delete_files: PositiveInt = 5
-    """So many for one data file; and so many more in a partition than a merge would leave."""
+    """Delete files of one data file, and delete files in a partition beyond those that a merge would leave."""
     deleted_rows_ratio: Share = 0.1
     every: Duration = Duration("1h")
 
 
 class Expire(SpecModel):
-    """Which snapshots go, and how often that is looked at. Streams, readers and holds keep what they need anyway."""
+    """Which snapshots expire, and how often. Streams, readers and holds always keep the snapshots they need."""
 
     enabled: Bool = True
     older_than: Span = Duration("24h")
@@ -86,52 +86,52 @@ class Manifests(SpecModel):
 
 
 class Metadata(SpecModel):
-    """When a table's own properties are set right: those that bound metadata files, and those that retry commits."""
+    """When table properties are corrected: those that limit metadata files, and those for commit retries."""
 
     enabled: Bool = True
     previous_versions: PositiveInt = 50
-    """Metadata files kept beside the current one; a table whose own property says another number keeps that many."""
+    """Metadata files kept beside the current one; the table's own property wins."""
     log_files: PositiveInt = 10_000
-    """Files in a Delta table's log from which on it is told to keep no more than `expire.older_than`, or 7 days."""
+    """Files in a Delta log from which its retention is set to `expire.older_than`, or 7 days."""
 
 
 class Tags(SpecModel):
-    """The tag an Iceberg table gets at the end of each day (UTC), `lakeward-2026-03-01`, for looking back."""
+    """The daily tag of an Iceberg table (UTC), e.g. `lakeward-2026-03-01`, for time travel."""
 
     enabled: Bool = True
     keep: Span = Duration("7d")
 
 
 class Orphans(SpecModel):
-    """Which files nobody references go; always a dry run first, and again after any change of these thresholds."""
+    """Which orphan files are removed. The first run, and the first after a change of thresholds, is a dry run."""
 
     enabled: Bool = True
     older_than: Span = Duration("7d")
     every: Span = Duration("7d")
     max_share: Share = 0.1
-    """Of the bytes below the table's location: more than this are never taken in one run."""
+    """Share of the bytes below the table's location; one run never removes more."""
     max_files: PositiveInt = 100_000
     quarantine: Bool = True
-    """Put aside below the location, and deleted after `keep`; without it they are deleted at once."""
+    """Move files to a trash folder below the location and delete them after `keep`; `false` deletes at once."""
     keep: Span = Duration("7d")
 
 
 class Pressure(SpecModel):
-    """When streams that commit faster than their table is put in order are slowed down.
+    """Back-pressure: when streams that commit faster than compaction are slowed down.
 
-    Counted are the commits since the last good rewrite, while a rewrite is due. `lengthen` and `hold` touch streams:
-    only who names a number wants them.
+    Counted are the commits since the last successful rewrite, while a rewrite is due. `lengthen` and `hold` affect
+    streams and are off unless a number is given.
     """
 
     warn: PositiveInt = 500
     lengthen: PositiveInt | None = None
-    """From here on its streams commit half as often."""
+    """From this number on its streams commit half as often."""
     hold: PositiveInt | None = None
-    """From here on they wait until the rewrite has landed."""
+    """From this number on its streams pause until the rewrite is done."""
 
 
 class Policy(SpecModel):
-    """Everything maintenance goes by for one table."""
+    """All thresholds of one table."""
 
     class_: TableClass = Field(default="append-stream", alias="class")
     observe: Span = Duration("5m")
@@ -165,7 +165,7 @@ CLASS_DEFAULTS: Final[dict[str, dict[str, Any]]] = {
 """What each class changes in the defaults of an append stream."""
 
 UNSET: Final = ("compact.target_size", "compact.sort_order", "pressure.lengthen", "pressure.hold")
-"""Thresholds without a default: what they are then, or that nothing happens, is their reason."""
+"""Thresholds without a default; the reason says what applies instead."""
 
 REASONS: Final[dict[str, str]] = {
     "class": "derived from the streams that write the table",
@@ -188,11 +188,11 @@ REASONS: Final[dict[str, str]] = {
     "compact.max_size": "one run leaves room for the streams",
     "compact.max_files": "keeps a run's plan in memory",
     "compact.max_duration": "a run ends before the next is due",
-    "compact.sort_order": "rewrites every byte of a partition once more: only who names an order wants it",
+    "compact.sort_order": "rewrites every byte of a partition once more; off unless an order is configured",
     "compact.max_commits": "partial progress: what is done stays done",
     "compact.max_failed_commits": "beyond this the table is too busy: try when it is cold",
     "deletes.min_delete_files": "every read of the file opens each of them",
-    "deletes.deleted_rows_ratio": "0.3, Iceberg's own, is late for streams",
+    "deletes.deleted_rows_ratio": "Iceberg's default of 0.3 is late for streams",
     "deletes.every": "each merge is a commit that streams have to pass",
     "expire.enabled": "1,440 commits a day grow the metadata without end",
     "expire.older_than": "a day of time travel; longer history belongs to tags",
@@ -202,21 +202,21 @@ REASONS: Final[dict[str, str]] = {
     "manifests.max_manifests": "planning opens every one of them",
     "manifests.min_files_per_manifest": "fewer means planning reads mostly headers",
     "manifests.every": "after compaction, before expiry",
-    "metadata.enabled": "1,440 commits a day leave 1,440 metadata files, and none is deleted unless the table says so",
-    "metadata.previous_versions": "history is kept by snapshots, not by these files",
+    "metadata.enabled": "1,440 commits a day leave 1,440 metadata files, and none is deleted by default",
+    "metadata.previous_versions": "snapshots keep the history, not these files",
     "metadata.log_files": "a log of so many files is slow to list; Delta itself keeps 30 days of it",
-    "tags.enabled": "a look back by days costs less than keeping every snapshot of a week",
+    "tags.enabled": "a tag per day costs less than keeping every snapshot of a week",
     "tags.keep": "what went wrong in a week can be looked at as it was",
     "orphans.enabled": "failed commits leave files behind",
     "orphans.older_than": "four more days of storage are cheap, a wrong delete is final",
     "orphans.every": "listing a whole table is the dearest thing maintenance does",
-    "orphans.max_share": "so much waste is more likely a mistake of whoever looks than waste",
+    "orphans.max_share": "so many orphans are more likely a mistake in the listing",
     "orphans.max_files": "the same, for many small files",
     "orphans.quarantine": "a wrong delete is final, a wrong move is moved back",
     "orphans.keep": "a week in which a reader that misses a file is heard",
-    "pressure.warn": "somebody should look before readers notice",
-    "pressure.lengthen": "nobody's stream is slowed down unasked; 750 halves the commits before planning suffers",
-    "pressure.hold": "nobody's stream is stopped unasked; 1000 is where others stop theirs",
+    "pressure.warn": "a person should check before readers notice",
+    "pressure.lengthen": "streams are not slowed down by default; 750 halves the commits before planning suffers",
+    "pressure.hold": "streams are not paused by default; 1000 is the limit of other systems",
 }
 """Path of a threshold -> why its default is what it is."""
 
@@ -239,11 +239,11 @@ FLOORS: Final[dict[str, tuple[Any, str]]] = {
     "manifests.every": (Duration("30m"), "each rewrite is a commit that streams have to pass"),
     "metadata.previous_versions": (10, "a reader that holds a metadata file by its path loses it within minutes"),
     "metadata.log_files": (100, "a log is cleaned with a checkpoint, and one is written every ten commits"),
-    "tags.keep": (Duration("1d"), "the next one would come after it is gone"),
+    "tags.keep": (Duration("1d"), "the next run would come after it expired"),
     "orphans.older_than": (Duration("3d"), "a file being written is not referenced yet: it would be deleted"),
     "orphans.every": (Duration("1d"), "listing a whole table is dear"),
-    "orphans.keep": (Duration("1d"), "nobody misses a file within hours"),
+    "orphans.keep": (Duration("1d"), "a missing file is not noticed within hours"),
     "pressure.lengthen": (100, "a stream would be slow between any two rewrites"),
-    "pressure.hold": (200, "a stream would stand still between any two rewrites"),
+    "pressure.hold": (200, "a stream would pause between any two rewrites"),
 }
-"""Path of a threshold -> the least value allowed outside `unsafe:`, and what a smaller one costs."""
+"""Path of a threshold -> the smallest value outside `unsafe:`, and the cost of a smaller one."""

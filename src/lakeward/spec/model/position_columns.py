@@ -1,7 +1,7 @@
-"""Where a row came from: the columns each connector adds to what it reads.
+"""Position columns: the columns that each connector adds to the records it reads.
 
 They are the lineage of a row: a transform with lineage `rows` keeps them, quarantine is keyed by them, and the audit
-counts them against the source. `_partition` alone is a name Iceberg keeps for itself, hence the prefixes.
+compares them with the source. Iceberg reserves `_partition`, hence the prefixes.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ RECORD_COLUMNS: dict[str, dict[str, str]] = {
     "kafka": {"_kafka_key": "BINARY", "_kafka_headers": "ARRAY<STRUCT<key: STRING, value: BINARY>>"},
     "kinesis": {"_kinesis_key": "STRING", "_kinesis_arrived": "TIMESTAMP"},
 }
-"""Connector -> what its records have beside their value, with Spark SQL types: columns on demand (`columns: all`)."""
+"""Connector -> further columns of its records, with Spark SQL types, for `columns: all`."""
 
-OWN_COLUMNS = {**POSITION_TYPES, **{name: kind for each in RECORD_COLUMNS.values() for name, kind in each.items()}}
-"""Every column Lakeward adds by itself -> its type: no source may declare one of that name."""
+OWN_COLUMNS = {**POSITION_TYPES, **{name: kind for own in RECORD_COLUMNS.values() for name, kind in own.items()}}
+"""Every column that Lakeward adds -> its type; a source must not declare one of these names."""
 
 
 def position_columns(connector: str) -> tuple[str, ...]:
-    """All columns a connector adds to what it reads, in order, `_ingested_at` last."""
+    """All columns that a connector adds, in order, `_ingested_at` last."""
     return (*POSITION_COLUMNS[connector], INGESTED_AT)

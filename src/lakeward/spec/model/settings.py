@@ -13,7 +13,7 @@ from lakeward.spec.model.types import Brokers, DriverName, Duration, Memory, Nam
 
 
 class KafkaConnection(SpecModel):
-    """Brokers of a cluster that is not the embedded one. Passwords stand in the Airflow connection of the same id."""
+    """Brokers of a cluster other than the embedded one. Passwords are in the Airflow connection of the same id."""
 
     bootstrap: Brokers
 
@@ -25,16 +25,16 @@ class Connection(SpecModel):
 
 
 class Catalog(SpecModel):
-    """Where the tables of the catalog `lake` stand, if not on this machine."""
+    """Where the tables of the catalog `lake` are, if not on this machine."""
 
     warehouse: ObjectPlace | None = None
-    """Place on an object store for new tables, e.g. `s3://lake/warehouse`; those that are there stay where they are."""
+    """Location on an object store for new tables, e.g. `s3://lake/warehouse`; existing tables do not move."""
     connection: Name | None = None
-    """Id of the AWS connection with key, region and endpoint: of Airflow, or of a file of the home. Without one the
-    machine's own identity counts (instance role, `~/.aws`). It alone is enough for streams that read files on S3."""
+    """Id of the AWS connection with key, region and endpoint: in Airflow, or in a file of the home. Without one the
+    machine's identity is used (instance role, `~/.aws`). Streams that read files on S3 need nothing else."""
     properties: dict[str, str] = Field(default_factory=dict)
-    """Properties of the Iceberg catalog that win over the derived ones, e.g. those of a REST catalog; never a file of
-    SQLite, which lets one process write at a time."""
+    """Properties of the Iceberg catalog that override the derived ones, e.g. those of a REST catalog. SQLite is refused
+    because it allows only one writing process."""
 
 
 MAINTENANCE: Final = DriverName("maintenance")
@@ -45,75 +45,75 @@ class Driver(SpecModel):
     """A driver that several streams share; `maintenance`: the Spark application of tables with `engine: submit`."""
 
     cores: Cores = 2
-    """Cores of a driver that works by itself (`backend: local`)."""
+    """Cores of a driver without executors (`backend: local`)."""
     memory: Memory = Memory("1g")
-    """Memory of the driver's own process, wherever its executors are."""
+    """Memory of the driver process."""
     backend: Literal["local", "standalone", "yarn", "kubernetes"] = "local"
-    """Who does the work: `local`, the driver's own process; `standalone`, executors on a Spark standalone cluster. The
-    driver's process runs beside Airflow in both."""
+    """Where tasks run: `local`, in the driver process; `standalone`, on executors of a Spark standalone cluster. The
+    driver process runs beside Airflow in both cases."""
     master: SparkMaster | None = None
-    """Of a standalone cluster."""
+    """Address of the standalone master."""
     executors: Executors | None = None
-    """Executors on the cluster; without it those a stream of the driver asks for, else `{min: 0, max: 2}`."""
+    """Executors on the cluster; default: those that a stream of the driver requests, else `{min: 0, max: 2}`."""
     authenticate: Bool = False
-    """Whether the cluster wants a secret (`spark.authenticate`): it is in `<home>/secrets/spark/<driver>.secret`."""
+    """Whether the cluster requires a secret (`spark.authenticate`), in `<home>/secrets/spark/<driver>.secret`."""
     compiler: Literal["quick", "full"] = "full"
-    """Java's compilers: `full` pays off in a driver that lives for hours; `quick` starts with half the CPU."""
+    """Java's compilers: `full` pays off in a driver that runs for hours; `quick` starts with half the CPU."""
     spark: SparkConf = Field(default_factory=dict)
     """Settings of the whole Spark application, e.g. `spark.driver.maxResultSize`."""
 
 
 class Reconcile(SpecModel):
-    """How often the streams are looked at."""
+    """How often streams are reconciled."""
 
     every: Span = Duration("60s")
-    """Schedule of the reconcile Dag, the fallback that suffices alone."""
+    """Schedule of the reconcile Dag: the fallback, which is sufficient without the watcher."""
     watch: Span = Duration("5s")
-    """The watcher's interval; it starts a reconcile at once when something changed."""
+    """Poll interval of the watcher, which starts a reconcile immediately after a change."""
     lease: Span = Duration("15s")
-    """How long a driver's lease lives without renewal."""
+    """Time to live of a driver's lease without renewal."""
 
 
 class Checker(SpecModel):
-    """How soon landed rows are checked, and when the process that holds Great Expectations ready is made anew."""
+    """How soon landed rows are checked, and when the checking process is restarted."""
 
     every: Span = Duration("60s")
-    """What streams landed is checked this often at most; less often costs less, and people hear later."""
+    """Shortest interval between checks of landed rows; a longer one costs less and reports later."""
     max_age: Span = Duration("12h")
     max_runs: PositiveInt = 500
-    """Check runs it has worked on."""
+    """Check runs after which the checking process is restarted."""
     max_memory: Memory = Memory("640m")
-    """Memory it holds; about 400 MB are what it needs to be ready."""
+    """Memory above which the checking process is restarted; it needs about 400 MB when idle."""
 
 
 class Keep(SpecModel):
-    """How long what Lakeward records about itself is kept. Positions and generations are kept for ever."""
+    """Retention of Lakeward's own records. Positions and generations are kept forever."""
 
     batches: Span = Duration("30d")
-    """One row a batch: what was landed when, from which offsets."""
+    """Batches: one row per batch with time and offsets."""
     events: Span = Duration("90d")
-    """The timelines."""
+    """Events of the timelines."""
     incidents: Span = Duration("365d")
-    """Counted from their end; an open one stays."""
+    """Incidents, counted from their end; open incidents are kept."""
     observations: Span = Duration("7d")
-    """The newest figures of streams that were removed."""
+    """Observations of removed streams."""
     facts: Span = Duration("30d")
     plans: Span = Duration("30d")
     restarts: Span = Duration("90d")
     operations: Span = Duration("365d")
     actions: Span = Duration("365d")
     checks: Span = Duration("90d")
-    """Quality runs with their checks; the run `verified` stands on stays."""
+    """Quality runs with their checks; the run that proves `verified` is kept."""
     results: Span = Duration("1095d")
-    """What the table `lakeward.quality_results` of the lake keeps; whole months are removed."""
+    """Rows of the table `lakeward.quality_results`; whole months are removed."""
     samples: Span = Duration("30d")
-    """Failing rows that were kept with checks as examples, and Data Docs, which show them; the checks stay longer."""
+    """Sample rows of failed checks, and the Data Docs that show them; the checks themselves are kept longer."""
     requests: Span = Duration("1d")
-    """Check runs that were asked for, with what they told and answered; their results are kept by `checks`."""
+    """Requested check runs with their log and answer; their results are kept by `checks`."""
     changes: Span = Duration("1095d")
-    """Who changed what: three years."""
+    """Changes: who changed what; three years."""
     launches: Span = Duration("14d")
-    """Folders of drivers that ended: logs, event log, thread dumps. The newest of each driver stays."""
+    """Folders of ended drivers: logs, event log, thread dumps. The newest folder of each driver is kept."""
     runs: Span = Duration("14d")
     """Runs of Dags and Airflow's logs, in the embedded Airflow."""
 
@@ -129,26 +129,26 @@ StreamDefaults = partial(
     StreamSpec,
     "StreamDefaults",
     without=frozenset({"id", "enabled", "sources", "reference", "transform", "rules", "sink", "quarantine", "lineage"}),
-    whole=frozenset({"trigger"}),  # exactly one form: half of it means nothing
+    whole=frozenset({"trigger"}),  # exactly one form; half of one has no meaning
 )
-"""The keys of a stream that a project may give once for all streams."""
+"""The keys of a stream that a project may set once for all streams."""
 
 
 class Settings(SpecModel):
-    """Everything of a project that is not one stream, one table policy or one suite."""
+    """The settings of a project: everything except streams, table policies and suites."""
 
     defaults: StreamDefaults = StreamDefaults()  # type: ignore[valid-type]  # made by partial() above
-    """Keys of a stream's spec that every stream takes unless its own file says otherwise, e.g. `owner`."""
+    """Defaults of all streams, e.g. `owner`; a stream's own file overrides them."""
     connections: dict[Name, Connection] = Field(default_factory=dict)
     catalog: Catalog = Catalog()
     checkpoints: ObjectPlace | None = None
-    """Place on an object store for the checkpoints of streams, outside of the warehouse, e.g. `s3://lake/checkpoints`;
-    reached by the catalog's connection."""
+    """Location on an object store for checkpoints, outside of the warehouse, e.g. `s3://lake/checkpoints`; reached by
+    the connection of the catalog."""
     drivers: dict[DriverName, Driver] = Field(default_factory=dict)
     reconcile: Reconcile = Reconcile()
     checker: Checker = Checker()
     keep: Keep = Keep()
 
     def driver(self, name: str) -> Driver:
-        """The driver of that name; one that nobody declared has the defaults."""
+        """The driver of that name; an undeclared one has the defaults."""
         return self.drivers.get(DriverName(name), Driver())

@@ -1,4 +1,4 @@
-"""Where a stream's rows go: one model per connector, and the sink that holds exactly one of them."""
+"""Sinks: one model per connector, and the sink with exactly one of them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Keys = Annotated[tuple[Name, ...], Field(min_length=1)]
 
 
 class IcebergSink(SpecModel):
-    """A table of the lake."""
+    """An Iceberg table of the lake."""
 
     table: TableName
-    """The table; made at the first start when it is not there."""
+    """The table; created at the first start if it does not exist."""
     mode: Literal["append", "complete", "upsert"] = "append"
     """Add rows, replace all rows, or insert and update by key."""
     keys: Keys | None = None
@@ -30,13 +30,13 @@ class IcebergSink(SpecModel):
     order_by: Name | None = None
     """With `upsert`: the column that says which of two rows with the same keys is newer."""
     delete_when: Expression | None = None
-    """With `upsert`: rows for which this holds delete their key."""
+    """With `upsert`: rows for which this condition is true delete their key."""
     partition_by: tuple[PartitionField, ...] = ()
     """Partitioning of a table that does not exist yet."""
     properties: dict[str, str] = Field(default_factory=dict)
     """Table properties at creation, on top of Lakeward's own."""
     write: Literal["merge-on-read", "copy-on-write"] | None = None
-    """With `upsert`: how rows change, by delete files beside the data (default), or by rewriting the data."""
+    """With `upsert`: how rows change, by delete files (`merge-on-read`, default) or by rewriting data files."""
     commit: Literal["exact", "native"] = "exact"
     """`exact`: the position commits with the data; `native`: Spark's own sink, for comparison only."""
 
@@ -73,12 +73,12 @@ class KafkaSink(SpecModel):
     value: Expression | None = None
     """The record's value: a column or an expression; without it the whole row as JSON."""
     mode: Literal["append", "update"] = "append"
-    """Send each row once it is final, or every change of a group: `update` needs an aggregate, and a `key` for it."""
+    """Send final rows only, or every change of a group: `update` needs an aggregate and a `key`."""
 
     @model_validator(mode="after")
     def _update_needs_a_key(self) -> Self:
         if self.mode == "update" and self.key is None:
-            message = "mode update sends a group each time it changes, and readers tell by the key which one it is"
+            message = "mode update sends a group each time it changes, and readers identify it by the key"
             raise KeysProblem(f"{message}; add key: to_json(struct(<the columns of GROUP BY>))", "mode", "key")
         return self
 
@@ -89,11 +89,11 @@ class PostgresSink(SpecModel):
     connection: Name
     """A connection to PostgreSQL, by its id."""
     table: PostgresTable
-    """`table` (in schema `public`) or `schema.table`, upper and lower case told apart; made when it is not there."""
+    """`table` (in schema `public`) or `schema.table`, case-sensitive; created if it does not exist."""
     mode: Literal["append", "upsert"] = "append"
     """Add rows, or insert and update by key."""
     keys: Keys | None = None
-    """With `upsert`: the columns that identify a row; a table that is there needs a unique index on them."""
+    """With `upsert`: the columns that identify a row; an existing table needs a unique index on them."""
     order_by: Name | None = None
     """With `upsert`: the column that says which of two rows with the same keys is newer."""
 
@@ -104,10 +104,10 @@ class PostgresSink(SpecModel):
 
 
 class FilesSink(SpecModel):
-    """Files in a folder of this machine, exactly once: each batch is a folder `seq=..` that appears whole."""
+    """Files in a local folder, exactly once: each batch is a folder `seq=..` that appears atomically."""
 
     path: Text
-    """The folder, absolute; the stream's own."""
+    """The folder, absolute, used by this stream only."""
     format: Literal["json", "csv", "parquet", "orc", "avro", "text"]
     partition_by: tuple[Name, ...] = ()
     """Columns that become folders below each batch's, e.g. `day=2026-03-01`."""
@@ -124,12 +124,12 @@ class FilesSink(SpecModel):
 
 
 class ConsoleSink(SpecModel):
-    """The driver's log, for looking; at least once."""
+    """The driver's log, for debugging; at least once."""
 
     mode: Literal["append", "update", "complete"] = "append"
-    """Of the SQL's groups: those that are final, those that changed, or all of them at every batch."""
+    """Which groups of the SQL a batch logs: final ones, changed ones, or all."""
     rows: PositiveInt = 20
-    """Most rows of a batch that are logged; how many are not is logged too."""
+    """Maximum number of logged rows per batch; the number of the others is logged too."""
 
 
 class MemorySink(SpecModel):
@@ -153,9 +153,9 @@ class Sink(SpecModel):
     python: PythonCallable | None = None
     """A function `(df, batch)` in the project's `python/` folder, or of an installed package; at least once."""
     connection: Name | None = None
-    """With `python`: the connection that the function finds as `batch.connection`, by its id."""
+    """With `python`: id of the connection that the function gets as `batch.connection`."""
     code: SkipJsonSchema[dict[str, str] | None] = None
-    """Nobody writes it: the modules the function needs, path below `python/` -> text, as the loader found them."""
+    """Set by the loader, not by users: the modules that the function needs, path below `python/` -> text."""
     console: ConsoleSink | None = None
     memory: MemorySink | None = None
     format: FormatSink | None = None
@@ -169,7 +169,7 @@ class Sink(SpecModel):
     def _one_connector(self) -> Self:
         chosen = only_one("sink", self._connectors())
         if self.connection is not None and chosen != "python":
-            message = f"connection stands beside python; this sink is {chosen}"
+            message = f"connection is for a python sink; this sink is {chosen}"
             raise KeysProblem(f"{message}, and kafka and postgres name theirs inside", "connection")
         return self
 
@@ -195,19 +195,19 @@ class Sink(SpecModel):
 
     @property
     def rows_in(self) -> str | None:
-        """The table the rows stand in, whatever keeps it: one name for one table; None where the sink is no table."""
+        """The table of the rows in any system, one name per table; None if the sink is not a table."""
         if self.postgres is None:
             return self.table
         return f"{self.postgres.connection}:{self.postgres.table.whole}"
 
     @property
     def mode(self) -> str:
-        """`append`, `complete`, `upsert` or `update`; `append` where the sink knows no other."""
+        """`append`, `complete`, `upsert` or `update`; `append` for sinks without a mode."""
         return str(getattr(self.options, "mode", "append"))
 
     @property
     def label(self) -> str:
-        """The sink in a word for tables and pages: `nyc.flights`, `kafka:delay_alerts`."""
+        """A short name of the sink for display: `nyc.flights`, `kafka:delay_alerts`."""
         if self.table:
             return str(self.table)
         if self.kafka:
@@ -218,10 +218,10 @@ class Sink(SpecModel):
 
 
 def check_upsert(mode: str, keys: tuple[str, ...] | None, **only_upsert: object) -> None:
-    """What belongs to `upsert` and only to it.
+    """Check the keys that are valid with `upsert` only.
 
     Raises:
-        ValueError: upsert without keys, or keys and their friends without upsert.
+        ValueError: `upsert` without `keys`, or `keys` and related keys without `upsert`.
     """
     if mode == "upsert" and not keys:
         raise KeysProblem("mode upsert needs keys: the columns that identify a row", "mode", "keys")
@@ -232,6 +232,6 @@ def check_upsert(mode: str, keys: tuple[str, ...] | None, **only_upsert: object)
 
 
 class Quarantine(SpecModel):
-    """Where rows go that could not be decoded or broke a rule."""
+    """Quarantine (dead-letter table): rows that could not be decoded or failed a rule."""
 
     table: TableName

@@ -1,4 +1,4 @@
-"""Where a stream's rows come from: one model per connector, and the source that holds exactly one of them."""
+"""Sources: one model per connector, and the source with exactly one of them."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ from lakeward.spec.sql.ddl import Ddl, ddl_columns
 
 KAFKA_CONNECTION = "lakeward_kafka"
 Offset = Annotated[Int, Field(ge=-2, le=2**63 - 1)]
-"""An offset as Spark reads it: -2 is the earliest, -1 the latest."""
+"""An offset in Spark's form: -2 is the earliest, -1 the latest."""
 NESTED = ("ARRAY", "MAP", "STRUCT")
 _PARTITION = re.compile(r"0|[1-9][0-9]{0,9}")
 
 
 class KafkaSource(SpecModel):
-    """Topics of a Kafka broker. The brokers stand in the connection, never in the spec."""
+    """Topics of a Kafka broker. The brokers are in the connection, never in the spec."""
 
     one_of = ("kafka", ("topics", "pattern"))
 
@@ -56,19 +56,19 @@ class KafkaSource(SpecModel):
     connection: Name = Name(KAFKA_CONNECTION)
     """Id of the Kafka connection: of Airflow, or of a file of the home."""
     starting_offsets: Literal["earliest", "latest"] | dict[Topic, dict[str, Offset]] = "earliest"
-    """Where a stream without a position begins: `earliest`, `latest`, or `{topic: {"partition": offset}}`."""
+    """Where a stream without a position starts: `earliest`, `latest`, or `{topic: {"partition": offset}}`."""
     max_offsets_per_trigger: PositiveLong | None = None
-    """Most records one batch may take; required, because the first batch after an outage is otherwise all of it. Only
-    `real_time` and `continuous` have none: they have no batches."""
+    """Maximum number of records per batch; required, because otherwise the first batch after an outage reads the whole
+    backlog. `real_time` and `continuous` have no batches and do not take it."""
     isolation_level: Literal["read_committed", "read_uncommitted"] = "read_committed"
-    """Whether records of open and aborted transactions are read."""
+    """Whether records of open and aborted transactions are read (Kafka's `isolation.level`)."""
 
     @field_validator("topics")
     @classmethod
     def _each_once(cls, topics: tuple[Topic, ...]) -> tuple[Topic, ...]:
         twice = [topic for topic in dict.fromkeys(topics) if topics.count(topic) > 1]
         if twice:
-            raise ValueError(f"{', '.join(twice)} is there twice")
+            raise ValueError(f"{', '.join(twice)} is listed twice")
         return topics
 
     @field_validator("pattern")
@@ -79,7 +79,7 @@ class KafkaSource(SpecModel):
         return pattern
 
     def reads(self, topic: str) -> bool:
-        """Whether it reads the topic; of a pattern that only Java can read, no."""
+        """Whether it reads the topic; False for a pattern that only Java can evaluate."""
         if self.pattern is None:
             return topic in self.topics
         try:
@@ -108,45 +108,46 @@ class KafkaSource(SpecModel):
 
 
 class KinesisSource(SpecModel):
-    """A Kinesis data stream. Keys stand in the connection, never in the spec."""
+    """A Kinesis data stream. Access keys are in the connection, never in the spec."""
 
     stream: KinesisStream
     """Its name."""
     region: AwsRegion
     """Its region, e.g. `eu-central-1`."""
     connection: Name | None = None
-    """Id of the AWS connection: of Airflow, or of a file of the home. Without one the machine's own identity counts
+    """Id of the AWS connection: in Airflow, or in a file of the home. Without one the machine's identity is used
     (instance role, `~/.aws`)."""
     starting_position: StartingPosition = StartingPosition("TRIM_HORIZON")
-    """Where a stream without a position begins: `TRIM_HORIZON` (the oldest record), `LATEST`, or a time."""
+    """Where a stream without a position starts: `TRIM_HORIZON` (the oldest record), `LATEST`, or a time."""
     max_records_per_trigger: PositiveInt
-    """Most records one batch may take; required, because the first batch after an outage is otherwise all of it."""
+    """Maximum number of records per batch; required, because otherwise the first batch after an outage reads the whole
+    backlog."""
 
 
 TYPED = ("parquet", "orc", "avro")
-"""Formats whose files know their columns and types."""
+"""Formats whose files contain their schema."""
 
 
 class FilesSource(SpecModel):
-    """Files that arrive in a folder, each read once: move them in whole, what is added to one later is not seen."""
+    """Files that arrive in a folder, each read once. Move complete files in; later additions to a file are not read."""
 
     path: Text
     """Folder (with the folders below it), or a pattern such as `in/*/*.csv`; relative to the project, absolute, or on
     S3: `s3://bucket/prefix`."""
     format: Literal["json", "csv", "parquet", "orc", "avro", "text"]
-    """`json`: one object a line, by `decode:`; `csv`, `parquet`, `orc`, `avro`: by `columns:`; `text`: a line is one
-    column `value`."""
+    """`json`: one object per line, with `decode:`; `csv`, `parquet`, `orc`, `avro`: with `columns:`; `text`: each line
+    is one column `value`."""
     columns: Ddl | None = None
-    """Columns of a CSV, Parquet, ORC or Avro file as Spark DDL; a file or value that does not fit is refused, never
-    null."""
+    """Columns of a CSV, Parquet, ORC or Avro file as Spark DDL; a file or value that does not match is refused, never
+    read as null."""
     header: Bool = True
-    """Whether a CSV begins with the names of its columns; they are compared with `columns:`."""
+    """Whether a CSV has a header; its names are compared with `columns:`."""
     nulls: str | None = None
-    """The text a CSV writes for no value, e.g. `NA`; an empty value is none too."""
+    """The text for a null in a CSV, e.g. `NA`; an empty value is null too."""
     max_files_per_trigger: PositiveInt
-    """Most files one batch may take."""
+    """Maximum number of files per batch."""
     after: Literal["keep", "archive", "delete"] = "keep"
-    """What happens to a file after the batch that landed it: `archive` moves it to `<folder>.archived`."""
+    """What happens to a file after it has landed: `archive` moves it to `<folder>.archived`."""
 
     @model_validator(mode="after")
     def _columns_of_a_format(self) -> Self:
@@ -164,21 +165,21 @@ class FilesSource(SpecModel):
         if self.columns is not None and self.format == "orc":
             times = [name for name, kind in ddl_columns(self.columns).items() if "TIMESTAMP" in kind.upper()]
             if times:
-                message = "ORC keeps a time without a zone, and Spark reads it in that of the machine"
+                message = "ORC keeps a time without a zone, and Spark reads it in the zone of the machine"
                 raise KeysProblem(f"{message}; leave out {', '.join(times)}, or use parquet", "columns")
         if self.columns is not None and self.format == "csv":
             nested = [name for name, kind in ddl_columns(self.columns).items() if kind.startswith(NESTED)]
             if nested:
-                raise KeysProblem(f"a CSV holds single values; {', '.join(nested)} is none", "columns")
+                raise KeysProblem(f"a CSV holds single values; {', '.join(nested)} is nested", "columns")
         return self
 
 
 class SocketSource(SpecModel):
-    """Lines of a TCP socket, as one column `value`: for looking. Nothing of it can be read twice: whatever is stopped
-    or killed loses lines, and each start begins anew."""
+    """Lines of a TCP socket, as one column `value`, for experiments. Lines cannot be read twice: a stop or a kill loses
+    lines, and each start begins without a position."""
 
     host: Text
-    """The host that is connected to."""
+    """The host to connect to."""
     port: Annotated[Int, Field(ge=1, le=65535)]
     """Its port."""
 
@@ -187,8 +188,8 @@ class RateSource(SpecModel):
     """Generated rows: for experiments and benchmarks."""
 
     rows_per_second: PositiveInt = 1
-    """Rows with a `timestamp` and a `value` that counts up from 0; not to be changed while the stream has a
-    checkpoint."""
+    """Rows per second, each with a `timestamp` and a `value` that counts up from 0; do not change it while the stream
+    has a checkpoint."""
 
 
 AnySource = (
@@ -197,28 +198,28 @@ AnySource = (
 
 
 class Watermark(SpecModel):
-    """How late an event may be and still count."""
+    """Watermark: how late an event may be and still count."""
 
     column: Name
     """The event's time: a TIMESTAMP of the source."""
     delay: Duration
-    """How long after the newest event an older one still counts."""
+    """Allowed lateness relative to the newest event."""
 
 
 class Deduplicate(SpecModel):
-    """Drop records already seen, by key. One that is dropped counts as filtered."""
+    """Drop duplicate records by key. A dropped record counts as filtered."""
 
     keys: Annotated[tuple[Name, ...], Field(min_length=1)]
     """Columns that identify a record."""
     within_watermark: Bool = True
-    """Forget a key once the watermark has passed it; needs `watermark`. `false`: remember every key for ever."""
+    """Drop a key from state when the watermark has passed it; needs `watermark`. `false`: keep every key forever."""
 
 
 SOURCE_CONNECTORS = ("kafka", "kinesis", "files", "iceberg", "delta", "socket", "rate", "format")
 
 
 class Source(SpecModel):
-    """One source of a stream: exactly one connector, how to decode it, how late it may be."""
+    """One source of a stream: exactly one connector, with decoding, watermark and deduplication."""
 
     one_of = ("a source", SOURCE_CONNECTORS)
 
@@ -266,7 +267,7 @@ class Source(SpecModel):
 
     @property
     def declared_columns(self) -> str | None:
-        """The columns of its records as DDL, without the position columns; None where nobody declares them."""
+        """The declared columns of its records as DDL, without position columns; None if not declared."""
         if self.decode is not None and self.decode.json_ is not None:
             return self.decode.json_
         if self.files is not None:
@@ -284,8 +285,8 @@ class Source(SpecModel):
 
     @property
     def kept_columns(self) -> tuple[str, ...]:
-        """The columns beside the decoded ones: with `columns: all` what the record has beside its value, and the
-        position columns.
+        """The columns beside the decoded ones: the position columns, and with `columns: all` the other columns of the
+        record.
         """
         everything = self.decode is not None and self.decode.columns == "all"
         return (*(RECORD_COLUMNS.get(self.connector, ()) if everything else ()), *self.position_columns)
@@ -295,7 +296,7 @@ REFERENCE_FORMS = ("csv", "parquet", "iceberg", "delta", "jdbc")
 
 
 class Reference(SpecModel):
-    """The static side of a join: a small table, read again at the interval."""
+    """Reference table: the static side of a join, a small table that is read again at an interval."""
 
     one_of = ("a reference", REFERENCE_FORMS)
 
@@ -307,9 +308,9 @@ class Reference(SpecModel):
     delta: TableName | None = None
     jdbc: JdbcReference | None = None
     columns: Ddl | None = None
-    """Types of a CSV as Spark DDL; without it every column is STRING: a guess would change with the data."""
+    """Types of a CSV as Spark DDL. Default: every column is STRING; inferred types would change with the data."""
     nulls: str | None = None
-    """The text a CSV writes for no value, e.g. `NA`."""
+    """The text for a null in a CSV, e.g. `NA`."""
     refresh: Span = Duration("10m")
     """How often the table is read again."""
 
@@ -331,12 +332,12 @@ class Reference(SpecModel):
 
 
 class JdbcReference(SpecModel):
-    """A table or view of a PostgreSQL database, read through a connection."""
+    """A table or view of a PostgreSQL database."""
 
     connection: Name
     """A connection to PostgreSQL, by its id."""
     table: PostgresTable
-    """`table` (in schema `public`) or `schema.table`, upper and lower case told apart."""
+    """`table` (in schema `public`) or `schema.table`, case-sensitive."""
 
 
 Reference.model_rebuild()

@@ -16,10 +16,10 @@ from lakeward.spec.model.types import DriverName, Duration, Memory, Name, Span, 
 from lakeward.spec.sql.statements import Expression
 
 SINGLE = "source"
-"""The name of the source of a stream that has only one and did not name it."""
+"""The name of a single source without a name."""
 
 OF_THE_SOURCE = ("decode", "watermark", "deduplicate")
-"""Keys that may stand beside `source:` instead of inside it."""
+"""Keys that may be beside `source:` instead of inside it."""
 
 
 def _conf_value(value: Any) -> Any:
@@ -36,11 +36,11 @@ SparkConf = dict[
 
 
 class SchemaPolicy(SpecModel):
-    """What happens when the source's columns change."""
+    """What happens when the columns of the source change."""
 
     evolution: Literal["fixed", "additive"] = "fixed"
-    """`fixed`: another column is refused; `additive`: a start adds new columns to an Iceberg or Delta table and, in
-    Iceberg, widens types; everything else is refused."""
+    """`fixed`: a new column is refused; `additive`: a start adds new columns to an Iceberg or Delta table and, in
+    Iceberg, widens types; all other changes are refused."""
 
 
 class Limits(SpecModel):
@@ -49,15 +49,15 @@ class Limits(SpecModel):
     freshness: Span = Duration("5m")
     """Lagging when the newest landed record is older than this while the source has newer ones."""
     lag_records: PositiveLong | None = None
-    """Lagging when more records than this wait."""
+    """Lagging when more records than this are not landed."""
     stall: Span = Duration("5m")
     """Stalled when no batch was committed for this long, and for two trigger intervals, although records wait."""
 
 
 def silence_s(limits: Limits, every: Duration | None) -> float:
-    """How long no batch may land although records wait, in seconds: `stall`, and at least two trigger intervals.
+    """Seconds without a landed batch, while records wait, until the stream is stalled: `stall`, at least 2 intervals.
 
-    A stream that lands once an hour does not hang in between.
+    A stream that lands once an hour is not stalled in between.
     """
     return max(limits.stall.seconds, 0.0 if every is None else 2.0 * every.seconds)
 
@@ -66,24 +66,24 @@ class State(SpecModel):
     """The state store of a stream with windows, joins or deduplication."""
 
     provider: Literal["rocksdb", "hdfs"] = "rocksdb"
-    """Where state is kept: RocksDB, on disk, or the executors' heap (`hdfs`); frozen in the checkpoint at the first
-    start. `transformWithState` needs rocksdb."""
+    """State store: `rocksdb` on disk, or the executors' heap (`hdfs`); frozen in the checkpoint at the first start.
+    `transformWithState` needs rocksdb."""
     max_rows: PositiveLong | None = None
-    """Most rows of state; beyond it the stream says so, and an incident is open until it is well below again."""
+    """Maximum number of state rows; above it an incident is open until the number is well below again."""
 
 
 class Executors(SpecModel):
-    """How many executors, and how large; only where the backend has executors."""
+    """Number and size of executors; only for a backend with executors."""
 
     min: Annotated[Int, Field(ge=0)] = 0
-    """Fewest; as many as `max` keeps all of them for as long as the driver runs."""
+    """Minimum; equal to `max`, all executors are kept while the driver runs."""
     max: PositiveInt = 2
-    """Most; between `min` and `max` tasks that wait bring an executor, and one that has had no task for two minutes,
-    and for three triggers, goes."""
+    """Maximum; between `min` and `max`, waiting tasks add an executor, and an executor without a task for two minutes
+    and three triggers is released."""
     cores: Cores = 1
-    """Cores of each: tasks at a time."""
+    """Cores per executor: parallel tasks."""
     memory: Memory = Memory("1g")
-    """Heap of each."""
+    """Heap per executor."""
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -93,69 +93,69 @@ class Executors(SpecModel):
 
 
 class Resources(SpecModel):
-    """Which driver hosts the stream, and how large that driver is."""
+    """The driver that hosts the stream, and its size."""
 
     driver: DriverName | None = None
-    """Name of the driver; streams with the same one share a process. Default: a driver of its own."""
+    """Name of the driver; streams with the same driver share a process. Default: a driver for this stream only."""
     cores: Cores | None = None
-    """Cores of a driver of its own."""
+    """Cores of a driver for this stream only."""
     driver_memory: Memory | None = None
-    """Memory of a driver of its own."""
+    """Memory of a driver for this stream only."""
     executors: Executors | None = None
-    """Executors of its driver, where that is declared with `backend: standalone` and without `executors:`."""
+    """Executors of its driver, if that is declared with `backend: standalone` and without `executors:`."""
 
 
 class Restart(SpecModel):
-    """How a failed stream is restarted: 10 s x 2^n with full jitter."""
+    """Restart policy of a failed stream: 10 s x 2^n with full jitter."""
 
     max_backoff: Span = Duration("10m")
-    """Longest wait between two restarts."""
+    """Maximum wait between two restarts."""
     reset_after: Span = Duration("30m")
-    """Commits for this long make the next failure the first again."""
+    """After committing for this long, the next failure counts as the first."""
 
 
 class StreamSpec(SpecModel):
     """One stream: sources, a transform, a sink, and how it is run.
 
     `source:` with its keys beside it is the short form of `sources: {source: ...}`; both read into `sources`.
-    A checkpoint is never given: its place follows from the stream's id.
+    A spec has no checkpoint: its location follows from the stream's id.
     """
 
     id: StreamId
-    """The stable id: it names the checkpoint, the Dag and the position in the table. Without it the file's name."""
+    """The stable id: it names the checkpoint, the Dag and the position in the table. Default: the file name."""
     owner: Text
-    """Who is asked when it fails."""
+    """Who is contacted when it fails."""
     team: Text | None = None
     """The team that may act on the stream's Dag in Airflow."""
     tags: tuple[Tag, ...] = ()
-    """Words to find streams by."""
+    """Tags for filters and searches."""
     enabled: Bool = True
-    """Whether a new stream is started when it is deployed. It never stops one: an operation does."""
+    """Whether a new stream is started when it is deployed. To stop a stream, use the operation."""
     sources: Annotated[dict[Name, Source], Field(min_length=1)]
-    """Where the rows come from: `sources:` by name, or `source:` when there is one."""
+    """Sources of the rows: `sources:` by name, or `source:` for a single one."""
     reference: dict[Name, Reference] = Field(default_factory=dict)
-    """Small tables for joins, by the name the SQL uses."""
+    """Reference tables for joins, by the name the SQL uses."""
     transform: Transform = Transform(sql="SELECT * FROM source")
     requirements: Text | None = None
-    """A pip requirements file in `python/`: the packages that this stream's Python needs, with versions and hashes."""
+    """A pip requirements file in `python/`: the packages of this stream's Python, with versions and hashes."""
     packages: SkipJsonSchema[tuple[str, ...] | None] = None
-    """Nobody writes it: the lines of that file, as the loader found them."""
+    """Set by the loader, not by users: the lines of that file."""
     rules: dict[Name, Expression] = Field(default_factory=dict)
     """Name -> condition on the transform's columns. A row for which it is false goes to quarantine; as in a CHECK,
     unknown (NULL) is not false."""
     sink: Sink
-    """Where the rows go."""
+    """Sink of the rows."""
     quarantine: Quarantine | None = None
-    """Where refused rows go. Without it the sink's table with _quarantine; needed when the sink is no table."""
+    """Quarantine of refused rows. Default: the sink's table with _quarantine; required if the sink is not a table."""
     schema_: SchemaPolicy = Field(default=SchemaPolicy(), alias="schema")
     trigger: Trigger = Trigger(every=Duration("30s"))
     lineage: Literal["rows", "none"] | None = None
-    """`rows`: the transform keeps the position columns, every record can be accounted for. Derived when not given."""
+    """`rows`: the transform keeps the position columns, so every record can be traced. Derived by default."""
     limits: Limits = Limits()
     state: State = State()
     resources: Resources = Resources()
     spark: SparkConf = Field(default_factory=dict)
-    """Spark settings of this stream's query. Those of a whole driver stand in conf/lakeward.yaml."""
+    """Spark settings of this stream's query. Those of a whole driver belong in conf/lakeward.yaml."""
     restart: Restart = Restart()
 
     @model_validator(mode="before")
@@ -165,7 +165,7 @@ class StreamSpec(SpecModel):
 
     @classmethod
     def also_written(cls) -> tuple[str, ...]:
-        """Keys of the short form, which the model itself does not have."""
+        """Keys of the short form, which the model does not have."""
         return (SINGLE, *OF_THE_SOURCE)
 
     @property
@@ -193,8 +193,8 @@ class StreamSpec(SpecModel):
     @property
     def tables(self) -> tuple[TableName, ...]:
         """The tables of the lake this stream writes: its sink's and its quarantine's."""
-        kept = self.quarantine.table if self.quarantine else None
-        return tuple(table for table in (self.sink.table, kept) if table is not None)
+        quarantine_table = self.quarantine.table if self.quarantine else None
+        return tuple(table for table in (self.sink.table, quarantine_table) if table is not None)
 
 
 def long_form(data: Any) -> Any:
@@ -218,21 +218,21 @@ def long_form(data: Any) -> Any:
 
 
 def mixed_forms(data: dict[str, Any]) -> list[tuple[tuple[str | int, ...], str]]:
-    """Where short and long form are mixed: the path of what is too much, and why."""
+    """Mixtures of short and long form: the path of the excess key, and why."""
     found: list[tuple[tuple[str | int, ...], str]] = []
     beside = [key for key in OF_THE_SOURCE if key in data]
     source = data.get(SINGLE)
     if SINGLE in data and "sources" in data:
         found.append((("sources",), "give source: (one, then named source) or sources: (several, by name), not both"))
     elif "sources" in data:
-        found += [((key,), f"{key} stands beside source: only; move it into one of the sources") for key in beside]
+        found += [((key,), f"{key} is allowed beside source: only; move it into one of the sources") for key in beside]
     if isinstance(source, dict):
-        found += [((SINGLE, key), f"{key} stands both beside source: and inside it") for key in beside if key in source]
+        found += [((SINGLE, key), f"{key} is both beside source: and inside it") for key in beside if key in source]
     return found
 
 
 def written_path(path: tuple[str | int, ...], data: dict[str, Any]) -> tuple[str | int, ...]:
-    """The path in the file as it was written, for a path in the long form."""
+    """The path as written in the file, for a path in the long form."""
     if SINGLE not in data or path[:1] != ("sources",):
         return path
     inner = path[2:]

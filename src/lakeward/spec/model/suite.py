@@ -18,21 +18,21 @@ _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 def _day(value: Any) -> Any:
-    """A number would be read as seconds since 1970."""
+    """Refuse a number, which would be read as seconds since 1970."""
     if isinstance(value, date) or (isinstance(value, str) and _DAY.fullmatch(value)):
         return value
     raise ValueError("this must be a day: 2026-12-31")
 
 
 def _days(value: Duration) -> Duration:
-    """The age counts from the commit of a snapshot that may have stood for a day already."""
+    """Refuse small ages: the age counts from the commit of a snapshot, which may be a day old already."""
     if value < Duration("2d"):
         raise ValueError("the tag of a day is kept for 2d at least, e.g. 7d")
     return value
 
 
 def _not_ours(value: dict[str, Any]) -> dict[str, Any]:
-    """An export keeps Lakeward's own keys below this one."""
+    """Refuse the key below which an export keeps Lakeward's own keys."""
     if "lakeward" in value:
         raise ValueError("this key of meta belongs to Lakeward: give yours another name")
     return value
@@ -42,7 +42,7 @@ Meta = Annotated[dict[str, Any], Field(min_length=1), AfterValidator(_not_ours)]
 
 
 class Expectation(SpecModel):
-    """One expectation of Great Expectations, and what its failure means here."""
+    """One expectation of Great Expectations, and the consequence of its failure."""
 
     type: ExpectationType
     """The expectation's name in Great Expectations, e.g. `expect_column_values_to_not_be_null`."""
@@ -53,28 +53,28 @@ class Expectation(SpecModel):
     scope: Literal["increment", "window", "table"] = "increment"
     """The rows since the last check, a recent window, or the whole table."""
     why: Text | None = None
-    """What breaks downstream when this does not hold; shown to whoever is on call."""
+    """What breaks downstream when the expectation fails; shown to the person on call."""
     waive_until: Annotated[date, BeforeValidator(_day)] | None = None
     """Through this day a failure is shown and does not hold `verified`."""
     meta: Meta | None = None
-    """Whatever else people or tools keep with it; carried from and to Great Expectations, read by nobody here."""
+    """Free metadata; imported from and exported to Great Expectations, not used by Lakeward."""
 
     @property
     def id(self) -> str:
-        """Stable over reorderings and rewordings: the hash of what is asserted, 12 hex digits."""
+        """Id of the check: hash of the assertion, 12 hex digits; does not change with order or wording."""
         asserted = json.dumps([self.type, self.kwargs], sort_keys=True, separators=(",", ":"), default=str)
         return hashlib.sha256(asserted.encode()).hexdigest()[:12]
 
 
 class SuiteLimits(SpecModel):
-    """When somebody is called although no check failed."""
+    """Limits that open an incident although no check failed."""
 
     verification_lag: Span = Duration("30m")
-    """What has landed is proven, or held for a reason, within this time."""
+    """Time within which landed rows must be verified or held by a check."""
 
 
 class Suite(SpecModel):
-    """What must be true of a table."""
+    """A suite: the expectations of a table."""
 
     removed: ClassVar[Mapping[str, str]] = {
         "advisory": "removed in 0.2, streams no longer count the rows that checks will call failing"
@@ -85,13 +85,13 @@ class Suite(SpecModel):
     meta: Meta | None = None
     """As with each expectation."""
     mask: tuple[Text, ...] = ()
-    """Columns whose values stand in no sample row, log or message, e.g. `[email]`."""
+    """Columns whose values must not appear in sample rows, logs or messages, e.g. `[email]`."""
     pointer_table: Bool | None = None
-    """Keep a table `<table>__verified` that shows what is proven, for engines that cannot name a branch."""
+    """Maintain a pointer table `<table>__verified` for engines that cannot read a branch."""
     limits: SuiteLimits | None = None
-    """How late a proof may be."""
+    """Limits on how late a proof may be."""
     audit_tags: Annotated[Duration, AfterValidator(_days)] | None = None
-    """Keep a tag `verified-2026-03-01` of what was proven by the end of each day (UTC), for so long, e.g. `7d`."""
+    """Retention of daily tags `verified-2026-03-01` of the state verified at the end of each day (UTC), e.g. `7d`."""
     expectations: Annotated[tuple[Expectation, ...], Field(min_length=1)]
 
     @property
@@ -102,7 +102,7 @@ class Suite(SpecModel):
 
 
 POINTER_OF = "lakeward.verified-of"
-"""Property of a pointer table: the table it shows what is proven of."""
+"""Property of a pointer table: the table whose verified state it shows."""
 
 
 def pointer_name(table: str) -> str:

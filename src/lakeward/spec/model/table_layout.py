@@ -1,4 +1,4 @@
-"""How the rows of a table lie: its partition fields, and the order of rows within a partition."""
+"""Table layout: partition fields, and the sort order within a partition."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FIELD = re.compile(
     r"\s*(?:(?P<transform>[A-Za-z]+)\s*\(\s*(?:(?P<number>[0-9]+)\s*,\s*)?(?P<inner>[A-Za-z_][A-Za-z0-9_]*)\s*\)"
     r"|(?P<column>[A-Za-z_][A-Za-z0-9_]*))\s*"
 )
-_MOST = 2**31 - 1  # Iceberg keeps it as an int
+_MOST = 2**31 - 1  # Iceberg stores it as an int
 _TIMES = {"year": "years", "month": "months", "day": "days", "hour": "hours", "date": "days"}
 
 
@@ -54,7 +54,7 @@ class PartitionField(str):
 
     @property
     def kind(self) -> tuple[str, str]:
-        """What a table may have once: a column's partition by value, by time, by bucket or by prefix."""
+        """The kind of partition, which a table may have once per column: by value, time, bucket or prefix."""
         return self.column.lower(), "time" if self.transform in _TIMES.values() else self.transform
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -85,7 +85,7 @@ _NAMES = rf"{_NAME}(?: *, *{_NAME})*"
 
 
 class SortOrder(Written):
-    """An order of rows: `carrier, ts DESC NULLS LAST`, or `zorder(origin, dest)`."""
+    """A sort order: `carrier, ts DESC NULLS LAST`, or `zorder(origin, dest)`."""
 
     pattern = re.compile(rf"(?:zorder|ZORDER) *\( *{_NAMES} *\)|{_KEY}(?: *, *{_KEY})*")
     wanted = "an order is columns, 'carrier, ts DESC NULLS LAST', or 'zorder(origin, dest)'"
@@ -94,31 +94,31 @@ class SortOrder(Written):
     def __new__(cls, text: str) -> Self:
         written = super().__new__(cls, text)
         named = written.columns
-        twice = next((each for each in named if named.count(each) > 1), None)
+        twice = next((key for key in named if named.count(key) > 1), None)
         if twice is not None:
-            raise ValueError(f"{twice} stands in the order twice")
+            raise ValueError(f"{twice} is in the order twice")
         return written
 
     @property
     def zorder(self) -> bool:
-        """Whether the columns count alike: a filter on any of them finds few files."""
+        """Whether it is a z-order, where a filter on any of the columns reads few files."""
         return "(" in self
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns, the most significant first."""
         inner = self[self.index("(") + 1 : -1] if self.zorder else str(self)
-        return tuple(each.split()[0] for each in inner.split(","))
+        return tuple(part.split()[0] for part in inner.split(","))
 
     @property
     def iceberg(self) -> str:
-        """The order as `rewrite_data_files` takes it: it wants each key's direction and place of nulls said."""
+        """The order for `rewrite_data_files`, which requires direction and null order of each key."""
         return f"zorder({', '.join(self.columns)})" if self.zorder else ", ".join(map(_whole, self.split(",")))
 
 
 def _whole(key: str) -> str:
     name, *rest = key.split()
-    said = [each.upper() for each in rest]
-    direction = "DESC" if "DESC" in said else "ASC"
-    nulls = said[-1] if "NULLS" in said else ("LAST" if direction == "DESC" else "FIRST")  # Spark's own places
+    words = [word.upper() for word in rest]
+    direction = "DESC" if "DESC" in words else "ASC"
+    nulls = words[-1] if "NULLS" in words else ("LAST" if direction == "DESC" else "FIRST")  # Spark's defaults
     return f"{name} {direction} NULLS {nulls}"

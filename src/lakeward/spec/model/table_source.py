@@ -1,4 +1,4 @@
-"""Tables of the lake as sources of a stream: what is said of one."""
+"""Tables of the lake as sources of a stream: their models."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def moment(text: str) -> datetime:
     """A point in time out of RFC 3339, in UTC.
 
     Raises:
-        ValueError: it is none, or says no time zone.
+        ValueError: it is not one, or has no time zone.
     """
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        raise ValueError("this is no time; write it like 2026-11-01T06:00:00Z") from None
+        raise ValueError("this is not a time; write it like 2026-11-01T06:00:00Z") from None
     if found.tzinfo is None:
-        raise ValueError("this says no time zone; write it like 2026-11-01T06:00:00Z")
+        raise ValueError("this has no time zone; write it like 2026-11-01T06:00:00Z")
     return found.astimezone(UTC)
 
 
@@ -35,26 +35,26 @@ Moment = Annotated[str, AfterValidator(_checked), Field(examples=["2026-11-01T06
 
 
 class IcebergSource(SpecModel):
-    """The rows that are appended to an Iceberg table of the lake, commit by commit. Main alone is read."""
+    """Rows appended to an Iceberg table of the lake, commit by commit. Only the branch main is read."""
 
     table: TableName
-    """The table; its columns are the record's, position columns of the stream that landed it included."""
+    """The table; its columns are those of the records, including position columns of the stream that wrote it."""
     branch: Name | None = None
-    """Refused: Spark's source of Iceberg reads main, whatever branch is named."""
+    """Refused: Spark's Iceberg source always reads main and ignores a branch."""
     starting: Literal["earliest", "latest"] | None = None
-    """Where a stream without a position begins: at the table's first commit (the default), which must still be in its
-    history, or behind its newest."""
+    """Where a stream without a position starts: at the table's first commit (default), which must still be in its
+    history, or after its newest commit."""
     starting_snapshot: PositiveLong | None = None
-    """Begin with this snapshot instead; what was committed before it never comes."""
+    """Start with this snapshot instead; earlier commits are not read."""
     starting_timestamp: Moment | None = None
-    """Begin with the first snapshot committed at this time or after it."""
+    """Start with the first snapshot committed at or after this time."""
     max_files_per_trigger: PositiveInt | None = None
-    """Most files one batch may take."""
+    """Maximum number of files per batch."""
     max_rows_per_trigger: PositiveInt | None = None
-    """About the most rows one batch may take: a file is read whole. One of the two is required."""
+    """Approximate maximum number of rows per batch (whole files are read). One of the two limits is required."""
     skip: tuple[Literal["overwrites", "deletes"], ...] = ()
-    """Pass over commits that change rows instead of stopping at them: what they took out of the table stays in the
-    sink, and what an overwrite put in never comes."""
+    """Skip commits that change rows instead of stopping at them: rows they removed stay in the sink, and rows added by
+    an overwrite are not read."""
 
     @model_validator(mode="after")
     def _beginning_and_caps(self) -> Self:
@@ -65,19 +65,19 @@ class IcebergSource(SpecModel):
 
 
 class DeltaSource(SpecModel):
-    """A Delta table: its rows as they stand when the stream begins, then what is appended, commit by commit."""
+    """A Delta table: its current rows when the stream starts, then appended rows, commit by commit."""
 
     table: TableName
-    """The table; its columns are the record's, position columns of the stream that landed it included."""
+    """The table; its columns are those of the records, including position columns of the stream that wrote it."""
     starting_version: Annotated[Int, Field(ge=0, le=2**63 - 1)] | None = None
-    """Begin with the commit of this version instead; what stood in the table before it never comes."""
+    """Start with the commit of this version instead; earlier rows are not read."""
     max_files_per_trigger: PositiveInt | None = None
-    """Most files one batch may take."""
+    """Maximum number of files per batch."""
     max_bytes_per_trigger: Bytes | None = None
-    """About the most one batch may take: a file is read whole. One of the two is required."""
+    """Approximate maximum size of a batch (whole files are read). One of the two limits is required."""
     skip_changes: Bool = False
-    """Pass over commits that change rows instead of stopping at them: what they took out of the table stays in the
-    sink, and what they put in never comes."""
+    """Skip commits that change rows instead of stopping at them: rows they removed stay in the sink, and rows they
+    added are not read."""
 
     @model_validator(mode="after")
     def _is_capped(self) -> Self:
@@ -88,7 +88,7 @@ class DeltaSource(SpecModel):
 def _one_beginning(source: SpecModel, keys: tuple[str, ...]) -> None:
     given = [key for key in keys if getattr(source, key) is not None]
     if len(given) > 1:
-        raise KeysProblem(f"{' and '.join(given)}: a stream begins at one place; keep one of them", *given[1:])
+        raise KeysProblem(f"{' and '.join(given)}: a stream has one starting point; keep one of them", *given[1:])
 
 
 def _capped(source: SpecModel, keys: tuple[str, ...]) -> None:

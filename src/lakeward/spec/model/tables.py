@@ -1,4 +1,4 @@
-"""Policies of tables: `conf/tables.yaml`."""
+"""Maintenance policies of tables: `conf/tables.yaml`."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from lakeward.spec.model.types import Duration, Glob, Size, Span
 from lakeward.spec.read.document import Path_
 
 _CLASS = re.compile(r"\[(!?)(.)[^\]]*\]")
-_NAMED_BY_NONE = "-.-"  # no table has this name; a glob that stands for all tables matches it too
+_NAMED_BY_NONE = "-.-"  # no table has this name; a glob for all tables matches it too
 
 PolicyOverride = partial(Policy, "PolicyOverride")
-"""A policy of which any part may be given."""
+"""A policy whose keys are all optional."""
 
 
 class Rule(PolicyOverride):  # type: ignore[misc, valid-type]  # made by partial() above
     """Thresholds for the tables that match."""
 
     match: Glob
-    """Tables this is for, as a glob over namespace.table."""
+    """The tables of this entry, as a glob over namespace.table."""
 
 
 class UnsafeRule(Rule):
-    """Thresholds below the floors for the tables that match: experiments and demonstrations."""
+    """Thresholds below the floors for matching tables: for experiments and demos."""
 
     why: Text
     """Why these tables may lose the protection of the floors."""
@@ -38,7 +38,7 @@ class Tables(SpecModel):
     """Policies of the lake's tables. Later entries win over earlier ones, `unsafe` over all."""
 
     budget: Span = Duration("1h")
-    """Expected seconds of maintenance one look at all tables may start; the tables that gain most come first."""
+    """Expected seconds of maintenance that one pass over all tables may start; the tables that gain most are first."""
     defaults: PolicyOverride = PolicyOverride()  # type: ignore[valid-type]  # made by partial() above
     policies: tuple[Rule, ...] = ()
     unsafe: tuple[UnsafeRule, ...] = ()
@@ -51,7 +51,7 @@ class ResolvedPolicy:
     Attributes:
         table: `namespace.table`.
         policy: every threshold.
-        origins: path of a threshold (`expire.older_than`) -> words: the entry of tables.yaml, or default and reason.
+        origins: path of a threshold (`expire.older_than`) -> the entry of tables.yaml, or default and reason.
     """
 
     table: str
@@ -70,7 +70,7 @@ def leaves(data: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
-    """`above` laid over `below`, mapping by mapping; neither is changed."""
+    """`above` merged over `below`, mapping by mapping; neither is changed."""
     result = dict(below)
     for key, value in above.items():
         known = result.get(key)
@@ -79,7 +79,7 @@ def merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
 
 
 def overrides(rule: SpecModel) -> dict[str, Any]:
-    """What an entry really sets, as plain data with the keys a user writes."""
+    """The keys that an entry sets, as plain data with the keys a user writes."""
     data = rule.model_dump(mode="json", by_alias=True, exclude_none=True)
     return {key: value for key, value in data.items() if key not in ("match", "why")}
 
@@ -87,7 +87,7 @@ def overrides(rule: SpecModel) -> dict[str, Any]:
 def resolve_policy(tables: Tables, table: str, class_: TableClass = "append-stream") -> ResolvedPolicy:
     """The policy of `table`: class defaults, then `defaults`, then matching `policies`, then matching `unsafe`.
 
-    `class_` is what the table's writers make it; an entry with `class:` says otherwise.
+    `class_` is derived from the table's writers; an entry with `class:` overrides it.
     """
     layers: list[tuple[str, dict[str, Any]]] = [("defaults", overrides(tables.defaults))]
     layers += [(f"policies[{i}] ({r.match})", overrides(r)) for i, r in enumerate(tables.policies) if matches(r, table)]
@@ -114,33 +114,33 @@ def matches(rule: SpecModel, table: str) -> bool:
 
 
 def entries(tables: Tables) -> list[tuple[Path_, SpecModel]]:
-    """Every entry with its path, in the order in which the later wins over the earlier."""
+    """Every entry with its path; later entries override earlier ones."""
     found: list[tuple[Path_, SpecModel]] = [(("defaults",), tables.defaults)]
     found += [(("policies", index), rule) for index, rule in enumerate(tables.policies)]
     return found + [(("unsafe", index), rule) for index, rule in enumerate(tables.unsafe)]
 
 
 def larger_than_a_group(tables: Tables, landed: Iterable[str] = ()) -> Iterator[tuple[Path_, str]]:
-    """Where entries together ask for files that could never be made, and why: a rewrite takes one group at a time.
+    """Entries that together request files that cannot be written, and why: a rewrite processes one group at a time.
 
-    Looked at for every table of `landed`, for what each entry's glob stands for, and for tables no entry names.
+    Checked for every table of `landed`, for a sample of each entry's glob, and for tables without an entry.
     """
     examples = [_CLASS.sub(_one_of, rule.match) for rule in (*tables.policies, *tables.unsafe)]
-    told = set()
+    contradictions = set()
     for table in (_NAMED_BY_NONE, *examples, *landed):
-        mine = [(at, rule) for at, rule in entries(tables) if at == ("defaults",) or matches(rule, table)]
-        target, group = _last(mine, "target_size"), _last(mine, "max_group_size")
+        matching = [(at, rule) for at, rule in entries(tables) if at == ("defaults",) or matches(rule, table)]
+        target, group = _last(matching, "target_size"), _last(matching, "max_group_size")
         limit = Policy().compact.max_group_size if group is None else group[2]
         if target is None or target[2] <= limit:
             continue
         if group is None or group[0] <= target[0]:
             where = "" if group is None or group[1] == target[1] else f" of {_words(group[1])}"
             path, why = target[1], f"more than max_group_size ({limit}){where}: no file of this size can be made"
-            told.add(((*path, "compact", "target_size"), why))
+            contradictions.add(((*path, "compact", "target_size"), why))
         else:
             why = f"less than target_size ({target[2]}) of {_words(target[1])}: no file of that size can be made"
-            told.add(((*group[1], "compact", "max_group_size"), why))
-    yield from told
+            contradictions.add(((*group[1], "compact", "max_group_size"), why))
+    yield from contradictions
 
 
 def _last(rules: Sequence[tuple[Path_, SpecModel]], key: str) -> tuple[int, Path_, Size] | None:
@@ -157,12 +157,12 @@ def _words(at: Path_) -> str:
 
 
 def _one_of(some: re.Match[str]) -> str:
-    """A letter that `[abc]` or `[!abc]` of a glob stands for."""
+    """A letter that matches `[abc]` or `[!abc]` of a glob."""
     return "*" if some[1] else some[2]
 
 
 def below_floors(rule: SpecModel) -> list[tuple[str, Any, Any, str]]:
-    """Thresholds of an entry below their floor: (path, value, floor, what a smaller value costs)."""
+    """Thresholds of an entry below their floor: (path, value, floor, cost of a smaller value)."""
     found = []
     for path, (floor, cost) in FLOORS.items():
         value: Any = rule

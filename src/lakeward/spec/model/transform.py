@@ -1,4 +1,4 @@
-"""What happens to the rows between source and sink."""
+"""Transforms: SQL or Python between sources and sink."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ def _one_type(text: str) -> str:
 
 
 class Udf(SpecModel):
-    """A function of the project's own Python that the SQL calls."""
+    """A user-defined function (UDF) of the project that the SQL calls."""
 
     python: PythonCallable
     """The function, in the project's `python/` folder."""
     returns: Annotated[Text, AfterValidator(_one_type)]
-    """The Spark type of what it gives, e.g. `DOUBLE`."""
+    """The Spark type of its result, e.g. `DOUBLE`."""
     pandas: Bool = False
-    """It gets a pandas Series of each argument and gives one, instead of one value at a time."""
+    """A pandas UDF: takes a pandas Series per argument and returns one, instead of single values."""
     deterministic: Bool = True
-    """It gives the same for the same arguments; with `false` Spark moves and merges no call of it."""
+    """Same result for the same arguments; with `false` Spark does not move or merge its calls."""
 
 
 class Transform(SpecModel):
-    """Exactly one of: SQL in place, an SQL file beside the stream's file, a Python callable.
+    """Exactly one of: inline SQL, an SQL file beside the stream's file, a Python callable.
 
-    The loader reads `file` and hands on `sql`, and reads `python` and hands on `code` with it: a spec that was loaded,
-    and every generation, holds the text itself.
+    The loader replaces `file` by `sql`, and adds `code` to `python`: a loaded spec, and every generation, contains the
+    text itself.
     """
 
     one_of = ("transform", ("sql", "file", "python"))
@@ -46,15 +46,15 @@ class Transform(SpecModel):
     file: Text | None = None
     """An SQL file, relative to the stream's file."""
     python: PythonCallable | None = None
-    """A function in the project's `python/` folder: takes sources and references by name as DataFrames, gives one."""
+    """A function in the project's `python/` folder: takes sources and references by name, returns a DataFrame."""
     udfs: Annotated[dict[Name, Udf], Field(min_length=1)] | None = None
-    """With `sql` or `file`: functions in Python, by the name the SQL calls them."""
+    """With `sql` or `file`: Python functions, by their name in the SQL."""
     code: SkipJsonSchema[dict[str, str] | None] = None
-    """Nobody writes it: the modules the function needs, path below `python/` -> text, as the loader found them."""
+    """Set by the loader, not by users: the modules that the function needs, path below `python/` -> text."""
 
     @property
     def functions(self) -> tuple[str, ...]:
-        """The names of all its functions in Python."""
+        """The names of all its Python functions."""
         if self.python is not None:
             return (str(self.python),)
         return tuple(str(udf.python) for udf in (self.udfs or {}).values())

@@ -1,4 +1,4 @@
-"""When a stream takes its next batch, or that it takes none: rows that leave as they come."""
+"""Triggers: when a stream runs its next batch, or real-time modes without batches."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from lakeward.spec.model.base import KeysProblem, SpecModel, only_one
 from lakeward.spec.model.types import Cron, Duration, Span
 
 UNBATCHED = ("real_time", "continuous")
-"""Kinds without batches: Spark's tasks run on and pass each record at once."""
+"""Kinds without batches: Spark's tasks run continuously and pass on each record immediately."""
 _BOUNDS = {"real_time": ("5s", "5m"), "continuous": ("1s", "1m")}
-"""Shortest and longest checkpoint interval: Spark's own least; and a stop waits for the end of one."""
+"""Shortest and longest checkpoint interval: Spark's minimum, and the time that a stop may wait."""
 
 
 class Trigger(SpecModel):
-    """Exactly one of: every so often, what is there and end, real time, continuous."""
+    """Exactly one of: an interval, `available_now`, `real_time`, `continuous`."""
 
     one_of = ("trigger", ("every", "available_now", "real_time", "continuous"))
 
     every: Span | None = None
     """A batch at this interval, e.g. `10s`."""
     available_now: Literal[True] | None = None
-    """Land what is there, then complete."""
+    """Land all available records, then complete."""
     schedule: Cron | None = None
     """With `available_now`: when to run, as five cron fields in UTC."""
     real_time: Span | None = None
     """Spark's real-time mode, milliseconds end to end: stateless SQL from Kafka to Kafka or console, at least once. The
-    duration (5s to 5m) is the checkpoint interval: what a kill repeats, and what a stop waits for."""
+    duration (5s to 5m) is the checkpoint interval: a kill repeats up to one interval, and a stop waits for its end."""
     continuous: Span | None = None
     """Spark's older continuous processing, for the same streams; the duration (1s to 1m) is the checkpoint interval."""
 
@@ -36,8 +36,8 @@ class Trigger(SpecModel):
     @classmethod
     def _not_once(cls, data: Any) -> Any:
         if isinstance(data, dict) and "once" in data:
-            message = "once takes all that is there in one batch, however much it is; use available_now: true with a "
-            raise ValueError(message + 'schedule: it keeps the caps, for example schedule: "0 * * * *"')
+            message = "once reads everything in one batch of any size; use available_now: true with a "
+            raise ValueError(message + 'schedule: it keeps the rate limits, for example schedule: "0 * * * *"')
         return data
 
     @model_validator(mode="after")
@@ -47,7 +47,7 @@ class Trigger(SpecModel):
             raise KeysProblem("schedule belongs to available_now; a stream that always runs has none", "schedule")
         if kind == "available_now" and self.schedule is None:
             raise KeysProblem('available_now needs a schedule, for example schedule: "0 * * * *"', "schedule")
-        least, most = (Duration(each) for each in _BOUNDS.get(kind, ("0s", "0s")))
+        least, most = (Duration(bound) for bound in _BOUNDS.get(kind, ("0s", "0s")))
         if self.unbatched and self.interval is not None and not least.seconds <= self.interval.seconds <= most.seconds:
             why = f"{kind} {self.interval}: the interval of its checkpoint is between {least} and {most}"
             raise KeysProblem(f"{why}; rows leave at once, whatever it is", kind)
@@ -63,10 +63,10 @@ class Trigger(SpecModel):
 
     @property
     def unbatched(self) -> bool:
-        """Whether its rows leave as they come."""
+        """Whether it has no batches."""
         return self.kind in UNBATCHED
 
     @property
     def interval(self) -> Duration | None:
-        """The interval of the kinds that have one."""
+        """The interval, for kinds that have one."""
         return self.every or self.real_time or self.continuous

@@ -1,6 +1,6 @@
-"""Values with a meaning of their own: durations, sizes, schedules, names.
+"""Value types of specs: durations, sizes, schedules, names.
 
-Each keeps the text the user wrote, says what is wrong in one plain sentence, and describes itself in the JSON Schema.
+Each keeps the text the user wrote, reports a problem in one sentence, and describes itself in the JSON Schema.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]*"
 
 
 class Written(str):
-    """A string that is checked when it is read; subclasses add what it means."""
+    """A string that is validated when it is read; subclasses add the meaning."""
 
     pattern: ClassVar[re.Pattern[str]]
     wanted: ClassVar[str]
@@ -42,11 +42,11 @@ class Written(str):
 
 
 class _Measured(Written):
-    """A written amount; compares by what it amounts to, so that `60s` equals `1m`. Prints as written."""
+    """A written quantity; compares by its amount, so that `60s` equals `1m`. Prints as written."""
 
     units: ClassVar[dict[str, float]]
     most: ClassVar[tuple[float, str]]
-    """The largest amount allowed, as a number and in words: beyond it clocks and counters overflow."""
+    """The largest allowed amount, as a number and in words: larger ones overflow clocks and counters."""
 
     def __new__(cls, text: str) -> Self:
         written = super().__new__(cls, text)
@@ -56,13 +56,13 @@ class _Measured(Written):
 
     @classmethod
     def _amount(cls, text: str) -> float:
-        """What the text amounts to; infinity where a float has no such number."""
+        """The amount of the text; infinity if a float cannot represent it."""
         match = cls.pattern.fullmatch(text)
         return float(match[1]) * cls.units[match[2]] if match else 0.0
 
     @property
     def amount(self) -> float:
-        """What is compared."""
+        """The compared value."""
         raise NotImplementedError
 
     def __eq__(self, other: object) -> bool:
@@ -169,7 +169,7 @@ class TableName(Written):
 
 
 class PostgresTable(Written):
-    """A table of PostgreSQL, `table` or `schema.table`; not the one our own positions stand in."""
+    """A table of PostgreSQL, `table` or `schema.table`; not the table of Lakeward's positions."""
 
     pattern = re.compile(
         r"(?!(?:[A-Za-z0-9_]+\.)?lakeward_positions$)(?:[A-Za-z_][A-Za-z0-9_]{0,62}\.)?[A-Za-z_][A-Za-z0-9_]{0,62}"
@@ -203,7 +203,7 @@ class DriverName(Written):
 
 
 class Name(Written):
-    """A name that SQL can use as it stands: of a source, a reference, a rule."""
+    """A name that SQL can use unquoted: of a source, a reference, a rule."""
 
     pattern = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
     wanted = "a name is letters, digits and _, and does not start with a digit"
@@ -227,7 +227,7 @@ class Topic(Written):
 
 
 class Brokers(Written):
-    """Bootstrap servers, `host:port,host:port`; no user, no password."""
+    """Bootstrap servers, `host:port,host:port`, without user or password."""
 
     pattern = re.compile(r"[^\s,:/@]+:\d+(,[^\s,:/@]+:\d+)*")
     wanted = "bootstrap servers are host:port, several with commas between: broker-1:9092,broker-2:9092"
@@ -235,7 +235,7 @@ class Brokers(Written):
 
 
 class SparkMaster(Written):
-    """The master of a Spark standalone cluster; several where one stands by."""
+    """The master of a Spark standalone cluster; several with a standby master."""
 
     pattern = re.compile(r"spark://[^\s,:/@]+:\d+(,[^\s,:/@]+:\d+)*")
     wanted = "the master of a standalone cluster is spark://HOST:PORT, of several spark://HOST:PORT,HOST:PORT"
@@ -244,12 +244,12 @@ class SparkMaster(Written):
     @property
     def places(self) -> list[tuple[str, int]]:
         """Host and port of each."""
-        pairs = (each.rsplit(":", 1) for each in self.removeprefix("spark://").split(","))
+        pairs = (address.rsplit(":", 1) for address in self.removeprefix("spark://").split(","))
         return [(host, int(port)) for host, port in pairs]
 
 
 class ObjectPlace(Written):
-    """A place on an object store: a bucket, and folders in it."""
+    """A location on an object store: a bucket and folders."""
 
     pattern = re.compile(r"s3a?://[a-z0-9][a-z0-9.\-]{1,61}[a-z0-9](/[A-Za-z0-9!_.*'()\-]*[A-Za-z0-9!_*'()\-])*")
     wanted = "a place on an object store is s3://BUCKET/FOLDER, without a slash at its end"
@@ -262,12 +262,12 @@ class ObjectPlace(Written):
 
     @property
     def iceberg(self) -> str:
-        """As Iceberg and PyIceberg name it."""
+        """The URL for Iceberg and PyIceberg."""
         return f"s3://{self.key}"
 
     @property
     def hadoop(self) -> str:
-        """As Spark's own readers and writers name it."""
+        """The URL for Spark's own readers and writers."""
         return f"s3a://{self.key}"
 
 
@@ -288,7 +288,7 @@ class AwsRegion(Written):
 
 
 class StartingPosition(Written):
-    """Where a Kinesis stream begins."""
+    """The starting position of a Kinesis stream."""
 
     pattern = re.compile(r"TRIM_HORIZON|LATEST|\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z")
     wanted = "TRIM_HORIZON, LATEST, or a time in UTC: 2026-11-01T00:00:00Z"
@@ -301,7 +301,7 @@ class StartingPosition(Written):
 
     @property
     def moment_ms(self) -> int | None:
-        """The time in milliseconds since 1970; None where it is none."""
+        """The time in milliseconds since 1970; None if it is not a time."""
         return int(datetime.fromisoformat(self).timestamp() * 1000) if self[0].isdigit() else None
 
 
@@ -322,7 +322,7 @@ class Glob(Written):
 
 
 class ExpectationType(Written):
-    """An expectation of Great Expectations, in its file name's form, or a check of our own (`own_checks`)."""
+    """An expectation of Great Expectations in snake case, or one of Lakeward (`custom_expectations`)."""
 
     pattern = re.compile(r"expect_[a-z0-9_]+|unexpected_rows_expectation")
     wanted = "an expectation's type is its snake case name in Great Expectations: expect_column_values_to_not_be_null"
@@ -330,7 +330,7 @@ class ExpectationType(Written):
 
 
 class Tag(Written):
-    """A word to find streams by; Airflow keeps no tag longer than this."""
+    """A tag of a stream, at most as long as Airflow allows."""
 
     pattern = re.compile(r"[\s\S]{1,100}")
     wanted = "a tag is text of 1 to 100 characters"
@@ -356,7 +356,7 @@ Cron = Annotated[str, AfterValidator(_cron), Field(examples=["0 * * * *"])]
 """Five cron fields, checked when the spec is read."""
 
 Span = Annotated[Duration, AfterValidator(_at_least(Duration("1ms"), "a duration"))]
-"""A duration longer than nothing: Spark counts in milliseconds."""
+"""A duration above zero; Spark counts in milliseconds."""
 
 Bytes = Annotated[Size, AfterValidator(_at_least(Size("1B"), "a size"))]
-"""A size larger than nothing."""
+"""A size above zero."""

@@ -1,7 +1,7 @@
-"""The project's own Python, read and never run: the file of a named function and everything it imports.
+"""The project's own Python code, read and never run: the file of a named function and everything it imports.
 
-It stands in `python/` of the project. What a stream's function needs goes into the stream's generation as text, module
-by module, so that a rollback needs no checkout, and a change of another module changes no generation.
+The code is in `python/` of the project. The modules that a stream's function needs are stored in the stream's
+generation as text, so that a rollback needs no checkout, and a change of another module changes no generation.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from lakeward.spec.model.types import PythonCallable
 from lakeward.spec.read.problems import nearest
 
 FOLDER = "python"
-"""Where a project keeps its Python; names of modules begin below it."""
+"""The folder of a project's Python; module names are relative to it."""
 MOST_BYTES = 1_000_000
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 Arguments = Callable[[ast.FunctionDef, Path], "Iterator[Wrong]"]
-"""What is wrong with the arguments that a function takes; gets it and its file."""
+"""Checks the parameters of a function; takes the function and its file."""
 
 
 @dataclass(frozen=True)
 class Wrong:
-    """One thing wrong with the code. `file` is None where the stream's own file says something that is not there."""
+    """One problem of the code. `file` is None if the stream's own file names something that does not exist."""
 
     message: str
     file: Path | None = None
@@ -46,12 +46,12 @@ class Code:
 
     Args:
         root: the folder of the project's Python.
-        text: reads a file; None when it cannot be read, which is then told already.
-        brought: packages come with the code, so that one that is not installed here is no news.
+        text: reads a file; None if it cannot be read, which is then already reported.
+        brought: packages come with the code, so that a package missing here is not a problem.
 
     Attributes:
         files: path below `root`, with slashes -> text.
-        wrong: what is wrong with them.
+        wrong: their problems.
     """
 
     root: Path
@@ -62,7 +62,7 @@ class Code:
     _trees: dict[str, ast.Module] = field(default_factory=dict)
 
     def holds(self, name: PythonCallable) -> bool:
-        """Whether the function's module begins in the project's own folder."""
+        """Whether the function's module is in the project's own folder."""
         return self._ours(name.partition(":")[0])
 
     def gather(self, name: PythonCallable, arguments: Arguments) -> None:
@@ -75,10 +75,10 @@ class Code:
             return
         pending, seen = [module], set[str]()
         while pending:
-            each = pending.pop()
-            if each not in seen:
-                seen.add(each)
-                pending += self._read(each)
+            current = pending.pop()
+            if current not in seen:
+                seen.add(current)
+                pending += self._read(current)
         if sum(map(len, self.files.values())) > MOST_BYTES:
             self.wrong.append(Wrong(f"{name} imports more than {MOST_BYTES:,} characters of the project's own Python"))
         tree = self._trees.get(module)
@@ -86,7 +86,7 @@ class Code:
             self.wrong += _of_function(tree, self._place(module) or self.root, function, arguments)
 
     def _place(self, module: str) -> Path | None:
-        """The file of a module; None where it is a folder without one, or is not there."""
+        """The file of a module; None for a folder without one, or if it does not exist."""
         base = self.root.joinpath(*module.split("."))
         found = (base / "__init__.py", base.with_name(f"{base.name}.py"))
         return next((file for file in found if file.is_file()), None)
@@ -95,7 +95,7 @@ class Code:
         return self._place(module) is not None or any(self.root.joinpath(*module.split(".")).glob("*.py"))
 
     def _ours(self, module: str) -> bool:
-        """Whether a name begins in the project's own folder."""
+        """Whether the first part of a name is in the project's own folder."""
         first = module.partition(".")[0]
         return bool(first) and (self._place(first) is not None or (self.root / first).is_dir())
 
@@ -105,7 +105,7 @@ class Code:
             yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
     def _read(self, module: str) -> list[str]:
-        """Take a module and the packages around it in; gives the modules of the project that they import."""
+        """Add a module and its parent packages; returns the project's modules that they import."""
         found: list[str] = []
         parts = module.split(".")
         for length in range(1, len(parts) + 1):
@@ -114,7 +114,7 @@ class Code:
             if file is None or own in self._trees:
                 continue
             if not resolved(file).is_relative_to(self.root.parent):
-                self.wrong.append(Wrong("this file stands outside the project", file))
+                self.wrong.append(Wrong("this file is outside the project", file))
                 continue
             text = self.text(file)
             if text is None:
@@ -138,23 +138,23 @@ class Code:
                 if not self._ours(wanted):
                     if not self.brought and not installed(wanted.partition(".")[0]):
                         what = f"package {wanted.partition('.')[0]} is not installed here; it must be where the driver"
-                        self._tell(node, file, f"{what} and its executors run", wanted, warning=True)
+                        self._report(node, file, f"{what} and its executors run", wanted, warning=True)
                     continue
                 if inside:
-                    self._tell(node, file, f"import {wanted} at the top of the file: what a function imports when it is"
-                               " called, an executor does not have", wanted)  # fmt: skip
+                    what = f"import {wanted} at the top of the file: executors lack what a function imports"
+                    self._report(node, file, what, wanted)
                 if not self._there(wanted):
-                    self._tell(node, file, f"there is no module {wanted} in {FOLDER}/", wanted)
+                    self._report(node, file, f"there is no module {wanted} in {FOLDER}/", wanted)
                     continue
                 yield wanted
                 yield from (f"{wanted}.{name}" for name in names if self._there(f"{wanted}.{name}"))
 
-    def _tell(self, node: ast.stmt, file: Path, message: str, value: str, *, warning: bool = False) -> None:
+    def _report(self, node: ast.stmt, file: Path, message: str, value: str, *, warning: bool = False) -> None:
         self.wrong.append(Wrong(message, file, node.lineno, node.col_offset + 1, value, warning=warning))
 
 
 def _import_nodes(tree: ast.AST, inside: bool = False) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
-    """Every import, and whether it is only carried out when a function is called."""
+    """Every import, and whether it runs only when a function is called."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield node, inside
@@ -163,30 +163,30 @@ def _import_nodes(tree: ast.AST, inside: bool = False) -> Iterator[tuple[ast.Imp
 
 
 def _imported(node: ast.Import | ast.ImportFrom, package: str) -> Iterator[tuple[str, list[str]]]:
-    """The modules an import names, whole, each with the names taken out of it."""
+    """The full names of the imported modules, each with the names imported from it."""
     if isinstance(node, ast.Import):
-        yield from ((each.name, []) for each in node.names)
+        yield from ((alias.name, []) for alias in node.names)
         return
     base = node.module or ""
     if node.level:
         above = package.split(".")[: len(package.split(".")) - node.level + 1]
         base = ".".join([*above, *([base] if base else [])])
-    yield base, [each.name for each in node.names]
+    yield base, [alias.name for alias in node.names]
 
 
 def _of_function(tree: ast.Module, file: Path, name: str, arguments: Arguments) -> Iterator[Wrong]:
-    """What is wrong with the function as it is written. One that is made in another way is left to Spark's check."""
+    """Problems of a plain function. One that is created in another way is left to Spark's check."""
     functions = {node.name: node for node in tree.body if isinstance(node, _Function)}
     node = functions.get(name)
     if node is None:
         if not _bound(tree) & {name, "*"}:
-            known = [each for each in functions if not each.startswith("_")]
+            known = [function for function in functions if not function.startswith("_")]
             yield Wrong(
                 f"{file.name} has no function {name}", value=name, valid=tuple(known), nearest=nearest(name, known)
             )
         return
     if isinstance(node, ast.AsyncFunctionDef):
-        yield Wrong("nobody awaits an async function; write def", file, *_at(node), name)
+        yield Wrong("an async function is never awaited; write def", file, *_at(node), name)
     elif not node.decorator_list:
         yield from arguments(node, file)
 
@@ -196,14 +196,14 @@ def _at(node: _Function) -> tuple[int, int]:
 
 
 def takes_frames(sources: Collection[str], reference: Collection[str]) -> Arguments:
-    """The arguments of a transform: sources and references, by name."""
+    """Parameters of a transform: sources and references, by name."""
 
     def arguments(node: ast.FunctionDef, file: Path) -> Iterator[Wrong]:
         name, at = node.name, _at(node)
         taken, every = node.args, (*node.args.args, *node.args.kwonlyargs)
         known = [*sources, *reference]
         for arg in taken.posonlyargs:
-            what = "sources and references are given by name, and an argument before / takes none"
+            what = "sources and references are given by name, and a parameter before / cannot be named"
             yield Wrong(what, file, arg.lineno, arg.col_offset + 1, arg.arg)
         optional = {arg.arg for arg in _with_default(taken)}
         for arg in every:
@@ -215,16 +215,16 @@ def takes_frames(sources: Collection[str], reference: Collection[str]) -> Argume
             for source in sources:
                 if source not in names:
                     yield Wrong(f"source {source} is declared, but {name} does not take it", file, *at, source)
-            for each in reference:
-                if each not in names:
-                    what = f"reference {each} is declared, but {name} does not take it"
-                    yield Wrong(what, file, *at, each, warning=True)
+            for table in reference:
+                if table not in names:
+                    what = f"reference {table} is declared, but {name} does not take it"
+                    yield Wrong(what, file, *at, table, warning=True)
 
     return arguments
 
 
 def takes_batch(node: ast.FunctionDef, file: Path) -> Iterator[Wrong]:
-    """The arguments of a sink: the rows and the batch, by position."""
+    """Parameters of a sink: the rows and the batch, by position."""
     taken = node.args
     by_place, optional = [*taken.posonlyargs, *taken.args], {arg.arg for arg in _with_default(taken)}
     needed = [arg.arg for arg in (*by_place[2:], *taken.kwonlyargs) if arg.arg not in optional]
@@ -234,16 +234,16 @@ def takes_batch(node: ast.FunctionDef, file: Path) -> Iterator[Wrong]:
 
 
 def takes_any(node: ast.FunctionDef, file: Path) -> Iterator[Wrong]:
-    """The arguments of a function that SQL calls: any number, by position."""
+    """Parameters of a function that SQL calls: any number, by position."""
     optional = {arg.arg for arg in _with_default(node.args)}
     for arg in node.args.kwonlyargs:
         if arg.arg not in optional:
-            what = "SQL gives arguments by position, and this one takes none"
+            what = "SQL passes arguments by position, and this parameter is keyword-only"
             yield Wrong(what, file, arg.lineno, arg.col_offset + 1, arg.arg)
 
 
 def takes_series(node: ast.FunctionDef, file: Path) -> Iterator[Wrong]:
-    """The same where it gets a pandas Series of each column: its type hints say so to Spark."""
+    """The same for a pandas UDF: Spark needs the type hints."""
     yield from takes_any(node, file)
     taken = [*node.args.posonlyargs, *node.args.args, *([node.args.vararg] if node.args.vararg else [])]
     if node.returns is None or any(arg.annotation is None for arg in taken):
@@ -258,11 +258,11 @@ def _with_default(taken: ast.arguments) -> list[ast.arg]:
 
 
 def _bound(tree: ast.Module) -> set[str]:
-    """The names a module may have beside its plain functions; `*` where it imports with a star."""
+    """Names that a module binds beside plain functions; `*` for a star import."""
     found: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
-            found |= {each.asname or each.name.partition(".")[0] for each in node.names}
+            found |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ClassDef | ast.FunctionDef):
             found.add(node.name)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -280,7 +280,7 @@ def module_names(files: Mapping[str, str]) -> dict[str, str]:
 
 
 def digest_of(files: Mapping[str, str]) -> str:
-    """What names these files and their content, in 12 hexadecimal digits."""
+    """Digest of these files and their content, 12 hexadecimal digits."""
     whole = hashlib.sha256()
     for path, text in sorted(files.items()):
         whole.update(f"{path}\0{len(text)}\0{text}".encode())

@@ -1,6 +1,6 @@
-"""Packages that a stream's Python needs: a pip requirements file in `python/`, every line pinned and hashed.
+"""Python packages of a stream: a pip requirements file in `python/`, every line pinned and hashed.
 
-What is read is kept as normal lines, one a package: a generation holds them, so a rollback brings back the same files.
+The file is normalized to one line per package. A generation stores the lines, so a rollback restores the same files.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 LOCK = "uv pip compile --generate-hashes requirements.in -o requirements.txt"
-"""How such a file is written."""
+"""The command that writes such a file."""
 _HASH = re.compile(r"--hash=(?:(sha256:[0-9a-f]{64})|\S*)(?=\s|$)")
 _COMMENT = re.compile(r"(?:^|\s)#.*")
 
 
 @dataclass(frozen=True)
 class Wrong:
-    """One line that is not understood, or does not say enough."""
+    """One line that is invalid or incomplete."""
 
     line: int
     message: str
@@ -29,56 +29,56 @@ class Wrong:
 
 
 def read(text: str) -> tuple[tuple[str, ...], list[Wrong]]:
-    """The file's lines in normal form, sorted, and what is wrong with it."""
+    """The normalized lines of the file, sorted, and its problems."""
     found: dict[str, str] = {}
     wrong: list[Wrong] = []
     for number, line in _lines(text):
-        hashes = sorted({each[1] for each in _HASH.finditer(line) if each[1]})
-        said = _HASH.sub("", line).strip()
+        hashes = sorted({match[1] for match in _HASH.finditer(line) if match[1]})
+        pinned_text = _HASH.sub("", line).strip()
         try:
-            if said.startswith("-"):
-                what = "only packages stand here: which index they come from is said to uv (UV_INDEX_URL, uv.toml)"
+            if pinned_text.startswith("-"):
+                what = "only packages are allowed here: configure the index in uv (UV_INDEX_URL, uv.toml)"
                 raise ValueError(what)
-            requirement = Requirement(said)
+            requirement = Requirement(pinned_text)
             name = canonicalize_name(requirement.name)
-            pins = [each for each in requirement.specifier if each.operator == "==" and "*" not in each.version]
+            pins = [pin for pin in requirement.specifier if pin.operator == "==" and "*" not in pin.version]
             if requirement.url or len(pins) != 1 or len(requirement.specifier) != 1:
                 raise ValueError(f"{requirement.name} has no one version; write the file with: {LOCK}")
             if not hashes:
                 raise ValueError(f"{requirement.name} has no --hash=sha256:...; write the file with: {LOCK}")
             if name in found:
-                raise ValueError(f"{requirement.name} stands here twice")
+                raise ValueError(f"{requirement.name} is listed twice")
         except InvalidRequirement as error:
-            wrong.append(Wrong(number, f"this is no requirement: {str(error).splitlines()[0]}", said))
+            wrong.append(Wrong(number, f"this is not a requirement: {str(error).splitlines()[0]}", pinned_text))
         except ValueError as error:
-            wrong.append(Wrong(number, str(error), said))
+            wrong.append(Wrong(number, str(error), pinned_text))
         else:
             marker = f" ; {requirement.marker}" if requirement.marker else ""
             extras = f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""
-            keys = "".join(f" --hash={each}" for each in hashes)
+            keys = "".join(f" --hash={digest}" for digest in hashes)
             found[name] = f"{name}{extras}=={pins[0].version}{marker}{keys}"
     return tuple(found[name] for name in sorted(found)), wrong
 
 
 def digest_of(packages: Sequence[str]) -> str:
-    """What names these packages, in 12 hexadecimal digits."""
+    """Digest of these packages, 12 hexadecimal digits."""
     return hashlib.sha256("\n".join(packages).encode()).hexdigest()[:12]
 
 
 def pinned(line: str) -> tuple[str, str, Requirement]:
-    """Name, version and the whole of a line in normal form, without its hashes."""
+    """Name, version and requirement of a normalized line, without hashes."""
     requirement = Requirement(_HASH.sub("", line).strip())
     [pin] = requirement.specifier
     return canonicalize_name(requirement.name), pin.version, requirement
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """Logical lines with the number of their first: without comments, with what a `\\` continues."""
+    """Logical lines with the number of their first line: without comments, with `\\` continuations joined."""
     begun, first = "", 0
     for number, line in enumerate([*text.splitlines(), ""], 1):
-        kept = _COMMENT.sub("", line).strip()
+        code = _COMMENT.sub("", line).strip()
         first = first or number
-        begun = f"{begun} {kept}".strip()
+        begun = f"{begun} {code}".strip()
         if begun.endswith("\\"):
             begun = begun[:-1].strip()
             continue

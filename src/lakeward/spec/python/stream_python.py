@@ -1,4 +1,4 @@
-"""What a stream's file says of Python: the modules of its functions, and the packages they need."""
+"""Python in a stream's file: the modules of its functions, and the packages they need."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class PythonReader:
     """Reads what the functions of one stream need.
 
     Args:
-        follows: tells a finding of the stream's own file, unless it only follows from another one.
-        doubtful: paths of the spec nothing can be said about.
+        follows: reports a finding of the stream's own file, unless it only follows from another one.
+        doubtful: paths of the spec that cannot be checked.
     """
 
     project: Project
@@ -37,11 +37,11 @@ class PythonReader:
     doubtful: frozenset[Path_]
 
     def code(self, spec: StreamSpec) -> Iterator[tuple[str, dict[str, str]]]:
-        """`transform` and `sink`, where they are Python, each with its modules: path below `python/` -> text."""
+        """`transform` and `sink`, if they are Python, each with its modules: path below `python/` -> text."""
         for part, functions in (("transform", _of_transform(spec)), ("sink", self._of_sink(spec))):
-            told = [each for each in functions if each[0] not in self.doubtful]
-            if told:
-                yield part, self._gather(told, brought=spec.requirements is not None)
+            checked = [function for function in functions if function[0] not in self.doubtful]
+            if checked:
+                yield part, self._gather(checked, brought=spec.requirements is not None)
 
     def packages(self, spec: StreamSpec, document: Document | None) -> tuple[str, ...] | None:
         """The lines of the requirements file."""
@@ -49,13 +49,13 @@ class PythonReader:
         if name is None:
             return None
         if spec.transform.python is None and spec.sink.python is None and not spec.transform.udfs:
-            if document is None or document.has(at):  # else a default of all streams, meant for those with Python
-                message = "requirements are for Python, and no function stands in this stream's file"
+            if document is None or document.has(at):  # else a default of all streams, for those with Python
+                message = "requirements are for Python, and this stream has no Python function"
                 self.follows(Finding(at, message, name))
             return None
         file = resolved(self.project.python / name)
         if not file.is_relative_to(self.project.python) or not exists(file, Path.is_file):
-            there = sorted(each.name for each in self.project.python.glob("*.txt"))
+            there = sorted(path.name for path in self.project.python.glob("*.txt"))
             message = f"there is no file {name} in {self.files.name(self.project.python)}/"
             self.follows(Finding(at, message, name, tuple(there), nearest(name, there)))
             return None
@@ -64,8 +64,8 @@ class PythonReader:
         if holds_token(text):
             self.files.whole(file, stream.LEAKS)
         lines, wrong = packages.read(text)
-        for each in wrong:
-            self.files.add(file, each.line, 1, at, each.message, each.value)
+        for problem in wrong:
+            self.files.add(file, problem.line, 1, at, problem.message, problem.value)
         return lines
 
     def _of_sink(self, spec: StreamSpec) -> _Functions:
@@ -74,21 +74,22 @@ class PythonReader:
             return []
         package = name.partition(":")[0].partition(".")[0]
         if stream.installed(package) and not Code(self.project.python, self.files.text).holds(name):
-            return []  # it belongs to the image, and is imported from there
+            return []  # it is installed, and is imported from there
         return [(("sink", "python"), name, takes_batch)]
 
     def _gather(self, functions: _Functions, *, brought: bool) -> dict[str, str]:
-        """The modules of some functions; their problems are told where they stand."""
+        """The modules of some functions; reports their problems at their position."""
         code = Code(self.project.python, self.files.text, brought=brought)
         for at, name, arguments in functions:
             before = len(code.wrong)
             code.gather(name, arguments)
-            for each in code.wrong[before:]:
-                if each.file is None:
-                    self.follows(Finding(at, each.message, each.value, each.valid, each.nearest, warning=each.warning))
+            for problem in code.wrong[before:]:
+                if problem.file is None:
+                    self.follows(Finding(at, problem.message, problem.value, problem.valid, problem.nearest,
+                                         warning=problem.warning))  # fmt: skip
                 else:
-                    self.files.add(each.file, each.line, each.column, at, each.message, each.value, each.valid,
-                                   each.nearest, warning=each.warning)  # fmt: skip
+                    self.files.add(problem.file, problem.line, problem.column, at, problem.message, problem.value,
+                                   problem.valid, problem.nearest, warning=problem.warning)  # fmt: skip
         return code.files
 
 

@@ -1,7 +1,7 @@
-"""A YAML file as plain data, with the place of every key and value.
+"""A YAML file as plain data, with the position of every key and value.
 
-Read by ruamel's safe composer and turned into data here: no tag makes an object, a key that is there twice is a
-problem, and so is whatever is not plain JSON-like data. Dates stay text; the models know what they want.
+ruamel's safe composer reads the file; this module builds the data. No tag creates an object. A duplicate key, and
+anything that is not plain JSON-like data, is a problem. Dates remain text; the models convert them.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from lakeward.spec.read.text_positions import letters
 Path_ = tuple[str | int, ...]
 _TAG = "tag:yaml.org,2002:"
 _DIRECTIVE = re.compile(r"((?:[ \t]*(?:#.*)?\n)*)%YAML[ \t]+([0-9.]+)")
-_NO_TEXT = re.compile("[\x00\ud800-\udfff]")  # neither a file name nor UTF-8 nor PostgreSQL can hold these
+_NO_TEXT = re.compile("[\x00\ud800-\udfff]")  # not allowed in a file name, in UTF-8, or in PostgreSQL
 _KINDS: dict[type[Node], str] = {MappingNode: "map", SequenceNode: "seq"}
-_MOST_VALUES = 20_000  # aliases can make a small file enormous; no spec comes near this
+_MOST_VALUES = 20_000  # aliases can make a small file enormous; no real spec is near this limit
 _DEEPEST = 40
 
 
@@ -37,7 +37,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Written:
-    """A text as it stands in the file: offset of its start, its style in YAML, and what YAML reads of it."""
+    """A text in the file: offset of its start, its YAML style, and its value."""
 
     start: int
     style: str | None
@@ -46,7 +46,7 @@ class Written:
 
 @dataclass(frozen=True)
 class Fault:
-    """Something wrong with the file as YAML."""
+    """A problem of the file as YAML."""
 
     place: Place
     path: Path_
@@ -56,14 +56,14 @@ class Fault:
 
 @dataclass
 class Document:
-    """The data of one file and where it stands.
+    """The data of one file, with positions.
 
     Attributes:
         data: mappings, lists, text, numbers, booleans, None.
-        values, keys: path -> place of the value, and of the key that leads to it. What an alias (`*a`) stands for
-            is where the alias is.
-        texts: path -> how the text there is written.
-        faults: what is wrong as YAML; with a syntax error `data` is None.
+        values, keys: path -> position of the value, and of its key. A value behind an alias (`*a`) has the position
+            of the alias.
+        texts: path -> how the text is written.
+        faults: YAML problems; with a syntax error `data` is None.
     """
 
     text: str
@@ -75,13 +75,13 @@ class Document:
     faults: list[Fault] = field(default_factory=list)
 
     def has(self, path: Path_) -> bool:
-        """Whether something stands at exactly this path."""
+        """Whether the file has exactly this path."""
         return path in self.values
 
     def place(self, path: Path_, *, key: bool = False) -> Place:
-        """Where `path` stands: its value (or its key), else the nearest thing above it that the file has.
+        """The position of `path`: of its value (or its key), else of the nearest parent in the file.
 
-        A value that was left out has its key's place: it is nowhere itself.
+        An omitted value has the position of its key.
         """
         for length in range(len(path), -1, -1):
             part = path[:length]
@@ -92,12 +92,12 @@ class Document:
         return Place(1, 1)
 
     def inside(self, path: Path_, line: int | None, column: int | None) -> Place:
-        """Where (line, column) of the text at `path` is in the file; the text's start where that cannot be told."""
+        """The file position of (line, column) in the text at `path`; the start of the text if unknown."""
         written = self.texts.get(path)
         if line is None or written is None:
             return self.place(path)
         before = written.value.split("\n")[: line - 1]
-        letter = sum(len(each) + 1 for each in before) + (column or 1) - 1
+        letter = sum(len(line_text) + 1 for line_text in before) + (column or 1) - 1
         offsets = letters(self.text, written.start, written.style, written.value)
         if not offsets:
             return self.place(path)
@@ -105,12 +105,12 @@ class Document:
 
 
 def place_of(text: str, offset: int) -> Place:
-    """The place of the letter at `offset` of a file."""
+    """The position of the character at `offset`."""
     return Place(text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset))
 
 
 class _Composer(Composer):
-    """Keeps where an alias stands; ruamel knows only where what it stands for does."""
+    """Keeps the position of an alias; ruamel only has the position of its target."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if not self.parser.check_event(AliasEvent):
@@ -126,11 +126,11 @@ class _Alias:
 
 
 def read_document(text: str) -> Document:
-    """Read one YAML file. Never raises for what stands in it: faults are listed in the document."""
+    """Read one YAML file. Never raises for its content: faults are listed in the document."""
     document = Document(text)
     older = _DIRECTIVE.match(text)
     if older is not None and older[2] != "1.2":
-        message = f"YAML {older[2]} reads yes, no and 010 otherwise than these files mean; take the %YAML line out"
+        message = f"YAML {older[2]} reads yes, no and 010 differently; remove the %YAML line"
         document.faults.append(Fault(Place(older[1].count("\n") + 1, 1), (), message))
         return document
     try:
@@ -212,7 +212,7 @@ class _Builder:
         return self.alias or Place(node.start_mark.line + 1, node.start_mark.column + 1)
 
     def _fault(self, place: Place, path: Path_, message: str, value: Any = None) -> None:
-        if self.alias is None:  # what stands behind an alias is told where it is written
+        if self.alias is None:  # faults behind an alias are reported at its target
             self.document.faults.append(Fault(place, path, message, value))
 
     def _mapping(self, node: MappingNode, path: Path_, above: tuple[int, ...]) -> dict[str, Any]:
@@ -230,7 +230,7 @@ class _Builder:
             here = (*path, key)
             if key in result:
                 first = self.document.keys[here]
-                self._fault(at, here, f"key {key!r} is there twice; the first stands on line {first.line}", key)
+                self._fault(at, here, f"key {key!r} is duplicate; the first is on line {first.line}", key)
                 continue
             self.document.keys[here] = at
             result[key] = self._value(value_node, here, above)
@@ -246,7 +246,7 @@ class _Builder:
             if tag == "int":
                 return _whole_number(text)
             if tag == "float":
-                return float(text.replace("_", ""))  # .inf and .nan stay text: no spec means them
+                return float(text.replace("_", ""))  # .inf and .nan remain text: no spec uses them
         except (ValueError, OverflowError):
             return text
         if tag not in ("str", "timestamp"):
@@ -259,18 +259,16 @@ class _Builder:
         self._fault(place, path, f"tags such as {written} are not read; write the value itself")
 
     def _clean(self, text: str, path: Path_, place: Place) -> str:
-        """The text without what no text may hold, which is told."""
+        """The text without characters that no text may contain; reports them."""
         found = _NO_TEXT.search(text)
         if found is None:
             return text
-        self._fault(
-            place, path, f"this text holds the character {ord(found[0]):#06x}, which is half a character or none"
-        )
+        self._fault(place, path, f"this text contains the invalid character {ord(found[0]):#06x}")
         return _NO_TEXT.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def _truth(text: str) -> bool | str:
-    """true or false; what `!!bool` says of another word stays text, and no switch takes that."""
+    """True or False; another word tagged `!!bool` remains text, which no boolean field accepts."""
     return text.lower() == "true" if text.lower() in ("true", "false") else text
 
 

@@ -1,4 +1,4 @@
-"""Reading the files of a project, and turning what is wrong with them into problems with places."""
+"""Reads the files of a project and reports their problems with positions."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ _YAML = (".yaml", ".yml")
 
 @dataclass
 class Files:
-    """Reads files of a project and collects their problems with places."""
+    """Reads files of a project and collects their problems with positions."""
 
     root: Path
     problems: list[Problem] = field(default_factory=list)
 
     def name(self, file: Path) -> str:
-        """The file's path as problems show it: relative to the project."""
+        """The path of the file in problems: relative to the project."""
         return file.relative_to(self.root).as_posix() if file.is_relative_to(self.root) else str(file)
 
-    def tell_misnamed(self, file: Path) -> None:
-        """Say of what is called like this file of settings, with another ending, that it is not read."""
+    def report_misnamed(self, file: Path) -> None:
+        """Report files with the name of this settings file and another extension: they are not read."""
         for other in sorted(file.parent.glob(f"{file.stem}.*")) if exists(file.parent, Path.is_dir) else ():
             if other.name != file.name:
-                self.tell_ignored(other)
+                self.report_ignored(other)
 
-    def tell_ignored(self, file: Path) -> None:
-        """Say of what looks like a spec and stands where none is read that it is not read."""
+    def report_ignored(self, file: Path) -> None:
+        """Report a file that looks like a spec but is in a folder or has a name that is not read."""
         if file.suffix.lower() in _YAML:
             self.whole(file, f"this file is not read: its name must end in .yaml; rename it to {file.stem}.yaml")
         elif exists(file, Path.is_dir) and not file.name.startswith("."):
-            for inner in sorted(each for each in file.rglob("*") if each.suffix.lower() in _YAML):
+            for inner in sorted(path for path in file.rglob("*") if path.suffix.lower() in _YAML):
                 self.whole(
-                    inner, f"this file is not read: specs stand in {self.name(file.parent)} itself; move it there"
+                    inner, f"this file is not read: specs must be in {self.name(file.parent)} itself; move it there"
                 )
 
     def listing(self, folder: Path) -> list[Path] | None:
-        """What stands in a folder, sorted; nothing and a problem where nobody may look; None where there is none.
+        """The entries of a folder, sorted; empty with a problem if it cannot be read; None if it does not exist.
 
-        What begins with a dot is an editor's own: its lock, its copy.
+        Names that begin with a dot belong to editors (locks, copies) and are ignored.
         """
         try:
-            return sorted(each for each in folder.iterdir() if not each.name.startswith("."))
+            return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
@@ -66,10 +66,10 @@ class Files:
                 self.whole(file, "this file is too large for a spec: more than 1 MB")
                 return None
             text = file.read_text(encoding="utf-8-sig")
-            if "\x00" not in text:  # PostgreSQL keeps no text with it
+            if "\x00" not in text:  # PostgreSQL cannot store it
                 return text
             place = place_of(text, text.index("\x00"))
-            self.add(file, place.line, place.column, (), "this is no text: there is a NUL character here")
+            self.add(file, place.line, place.column, (), "this is not text: it contains a NUL character")
         except UnicodeDecodeError as error:
             before = error.object[: error.start].decode("utf-8", "replace")
             place = place_of(before, len(before))
@@ -79,7 +79,7 @@ class Files:
         return None
 
     def document(self, file: Path) -> Document | None:
-        """The file as data with places, or None with problems; faults of YAML are problems either way."""
+        """The file as data with positions, or None with problems; YAML faults are always reported."""
         text = self.text(file)
         if text is None:
             return None
@@ -88,7 +88,7 @@ class Files:
             self.add(file, fault.place.line, fault.place.column, fault.path, fault.message, fault.value)
         if document.data is None:
             if not document.faults:
-                self.whole(file, "this file says nothing")
+                self.whole(file, "this file is empty")
             return None
         if not isinstance(document.data, dict):
             self.whole(file, "this must be a mapping (key: value)")
@@ -99,7 +99,7 @@ class Files:
 
     @property
     def errors(self) -> int:
-        """How many errors there are so far; warnings do not count."""
+        """Number of errors so far, without warnings."""
         return sum(problem.severity == "error" for problem in self.problems)
 
     def whole(self, file: Path, message: str) -> None:
@@ -107,7 +107,7 @@ class Files:
         self.add(file, 1, 1, (), message)
 
     def found(self, file: Path, document: Document, finding: Finding, path: Path_ | None = None) -> None:
-        """A finding as a problem, at its place in the file."""
+        """Report a finding as a problem at its position in the file."""
         where = finding.path if path is None else path
         place = document.place(where, key=finding.key)
         if finding.at is not None:
@@ -121,21 +121,21 @@ class Files:
         self, file: Path, line: int, column: int, path: Path_, message: str, value: Any = None,
         valid: Iterable[str] = (), nearest: str | None = None, *, warning: bool = False,
     ) -> None:  # fmt: skip
-        """One problem. What may be a secret is not shown: not as the value, nor in the message or the path."""
+        """Report one problem. A possible secret is not shown in the value, the message or the path."""
         secret = hidden(path, value)
         if looks_secret(value) or any(hides_secret(part) for part in path if isinstance(part, str)):
             value = None
         self.problems.append(
             Problem(
                 self.name(file), line, column, dotted(tuple(MASK if part in secret else part for part in path)),
-                masked(message, secret), shown(value), tuple(masked(each) for each in valid),
+                masked(message, secret), shown(value), tuple(masked(word) for word in valid),
                 None if looks_secret(nearest) else nearest, "warning" if warning else "error",
             )
         )  # fmt: skip
 
 
 def dotted(path: Path_) -> str:
-    """A path as people write it: `sink.iceberg.partition_by[1]`, `spark[spark.sql.shuffle.partitions]`."""
+    """A path for display: `sink.iceberg.partition_by[1]`, `spark[spark.sql.shuffle.partitions]`."""
     text = ""
     for part in path:
         plain = isinstance(part, str) and "." not in part

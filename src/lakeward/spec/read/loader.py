@@ -1,4 +1,4 @@
-"""Read a project: every file, every problem, in one pass. One bad file never hides the others."""
+"""Loader of a project: every file and every problem in one pass. An invalid file does not hide the others."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 @dataclass(frozen=True)
 class LoadedStream:
-    """A stream whose file is in order.
+    """A stream whose file is valid.
 
     Attributes:
         spec: resolved: defaults merged, SQL read, lineage and quarantine decided.
-        file: relative to the project; `sql_file` likewise, None when the SQL stands in the file.
-        origins: path of every value -> where it came from, in words.
+        file: relative to the project; `sql_file` likewise, None if the SQL is in the file.
+        origins: path of every value -> its origin, as text.
     """
 
     spec: StreamSpec
@@ -53,9 +53,9 @@ class LoadedStream:
 
 @dataclass(frozen=True)
 class Loaded:
-    """Everything a project says, and everything that is wrong with it.
+    """A loaded project and all its problems.
 
-    `streams` and `suites` hold what could be read; with errors among the problems nothing may be deployed.
+    `streams` and `suites` contain what could be read; with an error among the problems nothing may be deployed.
     """
 
     streams: Mapping[str, LoadedStream]
@@ -79,10 +79,10 @@ Durations = Callable[[Collection[str]], Mapping[str, Sequence[float]]]
 
 
 def load_settings(project: Project) -> Settings:
-    """What `conf/lakeward.yaml` says, for whoever would go wrong by the defaults.
+    """The settings of `conf/lakeward.yaml`, for callers that must not fall back to defaults.
 
     Raises:
-        SpecError: something in it is wrong.
+        SpecError: the file has an error.
     """
     loading = _Loading(project)
     read = loading._settings()
@@ -93,24 +93,24 @@ def load_settings(project: Project) -> Settings:
 def load_project(
     project: Project, kafka: Collection[str] | None = None, durations: Durations = lambda streams: {}
 ) -> Loaded:
-    """Read everything a project says. Never raises for what stands in its files.
+    """Load a project. Never raises for the content of its files.
 
     Args:
-        kafka: the Kafka connections that are known on this machine; None: nobody knows, and none is missed.
-        durations: streams -> seconds of their newest batches, where a registry knows them.
+        kafka: the Kafka connections known on this machine; None: unknown, and none is reported as missing.
+        durations: streams -> seconds of their newest batches, if a registry is available.
     """
     return _Loading(project, kafka, durations).load()
 
 
 @dataclass(frozen=True)
 class _Read(Generic[_Model]):
-    """What one file says.
+    """The content of one file.
 
     Attributes:
-        document: None where there is no such file, or it could not be read.
-        model: what is well formed of it; None where that is too little.
-        whole: the same where nothing is wrong with it: only then does anything go by it.
-        doubtful: paths nothing can be said about because something is wrong there.
+        document: None if the file does not exist or could not be read.
+        model: its valid parts; None if they are too few.
+        whole: the same if the file has no problem; only then it is used.
+        doubtful: paths that cannot be checked because of another problem.
     """
 
     document: Document | None
@@ -130,7 +130,7 @@ class _Loading:
         self.durations = durations
         self.files = Files(project.root)
         self.documents: dict[str, tuple[Path, Document]] = {}  # stream id, lakeward.yaml -> its file
-        self.compared: list[StreamSpec] = []  # the streams of which enough can be read, also with other mistakes
+        self.compared: list[StreamSpec] = []  # the streams with enough valid parts
         self.all_compared = True
 
     def load(self) -> Loaded:
@@ -138,7 +138,7 @@ class _Loading:
         streams = self._streams(settings.document)
         landed = {str(table) for spec in self.compared for table in spec.tables}
         tables = self._tables(landed)
-        # A file that could not be read may be the one that writes the table.
+        # An unreadable file may be the one that writes the table.
         delta = {str(spec.sink.delta.table) for spec in self.compared if spec.sink.delta is not None}
         suites = self._suites(landed if self.all_compared else (), delta)
         for finding in stream_findings(self.compared, _declared_drivers(self.project, settings.document)):
@@ -150,12 +150,12 @@ class _Loading:
         for finding in () if settings.model is None else executor_findings(self.compared, settings.model):
             self._cross(finding, settings.document)
         if not self.files.errors:
-            for finding in slow_commits(self.compared, self.durations([str(each.id) for each in self.compared])):
+            for finding in slow_commits(self.compared, self.durations([str(item.id) for item in self.compared])):
                 self._cross(finding, settings.document)
             for finding in unused_findings(self.compared, settings.whole or Settings(), tables):
                 self._cross(finding, settings.document)
         order = sorted(self.files.problems, key=lambda p: (p.file, p.line, p.column, p.path))
-        usable = settings.whole or settings.model or Settings()  # without what is wrong in it
+        usable = settings.whole or settings.model or Settings()  # without its invalid parts
         return Loaded(streams, tables, usable, suites, tuple(dict.fromkeys(order)))
 
     def _read(self, file: Path, kind: type[_Model]) -> _Read[_Model]:
@@ -175,13 +175,13 @@ class _Loading:
         return _Read(document, rest.spec, None, rest.doubtful)
 
     def _read_if_there(self, file: Path, kind: type[_Model]) -> _Read[_Model]:
-        self.files.tell_misnamed(file)
+        self.files.report_misnamed(file)
         if absent(file):
             return _Read(None, kind(), kind())
         return self._read(file, kind)
 
     def _follow(self, file: Path, read: _Read[_Model], findings: Iterable[Finding]) -> None:
-        """Report findings of a model, unless one may only follow from a part that was told already."""
+        """Report findings of a model, unless one may only follow from a part that is already reported."""
         for finding in findings:
             if read.document is not None and not concerns(finding, read.doubtful):
                 self.files.found(file, read.document, finding)
@@ -193,13 +193,13 @@ class _Loading:
         return read
 
     def _usable_defaults(self, document: Document | None) -> Defaults:
-        """The defaults that have no problem of their own: a bad one is reported once, not once a stream."""
+        """The valid defaults: an invalid one is reported once, not once per stream."""
         name = self.files.name(self.project.settings_file)
-        mine = [problem.path for problem in self.files.problems if problem.file == name]
+        paths = [problem.path for problem in self.files.problems if problem.file == name]
         written = document.data.get("defaults", {}) if document is not None else {}
-        if not isinstance(written, dict) or (document is None and mine):
+        if not isinstance(written, dict) or (document is None and paths):
             return Defaults({}, frozenset(known_keys(Settings, ("defaults",))))
-        bad = {path.split(".")[1] for path in mine if path.startswith("defaults.")}
+        bad = {path.split(".")[1] for path in paths if path.startswith("defaults.")}
         return Defaults({key: value for key, value in written.items() if key not in bad}, frozenset(bad))
 
     def _tables(self, landed: Collection[str]) -> Tables:
@@ -214,14 +214,14 @@ class _Loading:
         listed = self.files.listing(folder)
         if listed is None:
             self.files.whole(
-                folder, "there is no such folder, so this is no Lakeward project; lakeward init DIR makes one"
+                folder, "there is no such folder, so this is not a Lakeward project; lakeward init DIR creates one"
             )
             return {}
         defaults = self._usable_defaults(settings_document)
         streams: dict[str, LoadedStream] = {}
         for file in listed:
             if file.suffix != ".yaml":
-                self.files.tell_ignored(file)
+                self.files.report_ignored(file)
                 continue
             found = StreamReader(self.project, self.files, settings_document, defaults).read(file)
             if found is None or ("id",) in found.doubtful:
@@ -244,7 +244,7 @@ class _Loading:
         suites: dict[str, Suite] = {}
         for file in self.files.listing(self.project.expectations) or ():
             if file.suffix != ".yaml":
-                self.files.tell_ignored(file)
+                self.files.report_ignored(file)
                 continue
             read = self._read(file, Suite)
             if read.model is not None:
@@ -266,7 +266,7 @@ class _Loading:
 
 
 def _declared_drivers(project: Project, settings: Document | None) -> frozenset[str] | None:
-    """The drivers conf/lakeward.yaml declares, well or badly; None where nobody can read which."""
+    """The drivers that conf/lakeward.yaml declares, valid or not; None if they cannot be read."""
     if settings is None:
         return frozenset() if absent(project.settings_file) else None
     written = settings.data.get("drivers", {})

@@ -1,4 +1,4 @@
-"""Pydantic's findings in plain words, with the path a user wrote and the keys the grammar knows."""
+"""Pydantic's errors as plain sentences, with the path a user wrote and the valid keys."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _EXPECTED = {
     "tuple_type": "this must be a list ([a, b])",
     "list_type": "this must be a list ([a, b])",
     "too_short": "this must not be empty",
-    "none_required": "this must be left out",
+    "none_required": "remove this key",
     "finite_number": "this must be a number",
     "date_from_datetime_parsing": "this must be a day: 2026-12-31",
     "date_type": "this must be a day: 2026-12-31",
@@ -43,10 +43,16 @@ _MAPPING_FIRST = ("literal_error", "value_error")
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing a model refused. `key` tells that the key, not its value, is wrong; `summary` tells
-    that it only repeats what findings below it say better; `at` is a 1-based
-    (line, column) inside the text of the value, for SQL; `missing` that nothing stands there; `about` names the keys
-    at `path` it is about (None: unknown); `needs` are other paths it rests on."""
+    """One problem that a model or a check reports.
+
+    Attributes:
+        key: the key is wrong, not its value.
+        summary: only repeats more specific findings below it.
+        at: 1-based (line, column) inside the text of the value, for SQL.
+        missing: the value is missing.
+        about: the keys at `path` that it concerns (None: unknown).
+        needs: other paths that it depends on.
+    """
 
     path: Path_
     message: str
@@ -63,16 +69,16 @@ class Finding:
 
 
 def findings(error: ValidationError, model: type[BaseModel], data: Any) -> list[Finding]:
-    """All findings, one a path: of several about one value (a union tries each form) the most telling stays."""
+    """All findings, one per path: of several about one value (a union tries each form) the most specific is kept."""
     found: dict[Path_, Finding] = {}
-    for each in sorted(error.errors(include_url=False), key=lambda e: e["type"] not in _MAPPING_FIRST):
-        finding = _finding(dict(each), model, data)
+    for details in sorted(error.errors(include_url=False), key=lambda e: e["type"] not in _MAPPING_FIRST):
+        finding = _finding(dict(details), model, data)
         found.setdefault(finding.path, finding)
-    return [each for each in found.values() if not (each.summary and _said_below(each.path, found))]
+    return [finding for finding in found.values() if not (finding.summary and _reported_below(finding.path, found))]
 
 
 def two_forms(kind: Any, data: Any, path: Path_ = ()) -> Iterator[Finding]:
-    """Mappings that have several of the keys of which they may have one, however wrong their values are."""
+    """Mappings with several keys of which only one is allowed, even if their values are invalid."""
     model = next(iter(_models(kind)), None)
     if isinstance(data, dict):
         what, forms = model.one_of if model is not None and issubclass(model, SpecModel) else ("", ())
@@ -85,7 +91,7 @@ def two_forms(kind: Any, data: Any, path: Path_ = ()) -> Iterator[Finding]:
         yield from two_forms(_step(kind, key), value, (*path, key))
 
 
-def _said_below(path: Path_, found: Iterable[Path_]) -> bool:
+def _reported_below(path: Path_, found: Iterable[Path_]) -> bool:
     return any(len(other) > len(path) and other[: len(path)] == path for other in found)
 
 
@@ -109,7 +115,7 @@ def _finding(error: dict[str, Any], model: type[BaseModel], data: Any) -> Findin
         block = isinstance(given, dict | list)
         what = "this block" if block else repr(given)
         return Finding(path, f"{what} is not known here", given, valid, nearest(str(given), valid), summary=block)
-    if loc[-1:] == ("[key]",):  # the key itself is not what a key here must be
+    if loc[-1:] == ("[key]",):  # the key itself is invalid
         return Finding(path, str(context.get("error") or error["msg"]), str(path[-1]), key=True)
     if kind == "value_error":
         cause = context.get("error")
@@ -130,7 +136,7 @@ def _finding(error: dict[str, Any], model: type[BaseModel], data: Any) -> Findin
 
 
 def _real_path(loc: tuple[Any, ...], data: Any) -> Path_:
-    """`loc` without the parts that name a form of a union or a key's own check, not something in the data."""
+    """`loc` without the parts that name a union form or the check of a key instead of data."""
     path: list[str | int] = []
     for part in loc:
         inside = (isinstance(data, dict) and part in data) or (
@@ -143,7 +149,7 @@ def _real_path(loc: tuple[Any, ...], data: Any) -> Path_:
 
 
 def known_keys(model: type[BaseModel], path: Path_) -> tuple[str, ...]:
-    """The keys the grammar knows at `path` below `model`; empty where any key may stand."""
+    """The valid keys at `path` below `model`; empty if any key is allowed."""
     kind = _model_at(model, path)
     if kind is None:
         return ()
@@ -153,8 +159,8 @@ def known_keys(model: type[BaseModel], path: Path_) -> tuple[str, ...]:
 
 
 def _unwritten(info: FieldInfo) -> bool:
-    """Whether it is a field that no user writes."""
-    return any(isinstance(each, cast(type, SkipJsonSchema)) for each in info.metadata)
+    """Whether only the loader sets the field."""
+    return any(isinstance(item, cast(type, SkipJsonSchema)) for item in info.metadata)
 
 
 def _purpose(model: type[BaseModel], path: Path_) -> str:
@@ -194,9 +200,9 @@ def _options(kind: Any) -> list[Any]:
     if get_origin(kind) is Annotated:
         return _options(get_args(kind)[0])
     if get_origin(kind) in (Union, types.UnionType):
-        return [option for each in get_args(kind) for option in _options(each)]
+        return [option for member in get_args(kind) for option in _options(member)]
     return [kind]
 
 
 def _models(kind: Any) -> list[type[BaseModel]]:
-    return [each for each in _options(kind) if isinstance(each, type) and issubclass(each, BaseModel)]
+    return [option for option in _options(kind) if isinstance(option, type) and issubclass(option, BaseModel)]

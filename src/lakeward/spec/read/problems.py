@@ -1,4 +1,4 @@
-"""Problems of spec files: where, what, the bad value, the valid ones, the nearest known key."""
+"""Problems of spec files: position, message, invalid value, valid values, nearest known key."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class Problem:
     """One problem of one file.
 
     Attributes:
-        file: relative to the project where it stands in it.
-        line, column: 1-based; 1 when only the file is known.
+        file: relative to the project, if it is inside.
+        line, column: 1-based; 1 if only the file is known.
         path: dotted keys, e.g. `sink.iceberg.mode`; empty for the whole file.
-        message: one sentence in plain words, without a full stop.
-        value: what stands there (cut at 200 characters); None when something is missing or it may be a secret.
-        valid: what may stand there, where that is a list.
-        nearest: the valid word that is most like the value.
-        severity: only an `error` makes the files refused.
+        message: one sentence without a full stop.
+        value: the invalid value (cut at 200 characters); None if missing or a possible secret.
+        valid: the valid values, if they are a list.
+        nearest: the valid word closest to the value.
+        severity: only an `error` refuses the files.
     """
 
     file: str
@@ -41,7 +41,7 @@ class Problem:
     severity: Literal["error", "warning"] = "error"
 
     def text(self) -> str:
-        """The problem as a person reads it, on one line."""
+        """The problem as one line of text."""
         warning = "warning: " if self.severity == "warning" else ""
         text = f"{self.file}:{self.line}:{self.column}  {warning}{self.path + ': ' if self.path else ''}{self.message}"
         if self.value not in (None, "") and not _quoted(self.value, self.message):
@@ -59,9 +59,10 @@ class Problem:
 
 
 def _quoted(shown: object, message: str) -> bool:
-    """Whether the message shows the value already, as a word of its own: `5` stands in `5m`, and says nothing there.
+    """Whether the message already shows the value as a separate word: `5` in `5m` does not count.
 
-    A number in the middle of a message is a bound more often than the value."""
+    A number in the middle of a message is usually a bound, not the value.
+    """
     value = str(shown)
     if not isinstance(shown, str):
         return message.startswith((f"{value} ", f"{value}:"))
@@ -69,16 +70,16 @@ def _quoted(shown: object, message: str) -> bool:
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word most like `word`, if one is like it at all."""
-    by_lower = {each.lower(): each for each in known}
+    """The known word closest to `word`, if one is similar."""
+    by_lower = {name.lower(): name for name in known}
     close = difflib.get_close_matches(str(word).lower(), by_lower, n=1, cutoff=0.6)
     return by_lower[close[0]] if close else None
 
 
 def shown(value: Any) -> Any:
-    """A value as a problem may show it: JSON data, short."""
+    """A value for display in a problem: JSON data, short."""
     if isinstance(value, dict | list | tuple):
-        return None  # a whole block says nothing; its place does
+        return None  # a whole mapping is not shown; its position is
     if isinstance(value, bool | int | float) or value is None:
         return value
     text = str(value)
@@ -86,7 +87,7 @@ def shown(value: Any) -> Any:
 
 
 def raise_if_any(problems: Sequence[Problem], next: str = "lakeward config validate") -> None:
-    """Stop when there are errors among the problems.
+    """Raise if the problems include an error.
 
     Raises:
         SpecError: its text lists every error.

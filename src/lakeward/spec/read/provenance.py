@@ -1,4 +1,4 @@
-"""Where each value of a resolved spec came from: `config show`."""
+"""Provenance: the origin of each value of a resolved spec, for `config show`."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ REASONS: Final[dict[str, str]] = {
     "rules": "none",
     "spark": "none",
     "kafka.topics": "none",
-    "kafka.connection": "the connection the stack sets by itself",
+    "kafka.connection": "the connection that the stack configures",
     "kafka.starting_offsets": "a new stream lands what the broker still has",
     "kafka.isolation_level": "an aborted transaction never lands",
     "kafka.mode": "rows are added",
     "rate.rows_per_second": "enough to see something",
-    "delta.skip_changes": "rows that never come are a person's to give up",
-    "files.header": "a CSV that says what its columns are can be checked",
-    "files.after": "whoever put a file there knows whether it is still needed",
+    "delta.skip_changes": "skipping rows needs a decision by a person",
+    "files.header": "a CSV with a header can be checked",
+    "files.after": "the owner of a file knows whether it is still needed",
     "decode.columns": "the value's columns and the position are what a table needs",
     "deduplicate.within_watermark": "state that is never dropped grows without end",
     "reference.refresh": "static tables change rarely",
@@ -36,7 +36,7 @@ REASONS: Final[dict[str, str]] = {
     "iceberg.partition_by": "not partitioned",
     "iceberg.properties": "Lakeward's own only",
     "iceberg.commit": "the position commits with the data",
-    "schema.evolution": "a changed source is looked at by a person first",
+    "schema.evolution": "a person should check a changed source first",
     "trigger.every": "keeps commits, small files and freshness in balance on a lake table",
     "limits.freshness": "ten times the default trigger",
     "limits.stall": "long enough for a slow batch, short enough for a person",
@@ -44,11 +44,11 @@ REASONS: Final[dict[str, str]] = {
     "restart.max_backoff": "a dependency that is back is noticed within ten minutes",
     "restart.reset_after": "half an hour of commits proves that it runs again",
 }
-"""End of a path -> why its default is what it is."""
+"""End of a path -> the reason of its default."""
 
 
 def reason(path: Path_) -> str | None:
-    """Why the default at `path` is what it is; sources and sinks are looked up by their connector."""
+    """The reason of the default at `path`; sources and sinks are looked up by connector."""
     words = [str(part) for part in path]
     for length in range(min(2, len(words)), 0, -1):
         if found := REASONS.get(".".join(words[-length:])):
@@ -57,7 +57,7 @@ def reason(path: Path_) -> str | None:
 
 
 class Origins:
-    """Names the origin of every leaf of one resolved spec."""
+    """The origins of all leaves of one resolved spec."""
 
     def __init__(
         self, document: Document, file: str, settings: Document | None, project: Project, sql_file: str | None
@@ -69,7 +69,7 @@ class Origins:
         self.sql_file = sql_file
 
     def of(self, resolved: StreamSpec, written: StreamSpec, lineage: Lineage) -> dict[str, str]:
-        """Dotted path -> words: `conf/streams/flights.yaml:12`, `default: reason` or `derived: reason`."""
+        """Dotted path -> origin: `conf/streams/flights.yaml:12`, `default: reason` or `derived: reason`."""
         found = {}
         for path in _leaves(resolved.document()):
             found[".".join(str(part) for part in path)] = self._origin(path, written, lineage)

@@ -1,6 +1,6 @@
-"""A spec with its bad parts taken out, so that what is wrong with the rest is found in the same pass.
+"""Repair: a spec without its invalid parts, so that problems of the other parts are found in the same pass.
 
-Never deployed: it only carries the checks that need a whole spec.
+The repaired spec is never deployed; it only serves checks that need a complete spec.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lakeward.spec.read.document import Path_
 from lakeward.spec.read.messages import Finding, findings
 
 _Model = TypeVar("_Model", bound=BaseModel)
-_ROUNDS = 20  # each takes something out; a file needs one or two
+_ROUNDS = 20  # each removes something; a file needs one or two
 _REQUIRED: dict[str, Any] = {
     "id": "unknown",
     "owner": "unknown",
@@ -29,17 +29,17 @@ _REQUIRED: dict[str, Any] = {
     "match": "unknown.unknown",
     "why": "unknown",
 }
-"""Stand-ins for what must be there."""
+"""Placeholders for required values."""
 
 
 @dataclass(frozen=True)
 class Repaired(Generic[_Model]):
-    """What is left of a spec.
+    """The result of a repair.
 
     Attributes:
-        spec: None where too little is left.
-        doubtful: paths nothing can be said about.
-        later: what showed only when the bad parts were out, and does not follow from their absence.
+        spec: None if too few parts are valid.
+        doubtful: paths that cannot be checked.
+        later: findings of later rounds that do not follow from removed parts.
     """
 
     spec: _Model | None
@@ -48,10 +48,10 @@ class Repaired(Generic[_Model]):
 
 
 def repaired(kind: type[_Model], data: dict[str, Any], found: Iterable[Finding]) -> Repaired[_Model]:
-    """A model of what is well formed in the data, which has the problems `found`."""
+    """A model of the valid parts of the data, which has the problems `found`."""
     rest, doubtful, later = deepcopy(data), set[Path_](), list[Finding]()
     for _ in range(_ROUNDS):
-        for finding in sorted(found, key=lambda each: [str(part).zfill(6) for part in each.path], reverse=True):
+        for finding in sorted(found, key=lambda known: [str(part).zfill(6) for part in known.path], reverse=True):
             if not finding.path:
                 return Repaired(None, later=tuple(later))
             doubtful |= _cured(rest, finding)
@@ -64,14 +64,14 @@ def repaired(kind: type[_Model], data: dict[str, Any], found: Iterable[Finding])
 
 
 def _cured(data: dict[str, Any], finding: Finding) -> set[Path_]:
-    """Take out of the data what a finding is about; the paths that say nothing now."""
+    """Remove from the data what a finding concerns; returns the paths that cannot be checked now."""
     path = finding.path
     keys = [key for key in finding.about or () if key in _keys(data, path)]
     if keys:
         return {_taken_out(data, (*path, key)) for key in keys}
     taken = _taken_out(data, path)
     if finding.key and finding.valid and finding.nearest is None:
-        return set()  # a key like no other was meant for none of them
+        return set()  # a key without a similar valid key affects none of them
     return {path, taken, (*path[:-1], finding.nearest or path[-1])}
 
 
@@ -85,17 +85,17 @@ def _keys(data: Any, path: Path_) -> Iterable[Any]:
 
 
 def _taken_out(data: Any, path: Path_) -> Path_:
-    """Take the value at `path` out, or put a stand-in where one is missing; the path that was changed."""
+    """Remove the value at `path`, or add a placeholder for a missing one; returns the changed path."""
     inside = [data]
     for part in path[:-1]:
         try:
             inside.append(inside[-1][part])
         except (KeyError, IndexError, TypeError):
-            return path  # what is around it was taken out already
+            return path  # its parent is already removed
     above, last = inside[-1], path[-1]
     if isinstance(above, list) and isinstance(last, int) and last < len(above):
         stand_in = f"unknown_{last}"
-        if above[last] != stand_in:  # a name, a topic, a tag, a partition field: the others keep their places
+        if above[last] != stand_in:  # a name, a topic, a tag, a partition field: the others keep their index
             above[last] = stand_in
             return path
         del above[last]
@@ -112,20 +112,20 @@ def _taken_out(data: Any, path: Path_) -> Path_:
 
 
 def _follows(finding: Finding, doubtful: Iterable[Path_]) -> bool:
-    """Whether a finding of a later round is only there because something was taken out."""
+    """Whether a finding of a later round only follows from a removed part."""
     path = finding.path
     if finding.about is None:
         return concerns(finding, doubtful)
-    unsure = {each[len(path)] for each in doubtful if len(each) > len(path) and each[: len(path)] == path}
+    unsure = {doubt[len(path)] for doubt in doubtful if len(doubt) > len(path) and doubt[: len(path)] == path}
     return not unsure.isdisjoint(finding.about)
 
 
 def concerns(finding: Finding, doubtful: Iterable[Path_]) -> bool:
-    """Whether a finding may only follow from what was taken out. One about a key never does."""
+    """Whether a finding may only follow from a removed part. A finding about a key never does."""
     path = finding.path
     return any(
-        path[: len(each)] == each
-        or (not finding.key and each[: len(path)] == path)
-        or any(need[: len(each)] == each for need in finding.needs)
-        for each in doubtful
+        path[: len(doubt)] == doubt
+        or (not finding.key and doubt[: len(path)] == path)
+        or any(need[: len(doubt)] == doubt for need in finding.needs)
+        for doubt in doubtful
     )

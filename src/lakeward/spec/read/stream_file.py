@@ -1,4 +1,4 @@
-"""One stream's file: defaults laid under it, its SQL read, everything checked, every value's origin kept."""
+"""Reader of one stream's file: merges defaults, reads its SQL, runs all checks, records the origin of each value."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from lakeward.spec.sql.analysis import SqlFacts, analyse
 from lakeward.spec.sql.lineage import Lineage, decide
 from lakeward.spec.sql.statements import SqlProblem
 
-_WHOLE = ("trigger",)  # exactly one form each: a default is replaced, not merged into
+_WHOLE = ("trigger",)  # exactly one form each: a default is replaced, not merged
 
 
 @dataclass(frozen=True)
 class StreamFile:
-    """What one file says.
+    """The content of one stream file.
 
     Attributes:
-        spec: resolved. With mistakes in the file it is what is left without them, to be compared with other streams.
-        document: what was read, for problems found later.
-        doubtful: paths of the spec nothing can be said about.
-        origins: path of every value -> where it came from; None when there is an error in the file.
+        spec: resolved. If the file has errors: its valid parts, to be compared with other streams.
+        document: for problems found later.
+        doubtful: paths of the spec that cannot be checked.
+        origins: path of every value -> its origin; None if the file has an error.
     """
 
     spec: StreamSpec
@@ -52,11 +52,11 @@ class StreamFile:
 
 @dataclass(frozen=True)
 class Defaults:
-    """What conf/lakeward.yaml gives every stream.
+    """The defaults of conf/lakeward.yaml for all streams.
 
     Attributes:
-        values: the keys without a problem.
-        unknown: keys it may give as well, but nobody can read what.
+        values: the valid keys.
+        unknown: keys with an unreadable default.
     """
 
     values: Mapping[str, Any]
@@ -64,7 +64,7 @@ class Defaults:
 
 
 class StreamReader:
-    """Reads one file."""
+    """Reads one stream file."""
 
     def __init__(self, project: Project, files: Files, settings: Document | None, defaults: Defaults) -> None:
         self.project = project
@@ -79,7 +79,7 @@ class StreamReader:
         self.whole = True
 
     def read(self, file: Path) -> StreamFile | None:
-        """What the file says, as far as it can be read; its problems go to `files`."""
+        """Read the file as far as possible; its problems go to `files`."""
         self.file = file
         before = self.files.errors
         self.document = self.files.document(file)
@@ -113,7 +113,7 @@ class StreamReader:
         return merged({"id": self.file.stem} | below, written)
 
     def _one_form(self, document: Document) -> dict[str, Any]:
-        """What the file says without what mixes the short form with the long one, which is told."""
+        """The data without mixtures of short and long form; reports them."""
         data: dict[str, Any] = dict(document.data)
         for path, message in mixed_forms(data):
             self.files.found(self.file, document, Finding(path, message, key=True))
@@ -126,12 +126,12 @@ class StreamReader:
     def _long(self, data: dict[str, Any]) -> dict[str, Any] | None:
         try:
             return self._without_code(self._sql_in_place(long_form(data)))
-        except ValueError as error:  # what the defaults say does not go with what the file says
+        except ValueError as error:  # the defaults and the file contradict each other
             self._found(Finding((), str(error)))
             return None
 
     def _validated(self, data: dict[str, Any]) -> StreamSpec | None:
-        """The spec; with problems, what is left of it without its bad parts, for the checks that need a whole one."""
+        """The spec; with problems its valid parts, for checks that need a complete spec."""
         hint = stream.single_source_hint(data)
         if hint:
             self._found(hint)
@@ -140,9 +140,9 @@ class StreamReader:
             return StreamSpec.model_validate(data, by_name=False)
         except ValidationError as error:
             found = findings(error, StreamSpec, data)
-        told = {(each.path, each.message): each for each in (*found, *two_forms(StreamSpec, data))}
-        rest = repaired(StreamSpec, data, told.values())
-        for finding in (told | {(each.path, each.message): each for each in rest.later}).values():
+        unique = {(problem.path, problem.message): problem for problem in (*found, *two_forms(StreamSpec, data))}
+        rest = repaired(StreamSpec, data, unique.values())
+        for finding in (unique | {(later.path, later.message): later for later in rest.later}).values():
             if not (finding.missing and finding.path[0] in self.defaults.unknown):
                 self._found(finding)
         self.doubtful |= rest.doubtful
@@ -157,7 +157,7 @@ class StreamReader:
             return data
         name = transform.get("file")
         if isinstance(transform.get("sql"), str):
-            self.sql_text = transform["sql"] or None  # that it must not be empty is told
+            self.sql_text = transform["sql"] or None  # reported as empty
         if not isinstance(name, str) or set(transform) - {"udfs"} != {"file"}:
             return data
         text = self._sql_file(name)
@@ -167,7 +167,7 @@ class StreamReader:
         return data | {"transform": {**{key: transform[key] for key in ("udfs",) if key in transform}, "sql": text}}
 
     def _without_code(self, data: dict[str, Any]) -> dict[str, Any]:
-        """The data without what only the loader says of its Python, which is an unknown key to a file."""
+        """The data without the keys that only the loader sets; in a file they are unknown keys."""
         for part, key in (("transform", "code"), ("sink", "code"), ("", "packages")):
             given = data.get(part) if part else data
             if isinstance(given, dict) and key in given:
@@ -180,14 +180,14 @@ class StreamReader:
     def _sql_file(self, name: str) -> str | None:
         file = resolved(self.file.parent / name)
         if not file.is_relative_to(self.project.root):
-            self._found(Finding(("transform", "file"), "the SQL file must stand inside the project", name))
+            self._found(Finding(("transform", "file"), "the SQL file must be inside the project", name))
             return None
         if why := unreachable(file):
             self._found(Finding(("transform", "file"), f"this SQL file cannot be read: {why}", name))
             return None
         if not exists(file, Path.is_file):
-            there = sorted(each.name for each in self.file.parent.glob("*.sql"))
-            message = f"there is no such SQL file: {self.files.name(file)}"
+            there = sorted(path.name for path in self.file.parent.glob("*.sql"))
+            message = f"this SQL file does not exist: {self.files.name(file)}"
             self._found(Finding(("transform", "file"), message, name, tuple(there), nearest(name, there)))
             return None
         text = self.files.text(file)
@@ -201,7 +201,7 @@ class StreamReader:
         return text
 
     def _sql(self, data: dict[str, Any]) -> SqlFacts | None:
-        """What the SQL says; its problems are reported even when the rest of the file has others."""
+        """Facts of the SQL; its problems are reported even if the rest of the file has others."""
         if self.sql_text is None:
             return None
         sources, reference = ([str(name) for name in data.get(key) or ()] if isinstance(data.get(key), dict) else []
@@ -215,7 +215,7 @@ class StreamReader:
         for finding in strangers:
             self._follows(finding)
         wrong = any(not finding.warning for finding in strangers)
-        return None if wrong else facts  # what else the SQL does is worth a word when it reads the right names
+        return None if wrong else facts  # other problems of the SQL are reported once it reads the right names
 
     def _resolved(self, spec: StreamSpec, lineage: Lineage, lines: tuple[str, ...] | None) -> StreamSpec:
         update: dict[str, Any] = {"lineage": lineage.value, "packages": lines}
@@ -228,11 +228,11 @@ class StreamReader:
         for part, code in self.code.items():
             update[part] = (update.get(part) or getattr(spec, part)).model_copy(update={"code": code})
         reference = {}
-        for name, each in spec.reference.items():
-            path = each.csv or each.parquet
+        for name, table in spec.reference.items():
+            path = table.csv or table.parquet
             if path and "://" not in path:
-                each = each.model_copy(update={each.kind: str(resolved(self.project.root / path))})
-            reference[name] = each
+                table = table.model_copy(update={table.kind: str(resolved(self.project.root / path))})
+            reference[name] = table
         sources = {}
         for name, source in spec.sources.items():
             if source.files is not None and "://" not in source.files.path:
@@ -242,12 +242,12 @@ class StreamReader:
         return spec.model_copy(update=update | {"reference": reference, "sources": sources})
 
     def _follows(self, finding: Finding) -> None:
-        """Report a finding of the whole spec, unless it may only follow from a part that was told already."""
+        """Report a finding of the whole spec, unless it may only follow from a part that is already reported."""
         if not concerns(finding, self.doubtful):
             self._found(finding)
 
     def _found(self, finding: Finding) -> None:
-        """Report a finding where its value was written: in the SQL file, the stream's file, or the defaults."""
+        """Report a finding at its source: the SQL file, the stream's file, or the defaults."""
         document = self.document
         if document is None:
             return

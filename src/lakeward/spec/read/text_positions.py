@@ -1,10 +1,10 @@
-"""Where each letter of a YAML text stands in its file: through indents, folded lines and escapes."""
+"""Positions of the characters of a YAML text in its file, through indents, folded lines and escapes."""
 
 from __future__ import annotations
 
 import re
 
-_PROPERTIES = re.compile(r"(?:[&!]\S*\s+)*")  # an anchor and a tag stand before the text itself
+_PROPERTIES = re.compile(r"(?:[&!]\S*\s+)*")  # an anchor and a tag precede the text
 _FOLD = r"(?P<fold>[ \t]*\n[ \t\n]*)"
 _ONE = r"(?P<same>[^\n])"
 _UNITS: dict[str | None, re.Pattern[str]] = {
@@ -12,11 +12,11 @@ _UNITS: dict[str | None, re.Pattern[str]] = {
     "'": re.compile(f"''|{_FOLD}|{_ONE}"),
     '"': re.compile(rf"\\(?:x..|u.{{4}}|U.{{8}}|(?P<joined>\n[ \t\n]*)|.)|{_FOLD}|{_ONE}"),
 }
-"""Style of a text -> what stands for one letter of it: the letter, an escape, or a line's end with blanks around it."""
+"""Style of a text -> the source of one character: the character, an escape, or a line end with blanks around it."""
 
 
 def letters(file: str, start: int, style: str | None, value: str) -> list[int] | None:
-    """The offset in `file` of each letter of `value`.
+    """The offset in `file` of each character of `value`.
 
     Args:
         file: the whole YAML file.
@@ -25,7 +25,7 @@ def letters(file: str, start: int, style: str | None, value: str) -> list[int] |
         value: the text as YAML reads it.
 
     Returns:
-        One offset a letter; None where file and value cannot be matched.
+        One offset per character; None if file and value cannot be matched.
     """
     before = _PROPERTIES.match(file, start)
     begin = before.end() if before else start
@@ -40,8 +40,8 @@ def _flow(file: str, begin: int, style: str | None, value: str) -> list[int] | N
         unit = _UNITS[style].match(file, at)
         if unit is None or (unit["same"] and unit["same"] != value[len(found)]):
             return None
-        further = unit[0].count("\n") - 1  # the first line's end is a blank, each further one a line's end
-        joined = unit["joined"] is not None if style == '"' else False  # but behind a \ the first is nothing
+        further = unit[0].count("\n") - 1  # the first line end is a blank, each further one is a line end
+        joined = unit["joined"] is not None if style == '"' else False  # but after a \ the first is nothing
         found += [at] * (further if joined else max(further, 1))
         at = unit.end()
     return found
@@ -59,14 +59,14 @@ def _block(file: str, begin: int, value: str) -> list[int] | None:
             place = value.find(line, len(found))
             if place < 0 or value[len(found) : place].strip(" \n"):
                 return None
-            found += [at + indent] * (place - len(found))  # lines' ends and blank lines before this one
+            found += [at + indent] * (place - len(found))  # line ends and blank lines before this one
             found += range(at + indent, at + indent + len(line))
         at = end + 1
     return found + found[-1:] * (len(value) - len(found))
 
 
 def _indent(file: str, begin: int, value: str) -> int:
-    """How many blanks every line of a block is indented: what its first line has more in the file than in the value."""
+    """The indent of a block: the blanks that its first line has in the file but not in the value."""
     written = next((line for line in file[begin:].split("\n")[1:] if line.strip(" ")), "")
     read = next((line for line in value.split("\n") if line.strip(" ")), "")
     return max(0, len(written) - len(written.lstrip(" ")) - len(read) + len(read.lstrip(" ")))

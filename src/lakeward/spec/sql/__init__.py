@@ -1,1 +1,1 @@
-"""SQL that a user writes, read from its text alone: statements, quoting, lineage, what streaming cannot do."""
+"""Analysis of a user's SQL text: statements, quoting, lineage, and what Structured Streaming does not support."""

@@ -1,4 +1,4 @@
-"""What a transform's SQL does to rows, read from its text alone: names read, grouping, fan-out, columns kept."""
+"""Analysis of a transform's SQL text: names read, grouping, fan-out, retained columns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakeward.spec.sql.statements import DIALECT, parse_select
 from lakeward.spec.sql.table_names import Reading, definition
 
 _GENERATORS = {"inline_outer", "variant_explode", "variant_explode_outer"}
-"""Functions that make several rows of one and that sqlglot does not know for it."""
+"""Generator functions (several rows of one) that sqlglot does not know."""
 
 
 @dataclass(frozen=True)
@@ -26,14 +26,14 @@ class ReadName:
 
 @dataclass(frozen=True)
 class SqlFacts:
-    """What the text of a SELECT says.
+    """Facts of the text of a SELECT.
 
     Attributes:
         reads: names in FROM and JOIN that are not defined by a WITH of the same text.
-        groups: why rows do not stay rows (`GROUP BY`, `DISTINCT`, an aggregate); None when they do.
-        fans_out: why one row may become several; None when it cannot be seen.
+        groups: what aggregates rows (`GROUP BY`, `DISTINCT`, an aggregate function); None without it.
+        fans_out: what may make several rows of one; None if nothing is found.
         statement: the parsed SELECT, for `kept_columns`.
-        text: what was parsed.
+        text: the parsed text.
     """
 
     reads: tuple[ReadName, ...]
@@ -44,11 +44,10 @@ class SqlFacts:
 
 
 def analyse(text: str, sources: Collection[str] | None = None) -> SqlFacts:
-    """Read `text`.
+    """Analyse `text`.
 
     Args:
-        sources: the tables whose rows are followed: what is done to other tables alone does not count. Without them
-            every table's are.
+        sources: the tables whose rows are followed; operations on other tables do not count. Default: all tables.
 
     Raises:
         SqlProblem: it is not one SELECT.
@@ -66,7 +65,7 @@ def analyse(text: str, sources: Collection[str] | None = None) -> SqlFacts:
 
 
 def joins_streams(facts: SqlFacts, sources: Collection[str]) -> bool:
-    """Whether the SQL joins two of the sources, or one with itself: only then does a join keep state."""
+    """Whether the SQL joins two of the sources, or one with itself; only then a join keeps state."""
     reading = Reading(sources)
     return any(all(reading.sides(join)) for join in facts.statement.find_all(exp.Join))
 
@@ -98,7 +97,7 @@ def _fans_out(statement: exp.Query, follows: Callable[[exp.Expr], bool]) -> Iter
 
 
 def generator(part: exp.Expr) -> str | None:
-    """The first function in it that makes rows; None when there is none."""
+    """The first generator function in it; None without one."""
     return next((name for _, name in _generators(part)), None)
 
 
@@ -112,20 +111,20 @@ def _generators(part: exp.Expr) -> Iterator[tuple[exp.Expr, str]]:
 
 
 def kept_columns(statement: exp.Query, relations: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    """Which of the columns that `relations` (name -> columns of interest) provide come out of the SELECT by name."""
+    """The columns of `relations` (name -> columns of interest) that are in the result of the SELECT by name."""
     scope = {name.lower(): frozenset(c.lower() for c in columns) for name, columns in relations.items()}
-    return _kept(statement, scope)
+    return _retained(statement, scope)
 
 
-def _kept(query: exp.Expr, scope: Mapping[str, frozenset[str]]) -> frozenset[str]:
+def _retained(query: exp.Expr, scope: Mapping[str, frozenset[str]]) -> frozenset[str]:
     inner = dict(scope)
     with_ = query.args.get("with_") or query.args.get("with")
     for cte in with_.expressions if with_ else ():
-        inner[cte.alias_or_name.lower()] = _kept(cte.this, inner)
+        inner[cte.alias_or_name.lower()] = _retained(cte.this, inner)
     if isinstance(query, exp.Subquery):
-        return _kept(query.this, inner)
+        return _retained(query.this, inner)
     if isinstance(query, exp.SetOperation):
-        return _kept(query.left, inner) & _kept(query.right, inner)
+        return _retained(query.left, inner) & _retained(query.right, inner)
     if not isinstance(query, exp.Select):
         return frozenset()
     visible = _visible(query, inner)
@@ -154,15 +153,15 @@ def _visible(query: exp.Select, scope: Mapping[str, frozenset[str]]) -> dict[str
         if isinstance(relation, exp.Table):
             visible[name] = scope.get(relation.name.lower(), frozenset())
         else:
-            visible[name] = _kept(relation, scope)
+            visible[name] = _retained(relation, scope)
     return visible
 
 
 def _excepted(star: exp.Expr) -> frozenset[str]:
     dropped = star.args.get("except_") or star.args.get("except") or ()
-    return frozenset(each.name.lower() for each in dropped)
+    return frozenset(column.name.lower() for column in dropped)
 
 
 def pretty(text: str) -> str:
-    """The SQL in one canonical form, so that a change of layout is not a change of meaning."""
+    """The SQL in canonical form, so that a change of layout makes no difference."""
     return parse_select(text).sql(dialect=DIALECT, comments=False)

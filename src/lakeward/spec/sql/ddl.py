@@ -1,7 +1,7 @@
-"""Columns with Spark types, as Spark's own grammar reads a table schema (`colTypeList` of its SqlBaseParser).
+"""DDL of columns with Spark types, by Spark's own grammar of a table schema (`colTypeList` of its SqlBaseParser).
 
-sqlglot reads much more: trailing commas, names with dots, types of other databases, and it takes `unique` for a
-constraint where Spark takes it for a name.
+sqlglot accepts much more: trailing commas, names with dots, types of other databases; it reads `unique` as a
+constraint, Spark as a name.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TYPES = {
     "BINARY": "BINARY", "DATE": "DATE", "TIMESTAMP": "TIMESTAMP", "TIMESTAMP_LTZ": "TIMESTAMP_LTZ",
     "TIMESTAMP_NTZ": "TIMESTAMP_NTZ", "ARRAY": "ARRAY", "MAP": "MAP", "STRUCT": "STRUCT",
 }  # fmt: skip
-"""Name of a type -> the name it is known by here; Spark's others (CHAR, VARIANT, INTERVAL) are no type of a record."""
+"""Name of a type -> canonical name. Spark's other types (CHAR, VARIANT, INTERVAL) are not types of a record."""
 _VALID = ("valid: BOOLEAN, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p, s), STRING, BINARY, DATE, TIMESTAMP, "
           "TIMESTAMP_NTZ, ARRAY<type>, MAP<type, type>, STRUCT<name: type>")  # fmt: skip
 _MOST_DIGITS = 38
@@ -34,7 +34,7 @@ _TOKEN = re.compile(
     r"|(?P<word>[A-Za-z0-9_]+)|(?P<sign>.)|(?P<end>\Z))",
     re.DOTALL,
 )
-_NUMBER = re.compile(r"[0-9]+(?:L|S|Y|F|D|BD|E[0-9]+)?", re.IGNORECASE)  # these words are numbers to Spark, no names
+_NUMBER = re.compile(r"[0-9]+(?:L|S|Y|F|D|BD|E[0-9]+)?", re.IGNORECASE)  # numbers for Spark, not names
 _SHORT = re.compile(r"[0-9]{1,3}")
 _CLAUSES = {"DEFAULT", "GENERATED", "PRIMARY", "UNIQUE", "CHECK", "REFERENCES", "CONSTRAINT", "AS", "COLLATE", "NULL",
             "NOT", "COMMENT"}  # fmt: skip
@@ -44,12 +44,12 @@ def ddl_columns(ddl: str) -> dict[str, str]:
     """Column name -> Spark type of a DDL list such as `carrier STRING, dep_delay DOUBLE`.
 
     Raises:
-        SqlProblem: it is not a list of columns with types.
+        SqlProblem: the text is not a list of columns with types.
     """
     return dict(_columns(ddl))
 
 
-@lru_cache(maxsize=64)  # a file's checks ask several times
+@lru_cache(maxsize=64)  # the checks of a file call it several times
 def _columns(ddl: str) -> dict[str, str]:
     try:
         return _Reader(ddl).columns()
@@ -73,11 +73,11 @@ class _Reader:
             start = self.start
             name = self._name()
             if self._is(":"):
-                self._refuse(f"no colon stands between a column and its type; write: {_quoted(name)} STRING")
+                self._refuse(f"remove the colon between column and type; write: {_quoted(name)} STRING")
             kind = self._type(f"column {name} has no type; write: {_quoted(name)} STRING")
             self._after(name)
             if name.lower() in (known.lower() for known in found):
-                self._refuse(f"column {name} is there twice", start)
+                self._refuse(f"column {name} is listed twice", start)
             found[name] = kind
             if self.kind == "end":
                 return found
@@ -109,7 +109,7 @@ class _Reader:
                 self._refuse(f"a comma is missing before {self.token!r}; {_WANTED}")
             self._refuse(f"unexpected {self.token!r}; {_WANTED}")
         if self.kind == "end" or self._is(",", ">"):
-            self._refuse("a comma with nothing behind it", comma)
+            self._refuse("a trailing comma", comma)
 
     def _name(self) -> str:
         token = self.token
@@ -117,17 +117,17 @@ class _Reader:
             self._step()
             return token[1:-1].replace("``", "`")
         if self.kind == "text":
-            self._refuse(f"{token} is text; the name of a column stands without quotes, or in backquotes")
+            self._refuse(f"{token} is text; write a column name without quotes, or in backquotes")
         if self._is(","):
-            self._refuse("a comma with nothing before it")
+            self._refuse("a comma without a column before it")
         if self.kind != "word" or _NUMBER.fullmatch(token):
-            self._refuse(f"{token!r} is no name of a column; in backquotes it may be; {_WANTED}")
+            self._refuse(f"{token!r} is not a valid column name; quote it in backquotes; {_WANTED}")
         self._step()
         if self._is(".", "-"):
             sign, start = self.token, self.start
             self._step()
             rest = self.token if self.kind == "word" else ".."
-            self._refuse(f"a name holds {sign!r} in backquotes only: `{token}{sign}{rest}`", start)
+            self._refuse(f"a name with {sign!r} needs backquotes: `{token}{sign}{rest}`", start)
         return token
 
     def _type(self, missing: str) -> str:
@@ -137,7 +137,7 @@ class _Reader:
         name = _TYPES.get(written.upper()) if self.kind == "word" else None
         if name is None:
             like = nearest(written, _TYPES)
-            self._refuse(f"{written} is no type here; {f'did you mean {like}?' if like else _VALID}")
+            self._refuse(f"{written} is not a type here; {f'did you mean {like}?' if like else _VALID}")
         self._step()
         if name in ("ARRAY", "MAP", "STRUCT"):
             return self._nested(name, start)
@@ -146,13 +146,13 @@ class _Reader:
         if self._is("["):
             self._refuse(f"Spark writes a list as ARRAY<type>; {_VALID}", start)
         if self._is("(", "<"):
-            self._refuse(f"{self._until(start)} is no type here; {_VALID}", start)
+            self._refuse(f"{self._until(start)} is not a type here; {_VALID}", start)
         return name
 
     def _nested(self, name: str, start: int) -> str:
         if not self._took("<"):
-            self._refuse(f"{name} is no type here; {_VALID}", start)
-        inside = [self._field(start)] if name == "STRUCT" else [self._type(f"{name}<> is no type here; {_VALID}")]
+            self._refuse(f"{name} is not a type here; {_VALID}", start)
+        inside = [self._field(start)] if name == "STRUCT" else [self._type(f"{name}<> is not a type here; {_VALID}")]
         while not self._took(">"):
             if self.kind == "end":
                 self._refuse(f"{name} is never closed with >", start)
@@ -160,7 +160,7 @@ class _Reader:
             inside.append(self._field(start) if name == "STRUCT" else self._type(_WANTED))
         written = f"{name}<{', '.join(inside)}>"
         if name != "STRUCT" and len(inside) != (1 if name == "ARRAY" else 2):
-            self._refuse(f"{written} is no type here; {_VALID}", start)
+            self._refuse(f"{written} is not a type here; {_VALID}", start)
         return written
 
     def _field(self, start: int) -> str:
@@ -198,7 +198,7 @@ class _Reader:
         return written
 
     def _until(self, start: int) -> str:
-        """What is written from `start` to the end of its brackets."""
+        """The text from `start` to the end of its brackets."""
         end = self.ddl.find(")", start) + 1
         return self.ddl[start : end or self.at]
 

@@ -1,4 +1,4 @@
-"""What sqlglot reads and Spark does not: found in the tokens, where it still has a place in the text."""
+"""Syntax that sqlglot accepts and Spark does not, found in the tokens, which have positions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 Place = tuple[int | None, int | None]
-"""1-based line and column of the text; None where it is not known."""
+"""1-based line and column in the text; None if unknown."""
 
 _PLACEHOLDERS = (TokenType.PLACEHOLDER, TokenType.PARAMETER, TokenType.L_BRACE, TokenType.COLON)
 _NO_ITEM_BEGINS = (TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY,
@@ -23,29 +23,29 @@ _ABSENT = {
 
 
 def beyond_spark(statement: exp.Expr, tokens: Sequence[Token]) -> tuple[str, Place] | None:
-    """The first thing in a SELECT that Spark does not know, or nobody here fills in."""
+    """The first syntax in a SELECT that Spark does not support, or the first unfilled parameter."""
     if statement.find(exp.Placeholder, exp.Parameter):
         first = next((token for token in tokens if token.token_type in _PLACEHOLDERS), None)
-        return "nothing fills in placeholders (?, :x, ${x}, {{ x }}); write the value itself", _place(first)
+        return "placeholders (?, :x, ${x}, {{ x }}) are not supported; write the value itself", _place(first)
     changed = any(any(star.args.values()) for star in statement.find_all(exp.Star))
     for token, following in pairwise(tokens):
         if token.token_type is TokenType.COMMA and following.token_type in _NO_ITEM_BEGINS:
-            return f"a comma with nothing behind it, before {following.text!r}", _place(token)
+            return f"a trailing comma, before {following.text!r}", _place(token)
         if changed and token.token_type is TokenType.STAR and following.text.upper() in _ABSENT:
             return _ABSENT[following.text.upper()], _place(following)
         if following.token_type is TokenType.QUALIFY:
             return "Spark has no QUALIFY; filter in a SELECT around this one", _place(following)
     if tokens and tokens[-1].token_type is TokenType.COMMA:
-        return "a comma with nothing behind it, at the end", _place(tokens[-1])
+        return "a trailing comma, at the end", _place(tokens[-1])
     if any(not select.expressions for select in statement.find_all(exp.Select)):
         return "a SELECT without columns; write SELECT * for all of them", (None, None)
     if tokens and tokens[0].token_type is TokenType.FROM:
-        return "this begins with FROM; write SELECT * FROM ..", _place(tokens[0])
+        return "this starts with FROM; write SELECT * FROM ..", _place(tokens[0])
     return None
 
 
 def beginning(meta: Mapping[str, Any]) -> Place:
-    """Where a node of sqlglot's begins: it keeps the line and column of the last letter."""
+    """The start of a sqlglot node, which has the line and column of its last character."""
     if "col" not in meta:
         return None, None
     return meta["line"], max(1, meta["col"] - (meta["end"] - meta["start"]))
@@ -54,9 +54,9 @@ def beginning(meta: Mapping[str, Any]) -> Place:
 def keyword(
     tokens: Sequence[Token], kind: TokenType, *, before: exp.Expr | None = None, after: exp.Expr | None = None
 ) -> Place:
-    """Where the keyword of a clause stands, `before` or `after` another part of the statement.
+    """The position of a clause's keyword, `before` or `after` another part of the statement.
 
-    sqlglot keeps places of names and literals only: the keyword is the nearest of its kind.
+    sqlglot has positions of names and literals only: the keyword is the nearest of its kind.
     """
     first, last = min(_starts(before), default=None), max(_starts(after), default=None)
     found = [token for token in tokens if token.token_type is kind
@@ -67,7 +67,7 @@ def keyword(
 
 
 def _starts(node: exp.Expr | None) -> list[int]:
-    return [each.meta["start"] for each in node.walk() if "start" in each.meta] if node is not None else []
+    return [part.meta["start"] for part in node.walk() if "start" in part.meta] if node is not None else []
 
 
 def _place(token: Token | None) -> Place:

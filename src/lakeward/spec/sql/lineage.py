@@ -1,4 +1,4 @@
-"""Whether every record of the sources can be accounted for in the sink, and what the SQL must do for it."""
+"""Lineage of a stream: whether each record can be traced into the sink, and what the SQL must keep for it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakeward.spec.sql.table_names import Reading
 
 @dataclass(frozen=True)
 class Lineage:
-    """What lineage a stream has, why, and what is wrong when it was asked for the other one."""
+    """The lineage of a stream, its reason, and the problem if the spec requires another one."""
 
     value: Literal["rows", "none"]
     why: str
@@ -21,10 +21,10 @@ class Lineage:
 
 
 def decide(spec: StreamSpec, facts: SqlFacts | None) -> Lineage:
-    """The lineage of a stream: what it says, checked against its SQL; else what the SQL allows.
+    """The lineage of a stream: the declared one, checked against its SQL; otherwise the one that the SQL allows.
 
-    A SELECT that keeps rows but drops the position columns is a problem, not silently `none`: it is nearly always an
-    oversight, and the rows could never be audited again.
+    A SELECT that keeps rows but drops the position columns is a problem, not silently `none`: it is usually an
+    oversight, and the rows could never be audited.
     """
     obstacle = _obstacle(spec, facts)
     if spec.lineage == "none":
@@ -54,7 +54,7 @@ def _obstacle(spec: StreamSpec, facts: SqlFacts | None) -> str | None:
     unnamed = [name for name, source in spec.sources.items() if source.connector not in IDENTITY_COLUMNS]
     if unnamed:
         connector = spec.sources[unnamed[0]].connector
-        return f"{connector} gives its records no position"
+        return f"{connector} has no position for its records"
     if spec.sink.mode != "append":
         return f"mode {spec.sink.mode} changes rows of the sink"
     if facts is None:
@@ -78,6 +78,6 @@ def _dropped(spec: StreamSpec, facts: SqlFacts | None) -> list[str]:
         name: frozenset(IDENTITY_COLUMNS[source.connector]) for name, source in spec.sources.items()
     }
     provided |= {name: frozenset() for name in spec.reference}
-    kept = kept_columns(facts.statement, provided)
+    retained = kept_columns(facts.statement, provided)
     wanted = dict.fromkeys(column for columns in provided.values() for column in sorted(columns))
-    return [column for column in wanted if column not in kept]
+    return [column for column in wanted if column not in retained]

@@ -1,7 +1,7 @@
-"""SQL a user writes, and the one place where Lakeward quotes an identifier.
+"""SQL statements: parsing of a user's SQL, and the only place where Lakeward quotes an identifier.
 
-Nothing here runs SQL. Parsing is sqlglot's Spark dialect: it finds what cannot be SQL at all, which names are read and
-whether rows are grouped; what only Spark knows (types, functions) is checked by `config validate --deep`.
+This module runs no SQL. It parses with sqlglot's Spark dialect: syntax errors, names read, grouping. What only Spark
+knows (types, functions) is checked by `config validate --deep`.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from sqlglot.tokenizer_core import Token, TokenType
 from lakeward.spec.sql.dialect import Place, beyond_spark
 
 DIALECT = "spark"
-logging.getLogger("sqlglot").setLevel(logging.ERROR)  # what it warns of is a problem of the spec, and said as one
+logging.getLogger("sqlglot").setLevel(logging.ERROR)  # its warnings are reported as problems of the spec
 _SPARK = Dialect.get_or_raise(DIALECT)
 
 
 class SqlProblem(ValueError):
-    """Raised when SQL cannot be what it should be.
+    """Raised for invalid SQL.
 
     Attributes:
-        line, column: 1-based position inside the SQL text; None where it is not known.
+        line, column: 1-based position inside the SQL text; None if unknown.
     """
 
     def __init__(self, message: str, line: int | None = None, column: int | None = None) -> None:
@@ -37,10 +37,10 @@ class SqlProblem(ValueError):
 
 
 def quote(identifier: str) -> str:
-    """One identifier, quoted for Spark SQL: the only way a name gets into SQL text.
+    """One identifier, quoted for Spark SQL. Names must enter SQL text only through this function.
 
     Raises:
-        ValueError: the name is empty or holds a NUL character; no quoting makes those a name.
+        ValueError: the name is empty or contains a NUL character; they cannot be quoted.
     """
     if not identifier or "\x00" in identifier:
         raise ValueError(f"not an identifier: {identifier!r}")
@@ -48,18 +48,18 @@ def quote(identifier: str) -> str:
 
 
 def quote_table(table: str, catalog: str | None = None) -> str:
-    """`namespace.table`, quoted part by part, with the catalog in front when it is given."""
+    """`namespace.table`, quoted part by part, with the catalog in front if given."""
     parts = table.split(".")
     return ".".join(quote(part) for part in ([catalog] if catalog else []) + parts)
 
 
 def quote_text(text: str) -> str:
-    """A string literal for the few statements that take no bound value (`CALL`, table properties)."""
+    """A string literal, for statements that accept no bound value (`CALL`, table properties)."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def statements(text: str) -> list[exp.Expr]:
-    """The statements in `text`; a comment behind the last semicolon is none.
+    """The statements in `text`; a comment after the last semicolon does not count.
 
     Raises:
         SqlProblem: it does not parse.
@@ -70,7 +70,7 @@ def statements(text: str) -> list[exp.Expr]:
         raise _problem(error) from None
     except RecursionError:
         raise SqlProblem("this SQL is nested too deeply to read") from None
-    return [each for each in found if each is not None and not isinstance(each, exp.Semicolon)]
+    return [statement for statement in found if statement is not None and not isinstance(statement, exp.Semicolon)]
 
 
 def parse(text: str) -> exp.Expr:
@@ -81,9 +81,9 @@ def parse(text: str) -> exp.Expr:
     """
     found = statements(text)
     if len(found) != 1:
-        raise SqlProblem("there is no statement here" if not found else "more than one statement; a spec has one")
+        raise SqlProblem("there is no statement" if not found else "more than one statement; a spec has one")
     if isinstance(found[0], exp.Command):
-        raise SqlProblem(f"this is no SELECT: it begins with {text.split()[0].upper()}", 1, 1)
+        raise SqlProblem(f"this is not a SELECT: it starts with {text.split()[0].upper()}", 1, 1)
     return found[0]
 
 
@@ -105,7 +105,7 @@ def parse_select(text: str, what: str = "a transform") -> exp.Query:
     """The one SELECT in `text` (a WITH or a UNION of SELECTs is one too).
 
     Raises:
-        SqlProblem: it does not parse, or is anything but a SELECT.
+        SqlProblem: it does not parse, or is not a SELECT.
     """
     statement = parse(text)
     if not isinstance(statement, exp.Query):
@@ -141,7 +141,7 @@ def parse_expression(text: str) -> exp.Expr:
 
 
 def _inside(error: SqlProblem, prefix: str, text: str) -> SqlProblem:
-    """The problem of wrapped text (prefix, text, newline, bracket) as a problem of the text itself."""
+    """The problem of a wrapped text (prefix, text, newline, bracket), with positions in the text itself."""
     if error.line is not None and error.line > text.count("\n") + 1:
         return SqlProblem("this is not SQL: something is missing at the end")
     if error.line == 1 and error.column is not None:
@@ -152,21 +152,21 @@ def _inside(error: SqlProblem, prefix: str, text: str) -> SqlProblem:
 
 def _problem(error: SqlglotError) -> SqlProblem:
     details: list[dict[str, Any]] = getattr(error, "errors", None) or []
-    if not details:  # the tokenizer gives no position; a quote or a comment that is never closed gets here
+    if not details:  # the tokenizer gives no position; an unclosed quote or comment is handled here
         return SqlProblem("this is not SQL: a quote or a comment is never closed")
     first = details[0]
     near = (first.get("highlight") or "").strip()
-    said = str(first.get("description") or "")
+    description = str(first.get("description") or "")
     near = near or "the end"
-    if said.startswith("Expecting"):
-        what = f"expected {said.removeprefix('Expecting').strip()} before {near!r}"
-    elif said.startswith("Required keyword"):
+    if description.startswith("Expecting"):
+        what = f"expected {description.removeprefix('Expecting').strip()} before {near!r}"
+    elif description.startswith("Required keyword"):
         what = f"something is missing before {near!r}"
     else:
         what = f"unexpected {near!r}"
     line, column = first.get("line"), first.get("col")
     if line and column:
-        column = max(1, column - max(len(near) - 1, 0))  # sqlglot points at the last letter of the token
+        column = max(1, column - max(len(near) - 1, 0))  # sqlglot points at the last character of the token
     return SqlProblem(f"this is not SQL: {what}", line, column)
 
 

@@ -1,6 +1,6 @@
-"""What Spark cannot do to rows that never end, read from the SQL's text alone.
+"""SQL that Structured Streaming does not support, found from the text alone.
 
-Spark says so only when the query starts, or never: a LIMIT over a stream just stops landing rows.
+Spark reports it only when the query starts, or never: with a LIMIT a stream silently stops landing rows.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from lakeward.spec.sql.table_names import Reading, before
 _SESSION = "session_window"
 _WINDOWS = ("window", _SESSION)
 _WHOLE = {
-    "limit": (TokenType.LIMIT, "LIMIT counts over the stream's whole life: after that many rows nothing lands any "
-              "more; select with WHERE instead"),
+    "limit": (TokenType.LIMIT, "LIMIT counts over the stream's whole life: after that many rows nothing more lands; "
+              "select with WHERE instead"),
     "offset": (TokenType.OFFSET, "OFFSET counts over the stream's whole life; select with WHERE instead"),
     "order": (TokenType.ORDER_BY, "ORDER BY needs all rows, and a stream has no last one; leave it out and sort when "
               "the table is read"),
@@ -41,14 +41,14 @@ class Obstacle:
 
 @dataclass(frozen=True)
 class Endless:
-    """What keeps state that nothing ever ends, and where in the text."""
+    """An operator whose state grows without bound, and its position in the text."""
 
     what: str
     at: Place
 
 
 def endless_groups(facts: SqlFacts, watermarks: Mapping[str, str | None]) -> Iterator[Endless]:
-    """Groups that no watermark ends. Without `watermarks` every table's rows are a stream's, and none ends."""
+    """Groups that no watermark closes. Without `watermarks` every table counts as a stream without one."""
     reading, tokens = Reading(watermarks or {read.name: None for read in facts.reads}), spark_tokens(facts.text)
     names = _timed(facts, watermarks)
     for select in facts.statement.find_all(exp.Select):
@@ -61,7 +61,7 @@ def endless_groups(facts: SqlFacts, watermarks: Mapping[str, str | None]) -> Ite
 
 
 def endless_joins(facts: SqlFacts, watermarks: Mapping[str, str | None]) -> Iterator[Endless]:
-    """Inner joins of two streams whose rows wait for ever."""
+    """Inner joins of two streams whose rows stay in state forever."""
     reading, tokens = Reading(watermarks), spark_tokens(facts.text)
     for join in facts.statement.find_all(exp.Join):
         ends = any(watermarks.values()) and _bounded(join, facts, watermarks)
@@ -73,9 +73,9 @@ def obstacles(facts: SqlFacts, watermarks: Mapping[str, str | None], mode: str) 
     """Why the SQL cannot run over a stream.
 
     Args:
-        facts: what the SQL says.
+        facts: of the SQL.
         watermarks: source -> its watermark's column, None without one.
-        mode: how the sink takes rows; `complete` rewrites all of them, so much of this does not matter to it.
+        mode: of the sink; `complete` rewrites all rows, so most of these checks do not apply.
     """
     reading, tokens = Reading(watermarks), spark_tokens(facts.text)
     yield from _joins(facts, reading, watermarks, tokens)
@@ -91,7 +91,7 @@ def obstacles(facts: SqlFacts, watermarks: Mapping[str, str | None], mode: str) 
         for window in query.find_all(exp.Window):
             function = window.this.find(exp.Func)  # none in WINDOW w AS (..), which only names one
             if function is not None and window.find_ancestor(exp.Select) is query:
-                why = (f"{function.sql_name().lower()}() OVER compares a row with rows that are still to come; "
+                why = (f"{function.sql_name().lower()}() OVER compares a row with future rows; "
                        "group by window(<time>, '1 hour') instead, or do it where the table is read")  # fmt: skip
                 yield Obstacle(why, keyword(tokens, TokenType.OVER, after=window.this))
         if mode == "append" and any(watermarks.values()) and not _is_timed(query, _timed(facts, watermarks)):
@@ -116,24 +116,24 @@ def _joins(
 
 
 def _filtered_sessions(facts: SqlFacts, tokens: list[Token]) -> Iterator[Obstacle]:
-    """Conditions on where a session begins or ends: Spark 4.1 asks them of each record, before sessions are merged."""
+    """Conditions on the start or end of a session: Spark 4.1 evaluates them per record, before sessions are merged."""
     names = _called(facts, {_SESSION}, _carries_session)
     for select in facts.statement.find_all(exp.Select):
         group = select.args.get("group")
         groups_sessions = group is not None and any(_carries_session(key, names) for key in group.expressions)
         for key, kind in (("where", TokenType.WHERE), ("having", TokenType.HAVING)):
             condition = select.args.get(key)
-            if condition is None or (key == "where" and groups_sessions):  # that asks the records, and may
+            if condition is None or (key == "where" and groups_sessions):  # it applies to the records, which is valid
                 continue
             if any(_carries_time(column, names) for column in condition.find_all(exp.Column)):
-                why = ("Spark moves a condition on a session's begin or end below the merging of sessions, and gives "
-                       "sessions that never were; ask an aggregate instead, such as max(<time>), or filter where the "
+                why = ("Spark moves a condition on a session's begin or end below the merging of sessions, and returns "
+                       "wrong sessions; test an aggregate instead, such as max(<time>), or filter where the "
                        "table is read")  # fmt: skip
                 yield Obstacle(why, keyword(tokens, kind, before=condition.this))
 
 
 def _of_two_streams(join: exp.Join, facts: SqlFacts, watermarks: Mapping[str, str | None]) -> str | None:
-    """What is wrong with a JOIN of two streams: one that waits for a match has to know when none will come."""
+    """Problem of a JOIN of two streams: an outer join must know when no match can come any more."""
     if join.kind == "ANTI":
         return (f"Spark has no {_written(join)} of two streams; write LEFT JOIN with a bound on both times in ON, and "
                 "keep the rows where the other side IS NULL")  # fmt: skip
@@ -141,32 +141,33 @@ def _of_two_streams(join: exp.Join, facts: SqlFacts, watermarks: Mapping[str, st
         return None
     if any(watermarks.values()) and _bounded(join, facts, watermarks):
         return None
-    return (f"{_written(join)} of two streams never learns that no match will come: it needs a watermark on both "
+    return (f"{_written(join)} of two streams cannot know that no match will come: it needs a watermark on both "
             "sources and a bound on their times in ON, such as b.t BETWEEN a.t AND a.t + INTERVAL 1 HOUR")  # fmt: skip
 
 
 def _bounded(join: exp.Join, facts: SqlFacts, watermarks: Mapping[str, str | None]) -> bool:
-    """Whether what is joined on has to do with event time."""
+    """Whether the join condition includes event time."""
     names = _timed(facts, watermarks)
     on = join.args.get("on")
     return (
         join.method == "NATURAL"
-        or any(each.name.lower() in names for each in join.args.get("using") or ())
-        or (on is not None and any(_carries_time(each, names) for each in on.find_all(exp.Column, exp.Anonymous)))
+        or any(column.name.lower() in names for column in join.args.get("using") or ())
+        or (on is not None and any(_carries_time(part, names) for part in on.find_all(exp.Column, exp.Anonymous)))
     )
 
 
 def _of_one_stream(join: exp.Join, reading: Reading, left: bool) -> str | None:
-    """What is wrong with a JOIN of a stream and a table: one that gives the table's rows gives them in every batch."""
+    """Problem of a JOIN of a stream and a table: one that returns unmatched table rows returns them in every batch."""
     half = join.kind in _HALF
-    kept = {"FULL": True, "RIGHT": left, "LEFT": not left}.get(join.side, half and not left)
-    if not kept:
+    keeps_table_rows = {"FULL": True, "RIGHT": left, "LEFT": not left}.get(join.side, half and not left)
+    if not keeps_table_rows:
         return None
     beside = before(join)
-    stream = next(each for each in (*beside, join.this) if reading.beside(join, each)).alias_or_name or "the stream"
+    of_stream = next(relation for relation in (*beside, join.this) if reading.beside(join, relation))
+    stream = of_stream.alias_or_name or "the stream"
     table = (join.this if left else beside[0]).alias_or_name or "the table"
     which = "" if half else " that match nothing"
-    return (f"{_written(join)} gives rows of {table}{which}, and every batch would give them again; "
+    return (f"{_written(join)} returns rows of {table}{which}, and every batch would return them again; "
             f"write FROM {stream} LEFT {f'{join.kind} ' if half else ''}JOIN {table}")  # fmt: skip
 
 
@@ -175,14 +176,14 @@ def _written(join: exp.Join) -> str:
 
 
 def _timed(facts: SqlFacts, watermarks: Mapping[str, str | None]) -> frozenset[str]:
-    """Names that carry event time: the watermarks' columns, windows of them, and what they are called further on."""
+    """Names that carry event time: the watermark columns, windows of them, and their aliases."""
     return _called(facts, {column.lower() for column in watermarks.values() if column} | set(_WINDOWS), _carries_time)
 
 
 def _called(
     facts: SqlFacts, names: set[str], carries: Callable[[exp.Expr, frozenset[str] | set[str]], bool]
 ) -> frozenset[str]:
-    """The names, and what is made of them is called further on."""
+    """The names and their aliases."""
     while True:
         found = {alias.alias.lower() for alias in facts.statement.find_all(exp.Alias)
                  if carries(alias.this, names)} - names  # fmt: skip
@@ -209,7 +210,7 @@ def _carries_session(node: exp.Expr, names: frozenset[str] | set[str]) -> bool:
 
 
 def _is_timed(select: exp.Select, names: frozenset[str]) -> bool:
-    """Whether the groups of one SELECT end with event time; a SELECT that groups nothing needs no end."""
+    """Whether the groups of one SELECT are closed by event time; True without grouping."""
     group = select.args.get("group")
     if group is None:
         inside = (found for found in select.find_all(exp.AggFunc) if found.find_ancestor(exp.Select) is select)

@@ -1,4 +1,4 @@
-"""Which tables the parts of a SELECT read: names through WITH to what they mean, and what stands on a JOIN's sides."""
+"""Table names in a SELECT: resolution through WITH, and the tables on both sides of a JOIN."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from sqlglot import exp
 
 
 def definition(table: exp.Table) -> exp.CTE | None:
-    """The entry of a WITH that a name in FROM means; None when it is a table from outside.
+    """The WITH entry that a name in FROM refers to; None for a table outside of the statement.
 
-    An entry does not see itself, nor the later ones: `WITH s AS (SELECT * FROM s) ..` reads the s from outside.
+    An entry does not see itself or later ones: `WITH s AS (SELECT * FROM s) ..` reads the outer s.
     """
     if table.args.get("db") or not isinstance(table.this, exp.Identifier):
         return None
@@ -38,20 +38,20 @@ class Reading:
         self.known: dict[int, int] = {}
 
     def times(self, part: exp.Expr) -> int:
-        """How often `part` reads one of the tables, through its WITH too: 0, 1, or 2 and more.
+        """How often `part` reads one of the tables, also through WITH: 0, 1, or 2 for more.
 
-        More than once, and a record may come out more than once, whatever the conditions say.
+        If more than once, a record may be in the result more than once, whatever the conditions are.
         """
         around = part if isinstance(part, exp.CTE) else part.find_ancestor(exp.CTE)
         return self._sum(table for table in part.find_all(exp.Table) if table.find_ancestor(exp.CTE) is around)
 
     def sides(self, join: exp.Join) -> tuple[bool, bool]:
-        """Whether what stands before a JOIN reads one of the tables, and whether what it joins does."""
-        return any(self.beside(join, each) for each in before(join)), self.times(join.this) > 0
+        """Whether the left side of a JOIN reads one of the tables, and whether the right side does."""
+        return any(self.beside(join, relation) for relation in before(join)), self.times(join.this) > 0
 
     def beside(self, join: exp.Join, part: exp.Expr) -> bool:
-        """Whether one of the things before a JOIN reads one of the tables."""
-        if isinstance(part, exp.Table) and part is join.parent:  # in (a JOIN b) the JOIN hangs below a
+        """Whether one relation on the left side of a JOIN reads one of the tables."""
+        if isinstance(part, exp.Table) and part is join.parent:  # in (a JOIN b) the JOIN is a child of a
             return self._times(part) > 0
         return self.times(part) > 0
 
@@ -69,13 +69,14 @@ class Reading:
 
 
 def before(join: exp.Join) -> list[exp.Expr]:
-    """What stands before a JOIN in its FROM, in order."""
+    """The relations before a JOIN in its FROM, in order."""
     above = join.parent
     joins: list[exp.Join] = (above.args.get("joins") or []) if above else []
     from_ = above.args.get("from_") if isinstance(above, exp.Select) else None
     first = from_.this if from_ else above.this if isinstance(above, exp.Subquery) else above
-    return [each for each in (first, *(each.this for each in joins[: _index(joins, join)])) if each is not None]
+    relations = (first, *(earlier.this for earlier in joins[: _index(joins, join)]))
+    return [relation for relation in relations if relation is not None]
 
 
 def _index(nodes: Sequence[exp.Expr], node: exp.Expr) -> int:
-    return next((index for index, each in enumerate(nodes) if each is node), 0)  # equal ones are not the same one
+    return next((index for index, other in enumerate(nodes) if other is node), 0)  # by identity, not by equality

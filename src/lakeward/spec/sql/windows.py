@@ -1,7 +1,7 @@
-"""The event-time window that a transform groups by, seen in its SQL. Pure.
+"""The event-time window that a transform groups by, found in its SQL. Pure.
 
-Only what can be recomputed for a range of time on its own: one SELECT over the source, grouped by one tumbling or
-sliding window, with the window's start or end among its columns.
+Only windows that can be recomputed for a time range: one SELECT over the source, grouped by one tumbling or sliding
+window, with the window's start or end among its columns.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LENGTH = re.compile(
 
 
 class NoWindow(ValueError):
-    """Raised with why no window can be seen."""
+    """Raised with the reason why no window is found."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Window:
     length: timedelta
 
     def within(self, low: datetime, high: datetime) -> tuple[datetime, datetime]:
-        """The first and the last value (inclusive) that `column` has for windows that lie whole in `low` to `high`."""
+        """The first and last value (inclusive) of `column` for windows completely within `low` to `high`."""
         if self.edge == "start":
             return low, high - self.length
         return low + self.length, high
@@ -48,7 +48,7 @@ def window_of(sql: str) -> Window:
     """The window of a transform.
 
     Raises:
-        NoWindow: there is none that can be recomputed alone.
+        NoWindow: no window can be recomputed for a range.
     """
     try:
         tree = parse_select(sql)
@@ -57,20 +57,21 @@ def window_of(sql: str) -> Window:
     if not isinstance(tree, exp.Select) or len(list(tree.find_all(exp.Select))) > 1 or tree.args.get("having"):
         raise NoWindow("its SQL is more than one SELECT with a GROUP BY")
     group = tree.args.get("group")
-    calls = [each for each in (group.expressions if group else ()) if _name(each) in ("window", "session_window")]
+    calls = [key for key in (group.expressions if group else ()) if _name(key) in ("window", "session_window")]
     if len(calls) != 1:
         raise NoWindow("it does not group by one window(..)")
     if _name(calls[0]) == "session_window":
         raise NoWindow("a session has no fixed length: a late row may join two that lie outside of the range")
-    given = [each for each in (calls[0].expressions or calls[0].args.values()) if isinstance(each, exp.Expression)]
+    arguments = calls[0].expressions or calls[0].args.values()
+    given = [argument for argument in arguments if isinstance(argument, exp.Expression)]
     found = _LENGTH.fullmatch(given[1].sql(dialect=DIALECT).strip().strip("'")) if len(given) > 1 else None
     if found is None:
         raise NoWindow("the length of its window is not a plain one such as '1 hour'")
     length = timedelta(**{f"{found[2].lower()}s": int(found[1])})
-    for each in tree.expressions:
-        inner = each.unalias()
+    for column in tree.expressions:
+        inner = column.unalias()
         if isinstance(inner, exp.Column) and inner.table.lower() == "window" and inner.name.lower() in ("start", "end"):
-            return Window(each.alias_or_name, inner.name.lower(), length)
+            return Window(column.alias_or_name, inner.name.lower(), length)
     raise NoWindow("neither window.start nor window.end is a column of its result")
 
 

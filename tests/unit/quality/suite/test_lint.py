@@ -132,7 +132,7 @@ def problems(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, An
         ("expectations[7].kwargs.unexpected_rows_query", (15, 73), "more than one statement"),
         ("expectations[8].kwargs.unexpected_rows_query", (20, 19), "nothing fills in {foo}"),
         ("expectations[9].kwargs.unexpected_rows_query", (21, 113), "missing before 'AND'"),
-        ("expectations[10].kwargs.regex", (22, 76), "no regular expression: missing )"),
+        ("expectations[10].kwargs.regex", (22, 76), "not a regular expression: missing )"),
         ("expectations[11].kwargs.regex_list[1]", (23, 102), "unterminated character set"),
         ("expectations[12].kwargs.only", (24, 51), "less"),
         ("expectations[12].kwargs.limits", (24, 56), "unknown key"),
@@ -174,7 +174,7 @@ def test_a_warning_alone_is_ok(tmp_path: Path) -> None:
 def test_a_path_without_a_project_is_not_clean(tmp_path: Path) -> None:
     done = lint(tmp_path / "nowhere")
     assert done.returncode == 2
-    assert "no Lakeward project" in done.stdout
+    assert "not a Lakeward project" in done.stdout
 
 
 def test_rows_that_cannot_go_aside_are_a_problem_of_the_suite(tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_rows_that_cannot_go_aside_are_a_problem_of_the_suite(tmp_path: Path) ->
     (streams / "r.yaml").write_text(reads)
     problems = json.loads(lint(tmp_path).stdout)["problems"]
     assert [(each["line"], each["message"].partition("quarantine: ")[2]) for each in problems] == [
-        (4, "stream s: a commit that takes rows out blocks the streams that read n.t: r"),
+        (4, "stream s: a commit that removes rows blocks the streams that read n.t: r"),
         (5, "it decides about the rows together, or about several columns at once"),
         (6, "a row fails it by what other rows have: which of them is wrong is not known"),
         (8, "it looks at some of the rows only (row_condition)"),

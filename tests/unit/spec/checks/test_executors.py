@@ -36,7 +36,7 @@ def test_masters_that_stand_by_are_named_beside_the_first(project):
     [
         ("backend: standalone", "drivers.d", "needs the address of its master: spark://HOST:PORT"),
         ("backend: standalone, master: 'h:7077'", "drivers.d.master", "spark://HOST:PORT"),
-        ("executors: {max: 3}", "drivers.d.executors", "does all work in its own process"),
+        ("executors: {max: 3}", "drivers.d.executors", "runs all tasks in its own process"),
         ("master: 'spark://h:7077'", "drivers.d.master", "needs backend: standalone"),
         ("authenticate: true", "drivers.d.authenticate", "needs backend: standalone"),
         (BIG + ", spark: {spark.cores.max: 4}", "drivers.d.spark[spark.cores.max]", "executors: {max: .., cores: ..}"),
@@ -64,7 +64,7 @@ def test_settings_that_do_nothing_there_are_named_and_those_of_executors_are_not
         ("{big: {}}", "resources: {driver: big, executors: {max: 3}}", "resources.executors", "its own process"),
         (
             "{big: {" + BIG + ", executors: {max: 2}}}", "resources: {driver: big, executors: {max: 3}}",
-            "resources.executors", "its executors stand there",
+            "resources.executors", "set its executors there",
         ),
         (
             "{big: {" + BIG + "}}",

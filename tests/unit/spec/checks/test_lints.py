@@ -35,7 +35,7 @@ def test_a_key_or_partition_that_is_another_every_time_is_warned_of(stream, made
     upsert = "sink: {iceberg: {table: n.t, mode: upsert, keys: [id, K]}}\n"
     [(path, message)] = warned(stream(HEAD + sql + upsert))
     assert path == "sink.iceberg.keys[1]"
-    assert "another value when the batch runs again" in message
+    assert "its value changes when the batch is retried" in message
     [(path, _)] = warned(stream(HEAD + sql + "sink: {iceberg: {table: n.t, partition_by: [id, k]}}\n"))
     assert path == "sink.iceberg.partition_by[1]"
 
@@ -46,7 +46,7 @@ def test_such_a_column_that_decides_nothing_is_fine(stream):
 
 
 PARTITIONED = [
-    ("[at]", "at is TIMESTAMP"), ("[_kafka_offset]", "a _kafka_offset of its own"), ("['hours(at)', s]", "hours(at)"),
+    ("[at]", "at is TIMESTAMP"), ("[_kafka_offset]", "different _kafka_offset"), ("['hours(at)', s]", "hours(at)"),
     ("['bucket(300, id)']", "300 buckets"), ("['days(at)', 'bucket(256, id)', s]", None), ("['hours(at)']", None),
 ]  # fmt: skip
 
@@ -116,7 +116,7 @@ def test_rows_that_wait_for_a_match_for_ever_are_warned_of(stream):
     for text in (joined("", ""), joined(mark, ""), joined("", bound)):
         [(path, message)] = warned(stream(text))
         assert path == "transform.sql"
-        assert "waits in state for ever for a match" in message
+        assert "stays in state forever, waiting for a match" in message
         assert warned(stream(text + "state: {max_rows: 50}\n")) == []
     assert warned(stream(joined(mark, bound))) == []
 

@@ -28,7 +28,7 @@ def test_stateless_sql_from_a_topic_to_a_topic_or_the_console(stream, trigger, m
 @pytest.mark.parametrize(
     ("old", "new", "path", "words"),
     [
-        ("topics: [t]", "topics: [t], " + CAP, "source.kafka.max_offsets_per_trigger", "no batches to cap"),
+        ("topics: [t]", "topics: [t], " + CAP, "source.kafka.max_offsets_per_trigger", "no batches to limit"),
         (SOURCE, "source: {rate: {}}\n", "source.rate", "real_time reads Kafka only"),
         (SINK, "sink: {iceberg: {table: n.t}}\n", "sink.iceberg", "let a second stream land the topic"),
         (SINK, "sink: {python: 'm:f'}\n", "sink.python", "kafka or console only"),
@@ -55,7 +55,7 @@ def test_python_references_and_several_sources_too(stream):
     assert any("takes SQL only" in each.message for each in python.problems)
     reference = 'reference: {r: {csv: r.csv, columns: "id INT"}}\n' + sql("SELECT s.id FROM source s JOIN r USING (id)")
     joined = stream(WHOLE + reference, **{"r.csv": "id\n1\n"})
-    assert any("once and never again" in each.message for each in joined.problems)
+    assert any("would read a reference only once" in each.message for each in joined.problems)
     two = "sources: {a: {kafka: {topics: [a]}}, b: {kafka: {topics: [b]}}}\n"
     two += sql("SELECT * FROM a UNION ALL SELECT * FROM b")
     found = stream("owner: x\n" + two + SINK + TRIGGER).problems

@@ -41,20 +41,20 @@ BAD = [
     ("format: json", "", "need decode: {json:"),
     ("format: text", 'decode: {json: "n INT"}\n', "of files of text a line is one column, value"),
     ("format: csv", "", "csv needs columns"),
-    ('format: csv, columns: "n INT, a ARRAY<INT>"', "", "a is none"),
-    ('format: csv, columns: "n INT"', 'decode: {json: "n INT"}\n', "their columns stand under files: columns:"),
+    ('format: csv, columns: "n INT, a ARRAY<INT>"', "", "a is nested"),
+    ('format: csv, columns: "n INT"', 'decode: {json: "n INT"}\n', "their columns are declared under files: columns:"),
     ('format: parquet, columns: "n INT", nulls: NA', "", "header and nulls belong to csv, not to parquet"),
     (
         'format: text, columns: "n INT"',
         "",
         "columns belongs to csv, parquet, orc and avro; of text it has one column, value",
     ),
-    ('format: csv, columns: "_file_path STRING"', "", "_file_path is a column of the record"),
+    ('format: csv, columns: "_file_path STRING"', "", "_file_path is a column that Lakeward adds"),
     ("format: orc", "", "orc needs columns"),
     ("format: avro", "", "avro needs columns"),
-    ('format: avro, columns: "n INT"', 'decode: {json: "n INT"}\n', "their columns stand under files: columns:"),
+    ('format: avro, columns: "n INT"', 'decode: {json: "n INT"}\n', "their columns are declared under files: columns:"),
     ('format: orc, columns: "n INT, at TIMESTAMP"', "", "ORC keeps a time without a zone"),
-    ("format: text", "lineage: rows\n", "files gives its records no position"),
+    ("format: text", "lineage: rows\n", "files has no position for its records"),
 ]
 
 

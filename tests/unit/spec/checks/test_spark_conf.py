@@ -17,11 +17,11 @@ from lakeward.spec.checks.spark_conf import FROZEN, ineffective, refusal
         ("spark.sql.catalog.lake", "conf/lakeward.yaml"),
         ("spark.wap.id", "staging"),
         ("spark.sql.iceberg.handle-timestamp-without-timezone", "commit protocol"),
-        ("spark.sql.streaming.checkpointLocation", "never given"),
+        ("spark.sql.streaming.checkpointLocation", "the location of a checkpoint follows"),
         ("spark.sql.session.timeZone", "UTC"),
-        ("spark.sql.streaming.stateStore.stateSchemaCheck", "read as something else"),
+        ("spark.sql.streaming.stateStore.stateSchemaCheck", "would be misread"),
         ("spark.SQL.Catalog.lake", "conf/lakeward.yaml"),
-        ("spark.sql.streaming.CHECKPOINTLOCATION", "never given"),
+        ("spark.sql.streaming.CHECKPOINTLOCATION", "the location of a checkpoint follows"),
         ("spark.hadoop.fs.s3a.secret.key", "secret"),
     ],
 )
@@ -63,7 +63,7 @@ def test_what_a_checkpoint_freezes_is_spelled_like_spark_does():
 
 @pytest.mark.parametrize("key", ["spark.executor.cores", "spark.dynamicAllocation.enabled", "spark.task.maxfailures"])
 def test_what_does_nothing_in_one_process_is_named(project, key):
-    assert "does nothing" in (ineffective(key) or "")
+    assert "has no effect" in (ineffective(key) or "")
     assert ineffective("spark.driver.maxResultSize") is None
     [problem] = [
         each
@@ -71,4 +71,4 @@ def test_what_does_nothing_in_one_process_is_named(project, key):
         if "spark" in each.path
     ]
     assert problem.severity == "warning"
-    assert f"{key} does nothing" in problem.message
+    assert f"{key} has no effect" in problem.message

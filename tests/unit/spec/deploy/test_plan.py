@@ -59,7 +59,7 @@ def test_changed_python_makes_a_generation_and_whether_its_state_fits_is_not_kno
     after = spec(transform={"python": "m:f", "code": {"m.py": "b"}})
     change = only({"a": known(before)}, {"a": after})
     assert (change.checkpoint_compatible, change.act) == (None, "pend")
-    assert "told when it starts" in change.why
+    assert "checked at the start" in change.why
     assert only({"a": known(before)}, {"a": before}).change == "same"
     assert only({"a": known(before)}, {"a": before.model_copy(update={"tags": ("x",)})}).checkpoint_compatible is True
     other = after.model_copy(update={"state": State(provider="hdfs")})
@@ -88,7 +88,7 @@ def test_a_file_that_is_again_what_was_accepted_drops_what_waits():
 def test_a_file_never_stops_a_stream():
     gone = only({"a": known(spec())}, {})
     assert (gone.change, gone.act) == ("removed", "none")
-    assert "goes on as deployed" in gone.why
+    assert "continues as deployed" in gone.why
     disabled = only({"a": known(spec())}, {"a": spec(enabled=False)})
     assert "enabled: false, but it still runs: lakeward streams stop a" in disabled.why
 
@@ -165,7 +165,7 @@ OBSTACLES = [
         {"transform": {"sql": "SELECT o, count(*) AS n FROM f GROUP BY o, t"}},
         "groups by o, t, the state was",
     ),
-    (GROUPED, {"transform": {"sql": "SELECT o, count(*) AS n FROM f WHERE o > 'a' GROUP BY o"}}, "takes other rows"),
+    (GROUPED, {"transform": {"sql": "SELECT o, count(*) AS n FROM f WHERE o > 'a' GROUP BY o"}}, "selects other rows"),
     (GROUPED, {"transform": {"sql": "SELECT o, mine(t) AS n FROM f GROUP BY o"}}, "its state would not fit"),
     (GROUPED, decoding("t TIMESTAMP, o INT"), "source f decodes o INT instead of STRING"),
     (SUMMED, decoding("t TIMESTAMP, o STRING, more INT"), "source f decodes more INT too"),
@@ -187,7 +187,7 @@ PASSED = {
     "quarantine": {"table": "n.q"}, "trigger": {"continuous": "1s"},
 }  # fmt: skip
 COMPATIBLE += [(PASSED | {"trigger": {"real_time": "5m"}}, {"trigger": {"continuous": "1s"}})]
-OBSTACLES += [(PASSED, {"trigger": {"real_time": "5m"}}, "batches cannot go on from there")]
+OBSTACLES += [(PASSED, {"trigger": {"real_time": "5m"}}, "batches cannot continue from its checkpoint")]
 
 
 @pytest.mark.parametrize(("base", "changes"), COMPATIBLE)

@@ -36,7 +36,7 @@ def said(before: StreamSpec, after: StreamSpec, reader: StreamSpec) -> list[str]
         ("SELECT id, at, name AS label FROM source", "SELECT * FROM source", "change and upgrade down first"),
         ("SELECT id, at FROM source", "SELECT id FROM source", None),
         ("SELECT id, at, name, 1 AS more FROM source", "SELECT * FROM source", None),
-        ("SELECT source.* FROM source", "SELECT id FROM source", "a column that goes must go there first"),
+        ("SELECT source.* FROM source", "SELECT id FROM source", "remove a column there first"),
     ],
 )
 def test_a_column_that_goes_is_told_where_it_is_read(new: str, reader: str, words: str | None) -> None:

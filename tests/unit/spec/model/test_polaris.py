@@ -73,9 +73,9 @@ def test_another_version_is_not_guessed():
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("{", "This is no JSON"),
-        ('{"enable": true}', "This is no policy of Apache Polaris"),
-        ("[1]", "This is no policy of Apache Polaris"),
+        ("{", "This is not JSON"),
+        ('{"enable": true}', "This is not a policy of Apache Polaris"),
+        ("[1]", "This is not a policy of Apache Polaris"),
         ('{"policy-type": "system.data-compaction", "content": "x"}', "The content of system.data-compaction is wrong"),
         ('{"policy-type": "system.data-compaction", "content": {"enable": "yes"}}', "The content of system.data"),
     ],

@@ -71,7 +71,7 @@ BAD_PYTHON = [
     ("{python: 'mine:send'}", "def send(a, b, *, c): ...\n", "python/mine.py:1:1", "write def send(df, batch)"),
     ("{python: 'mine:send'}", "async def send(a, b): ...\n", "python/mine.py:1:1", "write def"),
     ("{python: 'mine:send', code: {a: b}}", SENDS, "a.yaml:3", "unknown key 'code'"),
-    ("{console: {}, connection: hook}", SENDS, "a.yaml:3", "connection stands beside python; this sink is console"),
+    ("{console: {}, connection: hook}", SENDS, "a.yaml:3", "connection is for a python sink; this sink is console"),
 ]
 
 

@@ -31,5 +31,5 @@ def test_what_is_none_says_the_forms(text) -> None:
 
 
 def test_a_column_stands_in_it_once() -> None:
-    with pytest.raises(ValueError, match="a stands in the order twice"):
+    with pytest.raises(ValueError, match="a is in the order twice"):
         SortOrder("a, b, a DESC")

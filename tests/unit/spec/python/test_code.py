@@ -119,4 +119,4 @@ def test_a_module_outside_the_project_is_not_taken(project, tmp_path_factory, tm
     (tmp_path / "python/mine/words.py").unlink()
     (tmp_path / "python/mine/words.py").symlink_to(outside)
     [problem] = project({}).problems
-    assert "stands outside the project" in problem.text()
+    assert "is outside the project" in problem.text()

@@ -51,10 +51,10 @@ BAD = [
     (f"aaa @ https://h/a.whl --hash={H1}", 1, "aaa has no one version"),
     ("# one\n\naaa==1", 3, "aaa has no --hash=sha256"),
     ("aaa==1 --hash=md5:1234", 1, "aaa has no --hash=sha256"),
-    (f"aaa==1 --hash={H1}\nAAA==1 --hash={H1}", 2, "AAA stands here twice"),
-    ("--index-url https://h/simple", 1, "which index they come from is said to uv"),
-    ("-r other.txt", 1, "only packages stand here"),
-    ("a b c", 1, "this is no requirement"),
+    (f"aaa==1 --hash={H1}\nAAA==1 --hash={H1}", 2, "AAA is listed twice"),
+    ("--index-url https://h/simple", 1, "configure the index in uv"),
+    ("-r other.txt", 1, "only packages are allowed here"),
+    ("a b c", 1, "this is not a requirement"),
     ("K==1 # AKIAIOSFODNN7EXAMPLE", 1, "like a secret"),
 ]
 
@@ -72,7 +72,7 @@ def test_a_file_that_is_not_there_or_has_no_use_is_told(project) -> None:
     assert "there is no file" in problem.message
     console = HEAD.replace('{python: "mine:send"}', "{console: {}}")
     [problem] = project(files(**{"conf/streams/a.yaml": console})).problems
-    assert "no function stands in this stream's file" in problem.message
+    assert "this stream has no Python function" in problem.message
     default = "defaults: {requirements: requirements.txt}\n"
     tidy = {"conf/streams/a.yaml": console.replace("requirements: requirements.txt\n", "")}
     assert not project(files(**tidy, **{"conf/lakeward.yaml": default})).problems

@@ -118,7 +118,7 @@ def test_a_fault_behind_an_alias_is_told_once():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("a: 1\na: 2", "key 'a' is there twice; the first stands on line 1"),
+        ("a: 1\na: 2", "key 'a' is duplicate; the first is on line 1"),
         ("a: !!python/name:os.system ''", "tags such as"),
         ("? [1]\n: 2", "a key must be one word"),
         ("a: 1\n---\nb: 2", "another document"),
@@ -130,9 +130,9 @@ def test_a_fault_behind_an_alias_is_told_once():
         ("a: !!set {b: }", "tags such as !!set are"),
         ("a: !foo [1]", "tags such as !foo are"),
         ("a: &a {b: 1}\nc:\n  <<: *a", "merge keys (<<) are not read"),
-        ("# c\n\n%YAML 1.1\n---\na: yes", "take the %YAML line out"),
-        ('a: "\\ud800"', "the character 0xd800"),
-        ('"a\\0": 1', "the character 0x0000"),
+        ("# c\n\n%YAML 1.1\n---\na: yes", "remove the %YAML line"),
+        ('a: "\\ud800"', "the invalid character 0xd800"),
+        ('"a\\0": 1', "the invalid character 0x0000"),
     ],
 )
 def test_faults(text, words):

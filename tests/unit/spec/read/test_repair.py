@@ -45,7 +45,7 @@ def test_mixed_forms_hide_nothing_either(stream, minimal):
 
 
 def test_settings_of_the_defaults_are_told_without_a_stream(project):
-    assert "defaults.spark[spark.wap.id]: spark.wap.id is not yours" in texts(
+    assert "defaults.spark[spark.wap.id]: spark.wap.id cannot be set" in texts(
         project({"conf/lakeward.yaml": "defaults: {spark: {spark.wap.id: x}}"})
     )
 
@@ -107,9 +107,9 @@ def test_an_sql_file_may_begin_with_a_byte_order_mark(stream, minimal):
 
 def test_an_sql_file_holds_text(stream, minimal):
     loaded = stream(minimal + "transform: {file: a.sql}\n", **{"conf/streams/a.sql": "SELECT *\n, '\x00' FROM source"})
-    assert "conf/streams/a.sql:2:4  this is no text: there is a NUL character here" in texts(loaded)
+    assert "conf/streams/a.sql:2:4  this is not text: it contains a NUL character" in texts(loaded)
 
 
 def test_an_empty_csv_has_no_columns(stream, minimal):
     loaded = stream(minimal + "reference: {r: {csv: r.csv}}\n", **{"r.csv": ""})
-    assert "r.csv is empty; a CSV begins with the names of its columns" in texts(loaded)
+    assert "r.csv is empty; a CSV must have a header" in texts(loaded)
