@@ -74,7 +74,7 @@ _TEXTS: tuple[tuple[FailureClass, Cause | None, re.Pattern[str]], ...] = tuple(
     for failure, cause, pattern in (
         (FailureClass.FENCED, None, r"CONCURRENT_STREAM_LOG_UPDATE|CONCURRENT_QUERY|newer launch holds"),
         (FailureClass.INFRA, Cause.HUNG, r"hung batch|hung in a batch"),
-        (FailureClass.INFRA, Cause.REBOOT, r"machine was started anew"),
+        (FailureClass.INFRA, Cause.REBOOT, r"machine was (?:rebooted|started anew)"),
         (
             FailureClass.INFRA,
             Cause.OUT_OF_MEMORY,
