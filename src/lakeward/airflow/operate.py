@@ -133,7 +133,7 @@ def report(stream: str, found: str | None) -> None:
     for line in told.lines:
         (log.error if told.trouble else log.info)(line)
     with connect() as connection:
-        reporting.told(connection, told)
+        reporting.record(connection, told)
     if told.trouble:
         raise AirflowFailException(f"Stream {stream}: {told.lines[0]}")
     if told.verdict.state not in SETTLED:

@@ -65,7 +65,7 @@ def tidy_if_due(runtime: Runtime, *, stand_in: bool = False) -> dict[str, int]:
         # either way: another attempt in a minute would fail like this one, and keep supervision from its work.
         whole = not removed["airflow_logs"] or clean(place, keep, STAND_IN_S if stand_in else TIMEOUT_S)
         text = f"Removed runs older than {keep.runs} and their logs"
-        retention.told(connect, "airflow", text if whole else f"{text}; some are left for the next day", {})
+        retention.record(connect, "airflow", text if whole else f"{text}; some are left for the next day", {})
     return {name: number for name, number in removed.items() if number}
 
 

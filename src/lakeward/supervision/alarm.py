@@ -15,8 +15,7 @@ from sqlalchemy import Connection
 from lakeward.platform.errors import DependencyDown
 from lakeward.platform.runtime import Runtime
 from lakeward.registry import incidents
-from lakeward.supervision import dead_mans_switch
-from lakeward.supervision import observe
+from lakeward.supervision import dead_mans_switch, observe
 from lakeward.supervision.backends.base import Backend
 from lakeward.supervision.decide.health import SETTLED, TROUBLE, State
 from lakeward.supervision.decide.reconcile import plan

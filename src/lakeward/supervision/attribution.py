@@ -31,7 +31,7 @@ COMPARED = 10
 
 @dataclass(frozen=True)
 class Attribution:
-    """The suspects: stream -> how many times in a row the driver failed this way while the stream ran the same batch."""
+    """The suspects: stream -> how many times in a row the driver failed this way while it ran the same batch."""
 
     times: Mapping[str, int]
 
@@ -42,7 +42,7 @@ class Attribution:
 
     @property
     def suspects(self) -> list[str]:
-        """The streams with the highest count. One suspect is a finding. A stream that landed a batch in between is none."""
+        """The streams with the highest count; one suspect is a finding. A stream that landed in between is none."""
         return sorted(name for name, times in self.times.items() if times == self.worst)
 
 

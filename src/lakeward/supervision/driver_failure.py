@@ -159,8 +159,8 @@ def _stagger(connection: Connection, name: str, suspected: Attribution, facts: F
     for number, stream in enumerate(others, start=1):
         streams.set_run_after(connection, stream, facts.now + timedelta(seconds=STAGGER_S * number))
     text = (
-        f"Died {suspected.worst} times in the same way while {listed(suspected.suspects)} ran a batch: {first} is started"
-        f" first, the others {STAGGER_S:.0f} s apart, to find the one at fault"
+        f"Died {suspected.worst} times in the same way while {listed(suspected.suspects)} ran a batch: {first} is"
+        f" started first, the others {STAGGER_S:.0f} s apart, to find the one at fault"
     )
     events.record(connection, "driver", name, "apart", text, suspects=suspected.suspects)
 

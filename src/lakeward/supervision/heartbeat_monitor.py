@@ -19,7 +19,7 @@ log = structlog.get_logger(__name__)
 
 
 class HeartbeatMonitor:
-    """Sends pending messages while the incident of the missing passes is open. The pass that closes it sends its end."""
+    """Sends pending messages while the incident of missing passes is open. The pass that closes it sends the end."""
 
     def __init__(self, connect: Connect, channel: Channel) -> None:
         self._connect, self._channel = connect, channel
@@ -37,7 +37,7 @@ class HeartbeatMonitor:
             return None
         if missing.id != self._logged:
             log.error(
-                    "reconcile passes missing", text=missing.text, incident=missing.id, next=missing.fields.get("next")
-                )
+                "reconcile passes missing", text=missing.text, incident=missing.id, next=missing.fields.get("next")
+            )
             self._logged = missing.id
         return missing.text

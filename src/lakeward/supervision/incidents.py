@@ -106,13 +106,11 @@ def of_dependencies(
 
 
 def of_thrash(connection: Connection, facts: Facts) -> str | None:
-    """Suspend automatic restarts while too many streams fail at once; returns why, None if restarts are not suspended."""
+    """Suspend automatic restarts while too many streams fail at once; returns why, None if they are not suspended."""
     incident = facts.incidents.get((THRASH, STREAMS))
     if facts.thrash is not None:
         return facts.thrash
-    hosted = {
-        driver: [item.id for item in items if _runs(item.id, facts)] for driver, items in facts.hosted.items()
-    }
+    hosted = {driver: [item.id for item in items if _runs(item.id, facts)] for driver, items in facts.hosted.items()}
     falls = [
         Fall(driver, stream, kind, judge(text=error).cause)
         for driver, stream, kind, error in restarts.within(connection, thrash.WINDOW)
@@ -120,7 +118,9 @@ def of_thrash(connection: Connection, facts: Facts) -> str | None:
     why = thrash.judge(falls, hosted, facts.down.keys())
     if why is None:
         if incident is not None:
-            incidents.closed(connection, THRASH, STREAMS, "Automatic restarts resumed: the streams no longer fail all at once")
+            incidents.closed(
+                connection, THRASH, STREAMS, "Automatic restarts resumed: the streams no longer fail all at once"
+            )
         return None
     until = facts.now + thrash.PAUSE
     text = f"Automatic restarts are suspended until {until:%H:%M:%S} UTC: {why}"
@@ -197,7 +197,9 @@ def _over(facts: Facts, incident: Incident, verdicts: Mapping[str, Verdict], exp
     return f"Stream {name} is {seen.state} after {after}: {seen.why}"
 
 
-def _restart_waiting(connection: Connection, facts: Facts, names: list[str], text: str, chance: Callable[[], float]) -> None:
+def _restart_waiting(
+    connection: Connection, facts: Facts, names: list[str], text: str, chance: Callable[[], float]
+) -> None:
     """Make the attempts that waited for a dependency due now, spread over `BACK_S` seconds."""
     waited = set(names)
     drivers = {item.driver for item in facts.streams if item.id in waited}

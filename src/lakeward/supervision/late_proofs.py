@@ -65,7 +65,9 @@ def lines(status: ProofStatus, late: float) -> list[str]:
         else "nothing is verified yet; the stream continues"
     )
     result.append(f"why: {_why(status)}")
-    result.append(f"do: lakeward quality run {table}   and: lakeward stack status   is quality_check paused in Airflow?")
+    result.append(
+        f"do: lakeward quality run {table}   and: lakeward stack status   is quality_check paused in Airflow?"
+    )
     return result
 
 

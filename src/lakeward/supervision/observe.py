@@ -245,7 +245,9 @@ def verdicts(facts: Facts, found: Found) -> dict[str, Verdict]:
 def _stuck(facts: Facts, found: Found) -> dict[str, str]:
     """Driver -> why it has to be ended although it is alive."""
     jobs = _by_launch(found)
-    judged = {name: stuck(_health_input(facts, jobs, stream) for stream in hosted) for name, hosted in facts.hosted.items()}
+    judged = {
+        name: stuck(_health_input(facts, jobs, stream) for stream in hosted) for name, hosted in facts.hosted.items()
+    }
     return {name: why for name, why in judged.items() if why is not None}
 
 

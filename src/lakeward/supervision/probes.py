@@ -129,7 +129,7 @@ def _master(name: str, runtime: Runtime) -> str | None:
 
 
 def _kinesis(name: str, runtime: Runtime) -> str | None:
-    """Any answer below 500 counts as available: a refusal concerns a stream or a key, and the stream's own error says it."""
+    """An answer below 500 counts as available: a refusal concerns a stream or a key, which the stream's error names."""
     from botocore.exceptions import ClientError
 
     region, _, connection = name.partition(", ")

@@ -94,7 +94,7 @@ def tidy(connect: Connect, runtime: Runtime, keep: Keep, backend: Backend, *, bo
 
 
 def launches(drivers: Path, alive: Iterable[Path], keep: timedelta) -> int:
-    """Remove the folders of launches that ended longer than `keep` ago, except the newest of each driver; returns how many.
+    """Remove the folders of launches that ended longer than `keep` ago, except each driver's newest; returns how many.
 
     Of the remaining launches, ended ones lose Spark's scratch files, and `stdout.log` of running ones is truncated. A
     folder without `launch.json` was not created by Lakeward and is not touched.

@@ -1,4 +1,4 @@
-"""Startup grace period: after a registry outage nothing is launched for one lease lifetime, so that drivers renew first.
+"""Startup grace period: no launch for one lease lifetime after a registry outage, so that drivers renew first.
 
 A driver that cannot reach the registry continues to land, while its lease expires. The outage is recorded in a file,
 because the registry was down and each pass is a process of its own.
@@ -39,7 +39,7 @@ class StartupGracePeriod:
         if remaining <= 0:
             self._file.unlink(missing_ok=True)
             return None
-        return f"the registry was not reachable until now: nothing is launched for {span(remaining)}, so that drivers renew first"
+        return f"the registry was down until now: nothing is launched for {span(remaining)}, drivers renew first"
 
     def _remaining(self) -> float:
         try:

@@ -26,7 +26,7 @@ def test_it_speaks_when_a_pass_would_do_something_and_repeats_only_what_still_ho
     alarm = Alarm(connected, runtime, backend, clock)
     assert alarm.look() == []
     deployed("flights")
-    assert [text for text in alarm.look() if text.startswith("nyc: ")] == ["nyc: it is wanted and does not run"]
+    assert [text for text in alarm.look() if text.startswith("nyc: ")] == ["nyc: it is desired and does not run"]
     assert alarm.look() == []
     clock.now += AGAIN_S
     assert alarm.look() != []

@@ -243,8 +243,8 @@ def _by_progress(sight: HealthInput, driver: Driver, seen: Observation) -> Verdi
 
 
 def _before_first_batch(sight: HealthInput, driver: Driver, age: float) -> Verdict:
-    """The driver runs, and no batch has landed for `age` seconds: since the launch, since the query failed, or since the
-    start was requested.
+    """The driver runs, and no batch has landed for `age` seconds: since the launch, since the query failed, or since
+    the start was requested.
     """
     seen = sight.observation
     waited = float("inf")
@@ -261,7 +261,7 @@ def _before_first_batch(sight: HealthInput, driver: Driver, age: float) -> Verdi
     if sight.failure is not None and _recovering(sight):
         return Verdict(
             State.RESTARTING,
-            f"{_first_line(sight.failure.error)}; attempt {sight.failure.attempt} has run for {span(age)}, no batch yet",
+            f"{_first_line(sight.failure.error)}; attempt {sight.failure.attempt} runs for {span(age)}, no batch yet",
         )
     if age < driver.launched_s:
         return Verdict(State.STARTING, f"its start was requested {span(age)} ago in a running driver, no batch yet")

@@ -32,7 +32,7 @@ STRAY_S = 30.0
 
 @dataclass(frozen=True)
 class ObservedState:
-    """What is known at one moment. `found` None: the backend could not be asked. `calm`: why nothing may be launched."""
+    """What is known at one moment. `found` None: the backend could not be asked. `calm`: why nothing may start."""
 
     streams: Sequence[Stream]
     drivers: Mapping[str, Driver]
@@ -152,8 +152,8 @@ def _decide(name: str, hosted: Sequence[Stream], jobs: Sequence[Job], world: Obs
 
 
 def remains(row: Driver, job: Job) -> Life:
-    """What is left of the newest launch. A launch that cannot be asked is gone if its row or its `exit.json` says that it
-    ended.
+    """What is left of the newest launch. A launch that cannot be asked is gone if its row or its `exit.json` says that
+    it ended.
     """
     return Life.GONE if job.life is Life.UNKNOWN and (row.ended or job.exit is not None) else job.life
 
@@ -198,7 +198,11 @@ def _gone(
         if unstarted and row.launched_s < INTENT_S:
             return [Nothing(name, "another process is launching it", INTENT_S - row.launched_s)]
         if current is None and live and lease is not None:
-            return [Nothing(name, "the backend does not know its process, but its lease is live", _remaining_s(lease, world))]
+            return [
+                Nothing(
+                    name, "the backend does not know its process, but its lease is live", _remaining_s(lease, world)
+                )
+            ]
         return [
             FinalizeLaunch(
                 name, "it was never started" if unstarted else "its process is gone", row.token, current, bool(wanted)
@@ -210,7 +214,9 @@ def _gone(
     if not wanted:
         return [Nothing(name, "none of its streams is to run")]
     if lease is not None and live and not (current is not None and lease.token == current.token):
-        return [Nothing(name, f"its lease is live for {span(_remaining_s(lease, world))} more", _remaining_s(lease, world))]
+        return [
+            Nothing(name, f"its lease is live for {span(_remaining_s(lease, world))} more", _remaining_s(lease, world))
+        ]
     held = _held(hosted, wanted, row, world)
     if held is not None:
         return [held]

@@ -1,8 +1,8 @@
 """Stability of a new generation: stable, needs more time, or has to be rolled back. Pure.
 
-A generation is stable after `batches` landed batches with lag under the limits. A generation that does not reach that in
-time, or that fails in a way that a retry cannot help, is rolled back to the generation before it, once. Only time in
-which it could land counts: not while it is stopped or held, while no records come, or while no pass runs.
+A generation is stable after `batches` landed batches with lag under the limits. A generation that does not reach that
+in time, or that fails in a way that a retry cannot help, is rolled back to the generation before it, once. Only time
+in which it could land counts: not while it is stopped or held, while no records come, or while no pass runs.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def within(every: Duration | None) -> timedelta:
 
 @dataclass(frozen=True)
 class Proving:
-    """The conditions an upgrade recorded: `generation` has to land `batches` batches before `until`, or it is rolled back
-    to `previous`.
+    """The conditions an upgrade recorded: `generation` has to land `batches` batches before `until`, or it is rolled
+    back to `previous`.
 
     `until` is extended by the time that does not count: `lost_s` seconds so far, last judged at `looked`.
     """

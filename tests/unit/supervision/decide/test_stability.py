@@ -73,7 +73,7 @@ def test_too_few_batches_while_records_wait_take_it_back(trial, make) -> None:
 @pytest.mark.parametrize(
     ("values", "why"),
     [
-        ({"observation": {"lag_records": 0}}, "nothing came to land"),
+        ({"observation": {"lag_records": 0}}, "no records came"),
         ({"excused": "Kafka is away"}, "Kafka is away"),
         ({"stream": {"desired": "stopped"}}, "it is stopped"),
         ({"stream": {"hold": timedelta(hours=1)}}, "it is held"),
