@@ -8,7 +8,7 @@ import structlog
 from airflow.sdk.exceptions import AirflowFailException
 
 from lakeward.airflow import backfilling
-from lakeward.airflow.asking import Asking, author, told
+from lakeward.airflow.asking import Asking, author, report_errors
 from lakeward.platform.errors import LakewardError
 
 if TYPE_CHECKING:
@@ -41,10 +41,10 @@ class Operate(Asking):
         """
         params: dict[str, Any] = dict(context["params"])
         if params["op"] == "report":
-            return told(lambda: report(self.stream, params.get("found")))
+            return report_errors(lambda: report(self.stream, params.get("found")))
         if params["op"] == backfilling.OPERATION:
-            return told(lambda: backfill(self.stream, context, params))
-        return told(lambda: self.do_or_ask(context))
+            return report_errors(lambda: backfill(self.stream, context, params))
+        return report_errors(lambda: self.do_or_ask(context))
 
     def operation(self, context: Context) -> tuple[Runner, Operation[Any]]:
         """What the trigger form asks for."""
