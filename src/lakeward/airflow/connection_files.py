@@ -1,9 +1,9 @@
 """Connection files: Airflow connections as private files of the home, because drivers cannot ask Airflow.
 
 Each task writes the connections that the catalog and streams name, by one adapter for each type of connection. The user
-of a file validates it: a wrong connection stops the streams that name it and nothing else. The file of a connection
-that Airflow does not return is kept, because an unavailable secrets backend looks like a removed connection; it is deleted
-when nothing names it any more.
+of a file validates it: a wrong connection stops only the streams that name it. The file of a connection that Airflow
+does not return is kept, because an unavailable secrets backend looks like a removed connection; it is deleted when
+nothing names it any more.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The one task of a stream's Dag: carries out the run's operation, and waits for a person where one must say yes."""
+"""The task of a stream's Dag: runs the operation, and waits for approval if the operation needs one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`streams_reconcile`: one short task that looks at all streams and does what is due."""
+"""`streams_reconcile`: one short task that runs a reconcile pass over all streams."""
 
 from __future__ import annotations
 

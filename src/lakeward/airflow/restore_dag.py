@@ -1,4 +1,4 @@
-"""`tables_restore`: a table taken back to an earlier snapshot, after a person said yes to just what that means."""
+"""`tables_restore`: restores a table to an earlier snapshot, after a person approved the exact plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Upkeep of what Airflow itself keeps of our runs, where the embedded stack made that Airflow.
+"""Retention cleanup of Airflow's own database and logs, for the Airflow of the embedded stack.
 
 Airflow has no keep time of its own; `streams_reconcile` alone makes 1,440 runs a day. A task has no way to its
 database, on purpose; `airflow db clean` has, with the configuration `lakeward stack up` wrote. In an Airflow of one's

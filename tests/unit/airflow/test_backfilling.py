@@ -43,10 +43,10 @@ def test_what_the_command_says_is_in_the_log_and_its_failure_ends_the_run_red(
 ) -> None:
     monkeypatch.setenv("AIRFLOW__CORE__FERNET_KEY", "secret")
     assert "secret" not in str(command.environment(Runtime.model_construct(registry_url_file=tmp_path), "ann"))
-    with capture_logs() as said, pytest.raises(LakewardError, match="did not succeed") as failed:
+    with capture_logs() as said, pytest.raises(LakewardError, match="failed") as failed:
         _run(tmp_path, _ASKED)
-    assert "ended with" in failed.value.why
-    assert any("No Lakeward stack is known here" in line["event"] for line in said), said
+    assert "exited with code" in failed.value.why
+    assert any("No Lakeward stack was found" in line["event"] for line in said), said
 
 
 def test_a_command_that_takes_too_long_is_ended(tmp_path: Path) -> None:

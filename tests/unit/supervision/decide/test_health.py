@@ -77,12 +77,12 @@ def test_behind_is_lagging(judge, make, values, limits, words) -> None:
         (
             Level.HOLD,
             State.LAGGING,
-            "no batch for 6 min while 9 records wait; it waits for the next rewrite of its table",
+            "no batch for 6 min while 9 records wait; it is paused until the next rewrite of its table",
         ),
         (
             Level.RELEASED,
             State.LAGGING,
-            "while 9 records wait; it was held for the rewrite of its table and goes on now",
+            "while 9 records wait; it was paused for the rewrite of its table and continues now",
         ),
         (Level.LENGTHEN, State.STALLED, "no batch for 6 min while 9 records wait"),
     ],
@@ -161,7 +161,7 @@ def test_a_driver_cut_off_from_the_backend_but_alive_in_the_registry_is_what_it_
 def test_a_process_that_says_nothing_is_stalled(judge, make) -> None:
     found = judge(lease=make.lease("stream", "flights", left_s=-90), driver=make.driver(age_s=95.0))
     assert found.state is State.STALLED
-    assert "has said nothing for 95 s" in found.why
+    assert "sent no heartbeat for 95 s" in found.why
 
 
 def test_never_launched_is_starting(judge, make) -> None:

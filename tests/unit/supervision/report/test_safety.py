@@ -75,7 +75,7 @@ def test_a_table_that_does_not_say_what_it_holds_is_no_proof(scenes) -> None:
     m = made.changed(asked=replace(made.asked, position=None)).material()
     assert safety.lost(m).lost is Lost.UNKNOWN
     newest = {"batch_id": 900, "seq": 901}
-    assert "the registry saw batch 900 (seq 901) land" in safety.lost(replace(m, newest=newest)).text
+    assert "the registry has batch 900 (seq 901) as landed" in safety.lost(replace(m, newest=newest)).text
 
 
 def test_before_the_first_batch_there_is_no_table_and_nothing_lost(scenes) -> None:
