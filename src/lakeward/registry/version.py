@@ -64,7 +64,7 @@ def check(connection: Connection) -> None:
         )
     raise Refused(
         "The registry is newer than this Lakeward can work with",
-        why=f"It has version {found}, this Lakeward has version {newest} and works with {newest + APART} at most. "
+        why=f"It has version {found}. This Lakeward has version {newest} and works with {newest + APART} at most. "
         "Running streams continue",
         next="install the Lakeward that migrated it, then: lakeward version",
         code="LW-6008",
