@@ -1,4 +1,4 @@
-"""A task that first shows what it would do, and waits for a person to say yes to just that."""
+"""Approval task: shows the plan of an operation, and waits until a person approves exactly that plan."""
 
 from __future__ import annotations
 
@@ -28,59 +28,59 @@ _PLAN = "plan"
 
 
 class Asking(ApprovalOperator):
-    """Runs one operation; one that needs an approval waits for it, without a worker and the triggerer, until somebody
-    approves just its plan (Required Actions) or its time is over.
+    """Runs one operation. An operation that needs an approval waits for it, without a worker and the triggerer, until a
+    person approves exactly its plan (Required Actions) or the time limit is reached.
 
-    It is one task with the work, so that runs that need no approval pay nothing for it.
+    Approval and work are one task, so that runs without an approval have no extra cost.
     """
 
     template_fields = ()
 
     def __init__(self, *, subject: str, **kwargs: Any) -> None:
         super().__init__(subject=subject, response_timeout=ANSWER_WITHIN, **kwargs)
-        self.execution_timeout = WORK_WITHIN  # of the work; given above it would be taken for the answer's
+        self.execution_timeout = WORK_WITHIN  # of the work; as an argument above it would limit the answer
 
     @abstractmethod
     def operation(self, context: Context) -> tuple[Runner, Operation[Any]]:
-        """What the run's form asks for."""
+        """The operation of the run's trigger form."""
 
     def run_operation(self, runner: Runner, operation: Operation[Any]) -> Outcome:
-        """Run it, now that it has the approval it needs, and say how it ended."""
+        """Run the approved operation, and log its result."""
         outcome = runner.run(operation)
-        log.info(f"The {operation.title}: {outcome.detail}")
+        log.info("operation finished", operation=operation.title, detail=outcome.detail)
         return outcome
 
     def do_or_ask(self, context: Context) -> None:
-        """Run the operation, or show its plan and ask first. What a killed run left half done is finished unasked."""
+        """Run the operation, or show its plan and ask first. What a killed run began is finished unasked."""
         runner, operation = self.operation(context)
         if context["params"].get("dry_run"):
             outcome = runner.dry_run(operation)
             for line in outcome.lines:
                 log.info(line)
-            log.info(f"The {operation.title}: {outcome.detail}")
+            log.info("dry run finished", operation=operation.title, detail=outcome.detail)
             return
         if not operation.needs_approval or operation.unfinished() is not None:
             self.run_operation(runner, operation)
             return
         from lakeward.operations.runner import check_comment
 
-        check_comment(operation)  # better said before anybody is asked
+        check_comment(operation)  # before a person is asked
         plan = runner.plan(operation)
         if plan.nothing:
             log.info(plan.nothing)
             return
-        log.info(f"The {operation.title} waits for approval")
+        log.info("operation waits for approval", operation=operation.title)
         self.ask(context, f"Approve the {operation.title}?", plan, operation.request.comment)
 
     def approved(self, context: Context, who: str, key: str) -> None:
-        """Do what somebody approved, if it is still the plan with this key."""
+        """Run the approved operation, if its plan still has this key."""
         from lakeward.operations.request import Approval
 
         runner, operation = self.operation(context)
         self.run_operation(runner, operation.answered("", Approval(who, key)))
 
     def ask(self, context: Context, question: str, plan: Plan, comment: str) -> None:
-        """Show a plan and wait for the answer; the task goes on in `execute_complete`."""
+        """Show a plan and wait for the answer; the task continues in `execute_complete`."""
         for line in plan.lines:
             log.info(line)
         log.info(f"It would {plan.text}")
@@ -91,25 +91,25 @@ class Asking(ApprovalOperator):
         super().execute(context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
-        """Somebody answered."""
+        """Handle the answer."""
         if "error" in event:
-            why = f"nobody answered within {ANSWER_WITHIN.total_seconds() / 60:.0f} min; nothing was changed"
+            why = f"no answer within {ANSWER_WITHIN.total_seconds() / 60:.0f} min; nothing was changed"
             raise AirflowFailException(f"The operation was not approved: {why}")
         answer = super().execute_complete(context, event)
         who = str((answer.get("responded_by_user") or {}).get("name") or "somebody")
         if answer["chosen_options"] != [self.APPROVE]:
             raise AirflowFailException(f"{who} rejected the operation; nothing was changed")
         key = str(context["ti"].xcom_pull(task_ids=self.task_id, key=_PLAN))
-        return told(lambda: self.approved(context, who, key))
+        return report_errors(lambda: self.approved(context, who, key))
 
 
 def author(context: Context) -> str:
-    """Whoever triggered the run."""
+    """The user who triggered the run."""
     return str(getattr(context["dag_run"], "triggering_user_name", None) or "Airflow")
 
 
-def told(work: Callable[[], Any]) -> None:
-    """Do it; a foreseen error is three lines and a red run, without a stack trace."""
+def report_errors(work: Callable[[], Any]) -> None:
+    """Do the work; a foreseen error is three log lines and a red run, without a stack trace."""
     try:
         work()
     except LakewardError as error:
@@ -119,5 +119,5 @@ def told(work: Callable[[], Any]) -> None:
 
 
 def plain(text: str) -> str:
-    """Text that Markdown leaves as it is: records and comments are other people's."""
+    """Escape Markdown: records and comments are user data."""
     return "".join(f"\\{sign}" if sign in "\\`*_{}[]()<>#+!|~" else sign for sign in text)

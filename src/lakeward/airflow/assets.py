@@ -1,4 +1,4 @@
-"""The assets of Lakeward's Dags: events between them, by name."""
+"""Assets: the events between Lakeward's Dags, by name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from lakeward.supervision.observe import Connect
 
 
-def streams_to_look_at() -> Asset:
+def streams_attention() -> Asset:
     """Fired by the watcher when a reconcile pass has something to do."""
     return Asset(
         name="lakeward_streams",
@@ -28,34 +28,34 @@ def tables_due() -> Asset:
 
 
 def tables_landed() -> Asset:
-    """Fired by `tables_observe` when tables have rows no check has seen."""
+    """Fired by `tables_observe` when tables have unchecked rows."""
     return Asset(name="lakeward_tables_landed", uri="lakeward://tables/landed", group="lakeward")
 
 
 def of_streams() -> AssetAlias:
-    """The outlet of `streams_reconcile`: what happened to streams, as events of assets named after each stream.
+    """The outlet of `streams_reconcile`: state changes and commits of streams, as events of assets of each stream.
 
     An alias, because a task knows its streams only when it runs: `lakeward://stream/<id>/state`, `commits`, `hour`,
-    `day` (see `control.announce`).
+    `day` (see `supervision.announce`).
     """
     return AssetAlias(name="lakeward_stream_events", group="lakeward")
 
 
 def announce(connect: Connect, outlet_events: Any) -> list[str]:
-    """Emit what happened to streams since the last time; returns the assets.
+    """Emit the events of streams since the last call; returns the assets.
 
-    Airflow stores the events when the task has succeeded. What is remembered here is written last for that reason.
+    Airflow stores the events when the task has succeeded. Therefore the record of announced events is written last.
     """
     from lakeward.supervision import announce as announcing
     from lakeward.supervision import observe
 
     with connect() as connection:
         facts, known = observe.read(connection, whole=False), announcing.read(connection)
-    found, after = announcing.decide(facts, known)
-    for item in found:
+    events, after = announcing.decide(facts, known)
+    for item in events:
         extra = {"stream": item.stream, **item.extra}
         outlet_events[of_streams()].add(Asset(item.asset), extra=extra)
     if after != known:
         with connect() as connection:
             announcing.remember(connection, after)
-    return [item.asset for item in found]
+    return [item.asset for item in events]

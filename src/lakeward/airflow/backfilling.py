@@ -1,6 +1,6 @@
-"""A backfill as an operation of a stream's Dag: the command, in a process of its own.
+"""Backfill as an operation of a stream's Dag: the command, in its own process.
 
-What has landed stays, and the run, cleared, goes on where it came to.
+Landed rows stay, and a cleared run continues where the earlier one stopped.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 OPERATION = "backfill"
 WITHIN_S = 35 * 60.0
-"""A little less than a task may work, so that it is said in plain words."""
+"""A little less than the task's time limit, so that the error names the reason."""
 _OPTIONS = {"from": "--from", "to": "--to", "into": "--into", "windows": "--windows", "from_files": "--from-files"}
 """Parameter of the run -> option of the command."""
 
@@ -27,21 +27,21 @@ def words(stream: str, params: Mapping[str, Any]) -> list[str]:
     Raises:
         SpecError: a comment is missing.
     """
-    said = ["streams", OPERATION, stream]
+    arguments = ["streams", OPERATION, stream]
     for name, option in _OPTIONS.items():
         if params.get(name):
-            said.append(f"{option}={params[name]}")
+            arguments.append(f"{option}={params[name]}")
     if params.get("overwrite"):
-        said.append("--overwrite")
+        arguments.append("--overwrite")
     if params.get("dry_run"):
-        return [*said, "--dry-run"]
+        return [*arguments, "--dry-run"]
     comment = str(params.get("comment") or "").strip()
     if not comment:
         raise SpecError(
-            f"A backfill of stream {stream} needs a comment", why="it is kept with the change",
-            next="say why, in a sentence, in the form's Comment",
+            f"The backfill of stream {stream} has no comment", why="A backfill needs a comment for the audit log",
+            next="fill in Comment in the trigger form",
          code="LW-6201")  # fmt: skip
-    return [*said, f"--comment={comment}"]
+    return [*arguments, f"--comment={comment}"]
 
 
 def run(
@@ -54,25 +54,25 @@ def run(
     *,
     within_s: float = WITHIN_S,
 ) -> None:
-    """Do it, and pass on what the command says.
+    """Run the backfill, and log its output.
 
     Raises:
         SpecError: a comment is missing.
-        TimedOut: it is not done in time; what landed stays.
-        LakewardError: the command failed; its reason stands above in the log.
+        TimedOut: it was not done in time; landed rows stay.
+        LakewardError: the command failed; its reason is above in the log.
     """
     code, over = command.run(words(stream, params), runtime, home, project, author, within_s=within_s)
     if over:
         raise TimedOut(
-            f"The backfill of stream {stream} is not done yet",
-            why=f"it was ended after {within_s / 60:.0f} min; what has landed stays",
-            next="clear this run: it goes on where it came to. Or without Airflow: lakeward streams backfill",
+            f"The backfill of stream {stream} is not complete",
+            why=f"It was stopped after {within_s / 60:.0f} min. Landed rows stay",
+            next="clear this run: it continues where it stopped. Or without Airflow: lakeward streams backfill",
             code="LW-6202",
         )
     if code:
         raise LakewardError(
-            f"The backfill of stream {stream} did not succeed",
-            why=f"the command ended with {code}; its reason is above",
-            next="what has landed stays: clear this run when the reason is mended, and it goes on",
+            f"The backfill of stream {stream} failed",
+            why=f"The command exited with code {code}. Its error is above in the log. Landed rows stay",
+            next="fix the reason, then clear this run: it continues where it stopped",
             code="LW-6203",
         )

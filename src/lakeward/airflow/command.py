@@ -1,6 +1,6 @@
-"""A command of Lakeward in a process of its own, told line by line: how a task does what needs Spark.
+"""Subprocess command: a task runs `lakeward` in its own process and logs its output, for work that needs Spark.
 
-Spark never comes into a worker's process. The process knows nothing of Airflow's environment, and ends with the task.
+Spark never runs in a worker's process. The process does not inherit Airflow's environment, and ends with the task.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-_KEPT = ("PATH", "HOME", "LANG", "LC_CTYPE", "TMPDIR", "JAVA_HOME", "AWS_CA_BUNDLE")
+_INHERITED = ("PATH", "HOME", "LANG", "LC_CTYPE", "TMPDIR", "JAVA_HOME", "AWS_CA_BUNDLE")
 _GRACE_S = 20.0
 
 
 def environment(runtime: Runtime, author: str) -> dict[str, str]:
-    """What the process may know: nothing of Airflow, and where the registry is."""
-    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    """The environment of the process: nothing of Airflow, and the address of the registry."""
+    variables = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     passwords = runtime.pgpass or os.environ.get("PGPASSFILE")
     if passwords:
-        kept["PGPASSFILE"] = str(passwords)
-    return kept | {
+        variables["PGPASSFILE"] = str(passwords)
+    return variables | {
         "LAKEWARD_REGISTRY_URL_FILE": str(runtime.registry_url_file),
         "LAKEWARD_AUTHOR": author,
         "PYTHONUNBUFFERED": "1",
@@ -43,10 +43,10 @@ def environment(runtime: Runtime, author: str) -> dict[str, str]:
 def run(
     words: Sequence[str], runtime: Runtime, home: Home, project: Project, author: str, *, within_s: float
 ) -> tuple[int, bool]:
-    """Run `lakeward` with these words, and pass on what it says.
+    """Run `lakeward` with these arguments, and log its output.
 
     Returns:
-        The exit code, and whether it was ended because its time was over.
+        The exit code, and whether it was terminated at the time limit.
     """
     process = subprocess.Popen(
         [sys.executable, "-m", "lakeward", *words, "--home", str(home.root), "--project", str(project.root)],
@@ -71,7 +71,7 @@ def run(
             if line.strip():
                 log.info(line.rstrip())
         return process.wait(), over.is_set()
-    finally:  # the task is killed, or its time is over: nothing of it stays behind
+    finally:  # the task is killed, or the time limit is reached: no process remains
         timer.cancel()
         if process.poll() is None:
             process.terminate()

@@ -1,4 +1,4 @@
-"""What all of Lakeward's Dags share."""
+"""Common arguments of Lakeward's Dags."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-"""A fixed start: a Dag file knows no clock."""
+"""A fixed start: a Dag file does not read the clock."""
 
 
 def options(*, owner: str, tags: list[str], doc: str, **more: Any) -> dict[str, Any]:
-    """Arguments of every Dag: unpaused on arrival, no catching up, one run at a time, a page a person can use."""
+    """Arguments of every Dag: unpaused on creation, no catch-up, one run at a time, documentation."""
     return {
         "start_date": START,
         "catchup": False,
@@ -27,13 +27,13 @@ def options(*, owner: str, tags: list[str], doc: str, **more: Any) -> dict[str, 
 
 
 def access(team: str | None) -> dict[str, Any]:
-    """Of a team's Dag, who may see and trigger it; an argument of the Dag."""
+    """The access control of a team's Dag: who may see and trigger it."""
     if team is None:
         return {}
     return {"access_control": {team: {"DAGs": {"can_read", "can_edit"}, "DAG Runs": {"can_read", "can_create"}}}}
 
 
 def quiet_libraries() -> None:
-    """Keep a task's log to its own sentences: PyIceberg tells of every file system it opens."""
+    """Silence libraries in a task's log: PyIceberg logs every file system it opens."""
     for name in ("pyiceberg", "py4j", "urllib3"):
         logging.getLogger(name).setLevel(logging.WARNING)

@@ -1,4 +1,4 @@
-"""Waiting for a stream to complete, on the triggerer: one small query every few seconds, and no worker."""
+"""Completion trigger: waits on the triggerer until a stream completes, with one small query every few seconds."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 POLL_S = 5.0
-_FIRST_LOOK_S = 8.0
-"""A task that is resumed before the scheduler has heard that its first half ended is taken for one that died."""
+_FIRST_POLL_S = 8.0
+"""The scheduler fails a task that resumes before it has recorded the deferral."""
 _AFTER_ERROR_S = 15.0
 
 
 class CompletionTrigger(BaseTrigger):
-    """Fires when a stream has landed all that was available, or cannot any more.
+    """Fires when a stream has landed all that was available, or cannot.
 
     Args:
         stream: whose run it is.
@@ -41,18 +41,20 @@ class CompletionTrigger(BaseTrigger):
         return f"{type(self).__module__}.{type(self).__qualname__}", arguments
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Look until it is over. While the registry is away nobody can say, and nothing is concluded."""
+        """Poll until the run is over. While the registry is down the state is unknown, and polling continues."""
         from lakeward.operations import scheduled
 
         connect: Connect | None = None
         since = datetime.fromisoformat(self.since)
-        await asyncio.sleep(_FIRST_LOOK_S)
+        await asyncio.sleep(_FIRST_POLL_S)
         while True:
             try:
                 connect = connect or await _registry()
                 over = await asyncio.to_thread(scheduled.look, connect, self.stream, since)
             except (LakewardError, OSError) as error:
-                log.warning(f"Stream {self.stream} could not be looked at: {error}", again_in_s=_AFTER_ERROR_S)
+                log.warning(
+                    "stream state not available", stream=self.stream, error=str(error), retry_in_s=_AFTER_ERROR_S
+                )
                 connect = None
                 await asyncio.sleep(_AFTER_ERROR_S)
                 continue

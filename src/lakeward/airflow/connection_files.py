@@ -1,9 +1,9 @@
-"""Airflow's connections as private files of the home: drivers and the command line cannot ask Airflow.
+"""Connection files: Airflow connections as private files of the home, because drivers cannot ask Airflow.
 
-Each task writes those that the catalog and streams name, by one adapter for each type of connection. What stands in a
-file is judged by whoever uses it: a connection that is wrong stops the streams that name it and nothing else. One that
-Airflow does not give stays as it was last known, for a secrets backend that is away looks like one that was removed;
-its file goes when nothing names it any more.
+Each task writes the connections that the catalog and streams name, by one adapter for each type of connection. The user
+of a file validates it: a wrong connection stops only the streams that name it. The file of a connection that Airflow
+does not return is kept, because an unavailable secrets backend looks like a removed connection; it is deleted when
+nothing names it any more.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 KAFKA = "lakeward_kafka"
 UNNAMED_S = 3600.0
-"""How long the file of a connection stays that no stream names."""
+"""How long the file of a connection that no stream names is kept."""
 
 
 class Found(Protocol):
-    """The part of an Airflow connection that is read here."""
+    """The fields of an Airflow connection that are read here."""
 
     host: str | None
     port: int | None
@@ -47,20 +47,20 @@ class Found(Protocol):
 
 
 Get = Callable[[str], Found | None]
-"""Gives the Airflow connection of an id; None where there is none."""
+"""Returns the Airflow connection of an id; None without one."""
 
 
 @dataclass(frozen=True)
 class Adapter:
-    """How connections of one type stand in the home.
+    """How connections of one type are stored in the home.
 
     Attributes:
-        folder: their folder; None where this deployment has no place for them.
-        asked: the ids that streams name, by the registry.
-        known: the ids that are known already, for when the registry is away.
-        write: (runtime, file, connection) -> files in the order they are written, with their text; None: not there.
+        folder: their folder; None if this deployment has none.
+        asked: the ids that streams name, from the registry.
+        known: the ids with a file already, for a registry outage.
+        write: (runtime, file, connection) -> files in writing order, with their text; None: no such file.
         suffix: of the file that is named after the connection.
-        beside: the files that belong to that one and go with it.
+        beside: the files that belong to that file and are deleted with it.
         always: ids that the deployment itself names.
     """
 
@@ -73,7 +73,7 @@ class Adapter:
     always: Callable[[Runtime], Collection[str]] = lambda runtime: ()
 
     def named(self, runtime: Runtime) -> set[str]:
-        """The ids that the deployment and its streams name; those known already where the registry is away."""
+        """The ids that the deployment and its streams name; the ids with a file already if the registry is down."""
         own = set(self.always(runtime))
         try:
             with registry_of(runtime)() as connection:
@@ -87,26 +87,26 @@ class Adapter:
         if folder is None:
             return
         for name in sorted(ids):
-            if (found := get(name)) is not None:
-                for file, text in self.write(runtime, folder / f"{name}{self.suffix}", found):
+            if (connection := get(name)) is not None:
+                for file, text in self.write(runtime, folder / f"{name}{self.suffix}", connection):
                     if text is None:
                         file.unlink(missing_ok=True)
                     else:
                         private.update(file, text)
         for file in folder.glob(f"[!.]*{self.suffix}"):
-            # One that is new may belong to a stream that was deployed after the streams were asked for.
+            # A new file may belong to a stream that was deployed after the ids were read.
             if file.stem not in ids and time.time() - file.stat().st_mtime > UNNAMED_S:
-                for each in (file, *self.beside(file)):
-                    each.unlink(missing_ok=True)
+                for path in (file, *self.beside(file)):
+                    path.unlink(missing_ok=True)
 
 
 def escape(text: str) -> str:
-    """A field of a line of a password file."""
+    """Escape a field of a line of a password file."""
     return text.replace("\\", "\\\\").replace(":", "\\:")
 
 
 def _given(**fields: object) -> dict[str, object]:
-    """The fields of a connection that say something."""
+    """The fields of a connection that are not empty."""
     return {name: value for name, value in fields.items() if value}
 
 
@@ -115,14 +115,14 @@ def _json(content: Mapping[str, object]) -> str:
 
 
 def _kafka(runtime: Runtime, file: Path, found: Found) -> list[tuple[Path, str | None]]:
-    """In librdkafka's names: the extra, and the connection's own fields where that lacks them."""
+    """Properties of librdkafka: the extra, and the connection's own fields for missing ones."""
     content = {
         **({BOOTSTRAP: f"{found.host}:{found.port or 9092}"} if found.host else {}),
         **_given(**{USERNAME: found.login, PASSWORD: found.password, "schema": found.schema}),
         **found.extra_dejson,
     }
     if content == {BOOTSTRAP: runtime.kafka.get(file.stem)}:  # the stack's own broker needs no file
-        return [(each, None) for each in (file, *_kafka_login(file))]
+        return [(path, None) for path in (file, *_kafka_login(file))]
     return [(file, _json(content))]
 
 
@@ -132,17 +132,17 @@ def _kafka_login(file: Path) -> tuple[Path, ...]:
 
 
 def _aws(runtime: Runtime, file: Path, found: Found) -> list[tuple[Path, str | None]]:
-    """A profile file: the extra, in Amazon's names, and the connection's own fields where that lacks them."""
+    """An AWS profile file: the extra, in AWS's names, and the connection's own fields for missing ones."""
     extra = {"region_name": account.REGION}
-    said = _given(**{account.KEY: found.login, account.SECRET: found.password}) | {
+    profile = _given(**{account.KEY: found.login, account.SECRET: found.password}) | {
         extra.get(name, name): value for name, value in found.extra_dejson.items()
     }
-    return [(file, account.render({name: " ".join(str(value).split()) for name, value in said.items()}))]
+    return [(file, account.render({name: " ".join(str(value).split()) for name, value in profile.items()}))]
 
 
 def _postgres(runtime: Runtime, file: Path, found: Found) -> list[tuple[Path, str | None]]:
-    """The address in the names of `Database`, the password in a password file of libpq beside it. What `Database` does
-    not know stays, and is refused there."""
+    """The address with the field names of `Database`, and the password in a libpq password file beside it. Unknown
+    fields are kept, and `Database` refuses them."""
     [passwords] = _postgres_password(file)
     own = _given(host=found.host, port=found.port, database=found.schema, user=found.login)
     if not found.password:
@@ -156,7 +156,7 @@ def _postgres_password(file: Path) -> tuple[Path, ...]:
 
 
 def _python(runtime: Runtime, file: Path, found: Found) -> list[tuple[Path, str | None]]:
-    """All of it, in Airflow's names."""
+    """All fields, with Airflow's names."""
     fields = ("host", "port", "login", "password", "schema")
     content = _given(**{name: getattr(found, name) for name in fields}) | {"extra": dict(found.extra_dejson)}
     return [(file, _json(content))]
@@ -197,4 +197,4 @@ ADAPTERS: Mapping[str, Adapter] = {
         beside=_postgres_password,
     ),
 }
-"""What streams name -> how it comes into the home."""
+"""Type of connection -> its adapter."""

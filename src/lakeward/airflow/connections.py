@@ -1,16 +1,16 @@
-"""Airflow connections become a `Runtime`: addresses and secrets of Lakeward under Airflow stand in connections.
+"""Airflow connections: they become the `Runtime`, the addresses and secrets of Lakeward under Airflow.
 
 | id | type | gives |
 |---|---|---|
 | `lakeward_registry` | postgres | host, port, schema, login; a password, unless `PGPASSFILE` has it |
 | `lakeward_kafka`, and any other that a stream names | kafka | librdkafka's properties in extra, or host and port |
-| those that sinks in Python name | any | all of it, to the function |
+| those that Python sinks name | any | all fields, to the function |
 | that of the catalog, and those that sources name | aws | login, password, `region_name`, `endpoint_url` in extra |
 | those that streams land in | postgres | host, port, schema, login, password, TLS in extra |
 | `lakeward_connect` | spark_connect | host, port and token (password) of the warm Spark Connect server |
 
-What only the deployment knows (catalog, checkpoints, folders) stands in `<home>/runtime.json`. Secrets reach a
-driver in 0600 files, never in an argument, a Spark conf, an XCom or the registry.
+The deployment's own settings (catalog, checkpoints, folders) are in `<home>/runtime.json`. Secrets reach a driver in
+0600 files, never in an argument, a Spark conf, an XCom or the registry.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def runtime(*, spark: bool = False) -> Runtime:
 
 
 async def runtime_async() -> Runtime:
-    """The same, inside the triggerer's event loop."""
+    """The addresses of this deployment, inside the triggerer's event loop."""
     from airflow.sdk import BaseHook
     from airflow.sdk.exceptions import AirflowNotFoundException
 
@@ -74,17 +74,17 @@ async def runtime_async() -> Runtime:
 
 
 def registry() -> Connect:
-    """Opens transactions on the registry, for a task."""
+    """Returns a function that opens a transaction on the registry, for a task."""
     return registry_of(runtime())
 
 
 def compose(place: Home, connections: Mapping[str, Found | None]) -> Runtime:
-    """`runtime.json` with what the connections say; a connection that is not defined changes nothing."""
+    """`runtime.json` overridden by the connections; a connection that is not defined changes nothing."""
     base = Runtime.load(place.runtime_file)
     update: dict[str, object] = {}
     connect = connections.get(CONNECT)
     if connect is not None and connect.host:
-        # With a token and no TLS the client talks only to a host named `localhost`; 127.0.0.1 hangs.
+        # With a token and without TLS the client connects only to a host named `localhost`; 127.0.0.1 hangs.
         host = _bare(connect.host).replace("127.0.0.1", "localhost")
         update["connect"] = f"{host}:{connect.port or 15002}"
         if connect.password and not _holds(base.connect_token_file, connect.password):
@@ -128,26 +128,26 @@ def _pgpass_line(connection: Found) -> str:
 def _has_password(file: Path | None, connection: Found) -> bool:
     if file is None or not file.exists():
         return False
-    wanted = _pgpass_line(connection).split(":")[-1]
-    return any(line.endswith(f":{wanted}") for line in file.read_text().splitlines())
+    password = _pgpass_line(connection).split(":")[-1]
+    return any(line.endswith(f":{password}") for line in file.read_text().splitlines())
 
 
 def _pgpass(file: Path | None, connection: Found) -> str:
-    kept = file.read_text() if file is not None and file.exists() else ""
-    return f"{_pgpass_line(connection)}\n{kept}"
+    existing = file.read_text() if file is not None and file.exists() else ""
+    return f"{_pgpass_line(connection)}\n{existing}"
 
 
 def _holds(file: Path | None, text: str) -> bool:
     if file is None or not file.exists():
         return False
-    held = file.read_text().strip()
-    return held == text or held.replace("postgresql+psycopg2://", "postgresql://") == text.replace(
+    content = file.read_text().strip()
+    return content == text or content.replace("postgresql+psycopg2://", "postgresql://") == text.replace(
         "postgresql+psycopg2://", "postgresql://"
     )
 
 
 def _private(place: Home, name: str, content: str) -> Path:
-    """A 0600 file whose name follows from its content: two tasks write the same one, a changed secret another."""
+    """Write a 0600 file named by the digest of its content: equal content is the same file, a new secret another."""
     folder = place.secrets / "airflow"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     file = folder / f"{name}.{hashlib.sha256(content.encode()).hexdigest()[:12]}"

@@ -1,7 +1,7 @@
-"""A deadline on operations: a run of a stream's Dag that does not end is an incident, told like any other.
+"""Operation deadline: a run of a stream's Dag that does not end opens an incident.
 
-`dagrun_timeout` ends such a run much later, and says nothing to anybody. Airflow's deadline changes nothing about the
-run; its callback runs in the executor and only writes the incident. Who looks after the streams closes it.
+`dagrun_timeout` ends such a run much later, without a message. Airflow's deadline does not change the run; its callback
+runs in the executor and only opens the incident. `streams_reconcile` closes it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 KIND = "operation"
 WITHIN = timedelta(minutes=20)
-"""The longest operations by default, an upgrade that proves itself, wait 15 minutes."""
+"""The longest operation, an upgrade that waits until it is stable, waits 15 minutes by default."""
 
 
 def of_operations() -> DeadlineAlert:
@@ -44,14 +44,14 @@ def missed(context: dict[str, Any] | None = None, **_: Any) -> None:
 
 
 def late(connect: Connect, run: dict[str, Any]) -> None:
-    """The incident of one run that takes too long."""
+    """Open the incident of one run that takes too long."""
     from lakeward.registry import incidents
 
     stream = str(run["dag_id"]).removeprefix(STREAM_PREFIX)
     what = str((run.get("conf") or {}).get("op") or "operation")
     who = run.get("triggering_user_name") or "Airflow"
     minutes = WITHIN.total_seconds() / 60
-    text = f"The {what} of stream {stream} has not ended after {minutes:.0f} min (asked for by {who})"
+    text = f"The {what} of stream {stream} has not ended after {minutes:.0f} min (requested by {who})"
     with connect() as connection:
         incidents.opened(
             connection, KIND, stream, text, streams=[stream], run=run["dag_run_id"],
@@ -60,7 +60,7 @@ def late(connect: Connect, run: dict[str, Any]) -> None:
 
 
 def close_ended(connect: Connect, state: Callable[[str, str], str | None]) -> None:
-    """Close the incidents of runs that ended since; `state` gives a run's, None if there is no such run."""
+    """Close the incidents of runs that have ended; `state` returns the state of a run, None if it does not exist."""
     from lakeward.registry import incidents
 
     with connect() as connection:
@@ -69,7 +69,7 @@ def close_ended(connect: Connect, state: Callable[[str, str], str | None]) -> No
         became = state(stream_dag_id(incident.subject), str(incident.fields.get("run")))
         if became in ("queued", "running"):
             continue
-        how = {"success": "ended well", "failed": "failed"}.get(became or "", "is gone")
-        text = f"The operation on stream {incident.subject} that took so long {how}"
+        how = {"success": "succeeded", "failed": "failed"}.get(became or "", "does not exist any more")
+        text = f"The late operation on stream {incident.subject} {how}"
         with connect() as connection:
             incidents.closed(connection, KIND, incident.subject, text)

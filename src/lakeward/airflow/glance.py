@@ -1,8 +1,8 @@
-"""What a stream's Dag shows of its spec, and a cache of it: a project whose files did not change is not read again.
+"""Dag summaries: the part of a spec that its Dag shows, and a cache, so that unchanged files are not read again.
 
-Reading a stream file with all its checks costs some 20 ms of CPU, and Airflow parses Dag files for ever. The cache is
-one file in the home, named after nothing but its content's digest: any change of `conf/`, `expectations/` or of this
-code makes it useless. Where it cannot be written, every parse reads everything.
+Reading a stream file with all its checks costs about 20 ms of CPU, and Airflow parses Dag files continuously. The cache
+is one file in the home with a key: any change of `conf/`, `expectations/` or of this code invalidates it. If it cannot
+be written, every parse reads all files.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FILE = "streams.json"
 
 @dataclass(frozen=True)
 class DagSummary:
-    """A spec as its Dag shows it.
+    """The part of a spec that its Dag shows.
 
     Attributes:
         sources: (name, connector).
@@ -53,7 +53,7 @@ class DagSummary:
 
     @classmethod
     def of(cls, spec: StreamSpec) -> DagSummary:
-        """What is shown of a spec."""
+        """The summary of a spec."""
         return cls(
             owner=str(spec.owner),
             team=None if spec.team is None else str(spec.team),
@@ -71,7 +71,7 @@ class DagSummary:
 
 @dataclass(frozen=True)
 class Declared:
-    """A stream file. `spec` is None when the file is wrong; `problems` says what is."""
+    """A stream file. `spec` is None if the file is not valid; `problems` says why."""
 
     id: str
     file: str
@@ -81,14 +81,14 @@ class Declared:
 
 def _every(trigger: Trigger) -> str:
     if trigger.schedule is not None:
-        return f"while there is something, at {trigger.schedule} (UTC, cron)"
+        return f"until all is landed, at {trigger.schedule} (UTC, cron)"
     if trigger.unbatched:
         return f"{trigger.kind.replace('_', ' ')}, a checkpoint every {trigger.interval}"
     return f"every {trigger.interval}"
 
 
 def key(project: Project) -> str:
-    """Changes with every byte of the project's files, and with this code."""
+    """The cache key: changes with every byte of the project's files, and with this code."""
     digest = hashlib.sha256(f"{lakeward.__version__} {project.root}".encode())
     for file in _code():
         digest.update(f"{file.name} {file.stat().st_mtime_ns}".encode())
@@ -99,21 +99,21 @@ def key(project: Project) -> str:
 
 
 def load(project: Project, wanted: str) -> list[Declared] | None:
-    """What was kept under this key; None if that is something else, or nothing."""
+    """The cached streams; None if there is no cache or its key differs."""
     try:
-        found = json.loads(_place(project).read_text())
-        if found["key"] != wanted:
+        cached = json.loads(_place(project).read_text())
+        if cached["key"] != wanted:
             return None
         return [
-            Declared(item["id"], item["file"], _glance(item["spec"]), tuple(item["problems"]))
-            for item in found["streams"]
+            Declared(item["id"], item["file"], _summary(item["spec"]), tuple(item["problems"]))
+            for item in cached["streams"]
         ]
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
 def save(project: Project, wanted: str, streams: list[Declared]) -> None:
-    """Keep it for the next parse."""
+    """Store the streams for the next parse."""
     place = _place(project)
     fresh = place.with_name(f"{place.name}.{os.getpid()}")
     with suppress(OSError):
@@ -126,11 +126,11 @@ def _place(project: Project) -> Path:
     return Home.locate(None, project).root / "cache" / FILE
 
 
-def _glance(found: dict[str, Any] | None) -> DagSummary | None:
-    if found is None:
+def _summary(stored: dict[str, Any] | None) -> DagSummary | None:
+    if stored is None:
         return None
-    sources = tuple((str(name), str(connector)) for name, connector in found["sources"])
-    return DagSummary(**{**found, "tags": tuple(found["tags"]), "sources": sources})
+    sources = tuple((str(name), str(connector)) for name, connector in stored["sources"])
+    return DagSummary(**{**stored, "tags": tuple(stored["tags"]), "sources": sources})
 
 
 def _code() -> Iterator[Path]:

@@ -17,23 +17,23 @@ log = structlog.get_logger(__name__)
 
 
 class SparkUiLink(BaseOperatorLink):
-    """The Spark UI of the driver that hosts the stream now; no link while none runs or it has no UI."""
+    """The Spark UI of the driver that hosts the stream; no link if no driver runs or it has no UI."""
 
     name = "Spark UI"
 
     def get_link(self, operator: BaseOperator, *, ti_key: Any) -> str:
-        """Its address, or an empty text, which shows no link."""
+        """The address, or an empty text, which shows no link."""
         if not ti_key.dag_id.startswith(STREAM_PREFIX):
             return ""
         try:
             return spark_ui(ti_key.dag_id.removeprefix(STREAM_PREFIX))
         except LakewardError as error:
-            log.warning(f"No Spark UI link: {error.what}", why=error.why)
+            log.warning("no Spark UI link", error=error.what, why=error.why)
             return ""
 
 
 def spark_ui(stream: str) -> str:
-    """The address of the Spark UI of a stream's driver, empty when there is none.
+    """The address of the Spark UI of a stream's driver, empty without one.
 
     Raises:
         LakewardError: the registry cannot be reached, or no stack is known here.

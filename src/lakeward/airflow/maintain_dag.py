@@ -1,4 +1,4 @@
-"""`tables_maintain`: does what is due, a task a table, and tells what was decided, done and proven."""
+"""`tables_maintain`: runs due maintenance, one task for each table, and logs decisions, actions and results."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ log = structlog.get_logger(__name__)
 
 DOC = """
 ### What it does
-Does what is due, a task for each table, in this order: **compact** (small files into large ones), **deletes** (delete
-files merged), **manifests**, **tags** (the table as it stood at the end of yesterday, kept for a week), **expire** (old
-snapshots), **metadata** (a table that keeps every metadata file is told to let old ones go). Of a **Delta** table,
+Runs due maintenance, one task for each table, in this order: **compact** (small files into large ones), **deletes**
+(delete files merged), **manifests**, **tags** (the table at the end of yesterday, kept for a week), **expire** (old
+snapshots), **metadata** (sets the table property that removes old metadata files). Of a **Delta** table,
 compact is `OPTIMIZE`, expire is `VACUUM`, and metadata bounds its log. Each action is verified from the metadata
-afterwards: the rows must be equal, the files must have fallen as promised. `tables_observe` starts it for what it found
-due. A task's log tells the table's facts, the decision with its reasons, each action before → after, and what a person
-could do about a table that makes more small files than it has to; `lakeward tables history` keeps the actions.
+afterwards: the rows must be equal, and the number of files must have fallen as planned. `tables_observe` starts it for
+due tables. A task's log has the table's facts, the decision with its reasons, each action before → after, and advice
+for a table that gets more small files than necessary; `lakeward tables history` lists the actions.
 
 ### Parameters
 * **Table**: `namespace.table`, or a pattern: `nyc.*` takes every such table with something due.
-* **Actions**: none chosen means all that are due. What is not due is not done.
+* **Actions**: none chosen means all that are due. An action that is not due is not run.
 * **Partitions**: compact only these, written as the plan writes them. None: all that are due.
 * **Engine**: `connect` is the warm Spark server, `submit` a Spark application for each table alone: the driver
-  `maintenance` of `conf/lakeward.yaml`. None chosen: what the table's policy says.
+  `maintenance` of `conf/lakeward.yaml`. None chosen: the table's policy decides.
 * **Dry run**: shows exactly the plan that would run, changes nothing.
 
 ### When it is red
-An action failed or could not be verified; the other tables were maintained all the same. The table is readable:
-nothing is published that was not verified, and expiry is held until a person has looked. *Refused* means a guard said
-no: the log says which. **Clear** the red task to try again.
+An action failed or could not be verified; the other tables were maintained. The table is readable: nothing is published
+that was not verified, and expiry is held until a person clears it. *Refused* means that a guard refused: the log says
+which. **Clear** the red task to retry.
 """
 
 ACTIONS = ["compact", "deletes", "manifests", "tags", "expire", "metadata"]
@@ -96,8 +96,8 @@ def build_maintain() -> DAG:
             from lakeward.airflow.connections import runtime
             from lakeward.platform.runtime import Project
 
-            found = [each.extra for events in (triggering_asset_events or {}).values() for each in events]
-            return chosen(runtime(), Project.locate(), params, found)
+            extras = [event.extra for events in (triggering_asset_events or {}).values() for event in events]
+            return chosen(runtime(), Project.locate(), params, extras)
 
         @task(
             execution_timeout=timedelta(hours=1),
@@ -116,44 +116,44 @@ def build_maintain() -> DAG:
     return dag
 
 
-def chosen(runtime: Runtime, project: Project, params: dict[str, Any], found: Iterable[dict[str, Any]]) -> list[str]:
-    """The tables of a run: the one somebody named, those of a pattern with something due, or those found due.
+def chosen(runtime: Runtime, project: Project, params: dict[str, Any], extras: Iterable[dict[str, Any]]) -> list[str]:
+    """The tables of a run: the named table, the due tables of a pattern, or the due tables of the asset events.
 
     Args:
-        runtime, project: where.
+        runtime, project: the deployment.
         params: of the run.
-        found: what `tables_observe` said of the assets that started the run.
+        extras: the `extra` of the asset events of `tables_observe` that started the run.
 
     Raises:
-        AirflowFailException: no table is named, or the pattern fits none.
+        AirflowFailException: no table is named, or no table matches the pattern.
     """
     from lakeward.platform.errors import LakewardError
     from lakeward.tables.run import matching
 
     quiet_libraries()
     pattern = str(params.get("table") or "").strip()
-    due = list(dict.fromkeys(table for each in found for table in each.get("tables", ())))
+    due = list(dict.fromkeys(table for extra in extras for table in extra.get("tables", ())))
     if not pattern and not due:
         text = "Name a table: namespace.table, or a pattern such as nyc.*. `lakeward tables health` lists them."
         log.error(text)
         raise AirflowFailException(text)
     if not pattern:
-        log.info(f"Found due: {', '.join(due)}")
+        log.info("tables due", tables=due)
         return due
     try:
         plans = matching(runtime, project, pattern, params.get("actions") or None)
     except LakewardError as error:
-        raise _told(error) from None
-    for each in plans:
-        if not each["actions"]:
-            log.info(f"Nothing is due for {each['table']}: {'; '.join(left['why'] for left in each['not_planned'])}")
-    tables = [each["table"] for each in plans if each["actions"] or each["table"] == pattern]
+        raise _failure(error) from None
+    for plan in plans:
+        if not plan["actions"]:
+            log.info(f"Nothing is due for {plan['table']}: {'; '.join(item['why'] for item in plan['not_planned'])}")
+    tables = [plan["table"] for plan in plans if plan["actions"] or plan["table"] == pattern]
     log.info(f"{pattern}: {', '.join(tables) or 'nothing is due'}")
     return tables
 
 
 def maintain_one(runtime: Runtime, project: Project, table: str, params: dict[str, Any], *, author: str) -> None:
-    """Maintain one table and tell its facts, the decision, and each action before → after.
+    """Maintain one table and log its facts, the decision, and each action before → after.
 
     Raises:
         AirflowFailException: an action failed or was refused.
@@ -163,7 +163,7 @@ def maintain_one(runtime: Runtime, project: Project, table: str, params: dict[st
 
     quiet_libraries()
     dry = bool(params.get("dry_run"))
-    only = [str(each).strip() for each in params.get("partitions") or () if str(each).strip()]
+    only = [str(item).strip() for item in params.get("partitions") or () if str(item).strip()]
     try:
         done = maintain(
             runtime,
@@ -174,47 +174,53 @@ def maintain_one(runtime: Runtime, project: Project, table: str, params: dict[st
             dry_run=dry,
             engine=params.get("engine") or None,
             holder=author,
-            tell=lambda found: _tell(found, dry=dry),
+            tell=lambda report: _log_report(report, dry=dry),
         )
     except LakewardError as error:
-        raise _told(error) from None
+        raise _failure(error) from None
     bad = []
-    for each in done["actions"]:
-        text = f"{each['action']} of {table}: {each['result']}"
-        if each["result"] == "done":
-            log.info(text, change=each["change"], why=each["why"], duration_s=each["duration_s"], cpu_s=each["cpu_s"])
+    for action in done["actions"]:
+        text = f"{action['action']} of {table}: {action['result']}"
+        if action["result"] == "done":
+            log.info(
+                text,
+                change=action["change"],
+                why=action["why"],
+                duration_s=action["duration_s"],
+                cpu_s=action["cpu_s"],
+            )
             continue
-        if each["result"] == "skipped":
-            log.warning(text, why=each["why"])
+        if action["result"] == "skipped":
+            log.warning(text, why=action["why"])
             continue
-        log.error(text, why=each["why"])
-        bad.append(f"{text}: {each['why']}")
+        log.error(text, why=action["why"])
+        bad.append(f"{text}: {action['why']}")
     if bad:
         raise AirflowFailException("; ".join(bad))
 
 
-def _told(error: Any) -> AirflowFailException:
+def _failure(error: Any) -> AirflowFailException:
     log.error(error.what, why=error.why, next=error.next)
     return AirflowFailException(str(error))
 
 
-def _tell(found: dict[str, Any], *, dry: bool) -> None:
-    """The table, the decision and what a person could do, before anything is done."""
-    log.info(found["told"])
-    _tell_plan(found["plan"], dry=dry)
-    for line in found["advice"]:
+def _log_report(report: dict[str, Any], *, dry: bool) -> None:
+    """Log the table's facts, the decision and the advice, before anything is done."""
+    log.info(report["told"])
+    _log_plan(report["plan"], dry=dry)
+    for line in report["advice"]:
         log.info(f"Advice: {line}")
 
 
-def _tell_plan(plan: dict[str, Any], *, dry: bool) -> None:
+def _log_plan(plan: dict[str, Any], *, dry: bool) -> None:
     actions = plan.get("actions") or []
     if not actions:
         log.info(f"Nothing is due for {plan.get('table')}")
-    for each in actions:
+    for action in actions:
         log.info(
-            f"{'Would' if dry else 'Will'} {each['action']}: {each['why']}",
-            files=each.get("files"),
-            expected_s=each.get("expected_s"),
+            f"{'Would' if dry else 'Will'} {action['action']}: {action['why']}",
+            files=action.get("files"),
+            expected_s=action.get("expected_s"),
         )
-    for each in plan.get("not_planned") or []:
-        log.info(f"Not {each['action']}: {each['why']}")
+    for action in plan.get("not_planned") or []:
+        log.info(f"Not {action['action']}: {action['why']}")

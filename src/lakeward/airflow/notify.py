@@ -1,4 +1,4 @@
-"""Messages to people, configured as the Airflow connection `lakeward_notify`. Without it they stand in the task's log.
+"""Messages to people, configured as the Airflow connection `lakeward_notify`. Without it they are in the task's log.
 
 | what people use | host | password | extra |
 |---|---|---|---|
@@ -27,14 +27,14 @@ NOTIFY = "lakeward_notify"
 
 
 class IncidentNotifier(BaseNotifier):
-    """Tells people of every incident that is new, changed or over; each text once."""
+    """Sends a message for every incident that is new, changed or closed; each text once."""
 
     def __init__(self, connect: Connect, channel: Channel | None = None) -> None:
         super().__init__()
         self.connect, self.channel = connect, channel
 
     def notify(self, context: Context) -> None:
-        """Send what is not sent yet.
+        """Send all pending messages.
 
         Raises:
             DependencyDown: the registry cannot be reached.
@@ -43,11 +43,11 @@ class IncidentNotifier(BaseNotifier):
 
         sent = deliver(self.connect, self.channel or channel_of(_connection())).sent
         if sent:
-            log.info(f"Sent messages of {len(sent)} incidents", incidents=list(sent))
+            log.info("messages sent", incidents=list(sent))
 
 
 def channel_of(connection: Found | None) -> Channel:
-    """What a connection names; the log without one."""
+    """The channel of a connection; the log without one."""
     from lakeward.supervision.notify.channel import Log, Slack, Webhook
 
     if connection is None:
@@ -60,7 +60,7 @@ def channel_of(connection: Found | None) -> Channel:
 
 
 def _url(connection: Found) -> str:
-    """The address: a whole one in the host, or one put together as Airflow's http connections are."""
+    """The address: a full URL in the host, or composed as in Airflow's http connections."""
     host = connection.host or ""
     if "://" in host:
         return host.rstrip("/")
@@ -77,7 +77,7 @@ def _connection() -> Found | None:
 
 
 async def channel_async() -> Channel:
-    """The same, inside the triggerer's event loop."""
+    """The configured channel, inside the triggerer's event loop."""
     from airflow.sdk import BaseHook
     from airflow.sdk.exceptions import AirflowNotFoundException
 

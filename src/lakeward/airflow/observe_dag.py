@@ -1,4 +1,4 @@
-"""`tables_observe`: reads the metadata of every table, often, and says what is due and what no check has seen."""
+"""`tables_observe`: reads the metadata of every table, frequently, and starts due maintenance and checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one task of a stream's Dag: carries out the run's operation, and waits for a person where one must say yes."""
+"""The task of a stream's Dag: runs the operation, and waits for approval if the operation needs one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import structlog
 from airflow.sdk.exceptions import AirflowFailException
 
 from lakeward.airflow import backfilling
-from lakeward.airflow.asking import Asking, author, told
+from lakeward.airflow.asking import Asking, author, report_errors
 from lakeward.platform.errors import LakewardError
 
 if TYPE_CHECKING:
@@ -41,10 +41,10 @@ class Operate(Asking):
         """
         params: dict[str, Any] = dict(context["params"])
         if params["op"] == "report":
-            return told(lambda: report(self.stream, params.get("found")))
+            return report_errors(lambda: report(self.stream, params.get("found")))
         if params["op"] == backfilling.OPERATION:
-            return told(lambda: backfill(self.stream, context, params))
-        return told(lambda: self.do_or_ask(context))
+            return report_errors(lambda: backfill(self.stream, context, params))
+        return report_errors(lambda: self.do_or_ask(context))
 
     def operation(self, context: Context) -> tuple[Runner, Operation[Any]]:
         """What the trigger form asks for."""
@@ -133,7 +133,7 @@ def report(stream: str, found: str | None) -> None:
     for line in told.lines:
         (log.error if told.trouble else log.info)(line)
     with connect() as connection:
-        reporting.told(connection, told)
+        reporting.record(connection, told)
     if told.trouble:
         raise AirflowFailException(f"Stream {stream}: {told.lines[0]}")
     if told.verdict.state not in SETTLED:

@@ -1,4 +1,4 @@
-"""`tables_orphans`: once a week the files below each table's location that nothing names any more."""
+"""`tables_orphans`: moves orphan files of each table to its trash folder, once a week."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`quality_check`: proves what landed since the last proof in one process, and tells each table's verdict in a task."""
+"""`quality_check`: checks the snapshots since the last proof in one process and logs each table's verdict in a task."""
 
 from __future__ import annotations
 

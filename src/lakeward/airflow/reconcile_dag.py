@@ -1,4 +1,4 @@
-"""`streams_reconcile`: one short task that looks at all streams and does what is due."""
+"""`streams_reconcile`: one short task that runs a reconcile pass over all streams."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def build(every: timedelta = EVERY) -> DAG:
         RECONCILE,
         dag_display_name="streams: reconcile",
         description="Keeps every stream running that should run: launches, adopts, restarts.",
-        schedule=AssetOrTimeSchedule(timetable=DeltaTriggerTimetable(every), assets=[assets.streams_to_look_at()]),
+        schedule=AssetOrTimeSchedule(timetable=DeltaTriggerTimetable(every), assets=[assets.streams_attention()]),
         dagrun_timeout=timedelta(minutes=5),
         # Two, of which the lease lets one work: with one, Airflow's parser may note that the Dag is full when its run
         # has just ended (it counts first, and writes later), and no run begins until the file is parsed again.

@@ -1,4 +1,4 @@
-"""`tables_restore`: a table taken back to an earlier snapshot, after a person said yes to just what that means."""
+"""`tables_restore`: restores a table to an earlier snapshot, after a person approved the exact plan."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import DAG, Param
 from airflow.sdk.definitions.param import ParamsDict
 
-from lakeward.airflow.asking import Asking, author, told
+from lakeward.airflow.asking import Asking, author, report_errors
 from lakeward.airflow.common import options, quiet_libraries
 from lakeward.airflow.names import RESTORE
 from lakeward.platform.errors import SpecError
@@ -50,7 +50,7 @@ class RestoreTable(Asking):
 
     def execute(self, context: Context) -> None:
         """Show it and ask; what an earlier run began is finished without asking again."""
-        return told(lambda: self.do_or_ask(context))
+        return report_errors(lambda: self.do_or_ask(context))
 
     def operation(self, context: Context) -> tuple[Runner, Operation[Any]]:
         """What the trigger form asks for.

@@ -10,7 +10,7 @@ import structlog
 from airflow.sdk import DAG, BaseOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from lakeward.airflow.asking import told
+from lakeward.airflow.asking import report_errors
 from lakeward.airflow.common import access, options
 from lakeward.airflow.completion import CompletionTrigger
 from lakeward.airflow.glance import Declared
@@ -42,7 +42,7 @@ class RunToEnd(BaseOperator):
             AirflowSkipException: it is not to be started just now.
             AirflowFailException: it waits for a person, or somebody operates on it.
         """
-        told(lambda: self._begin(context))
+        report_errors(lambda: self._begin(context))
 
     def completed(self, context: Context, event: dict[str, Any]) -> None:
         """It is over.
@@ -50,7 +50,7 @@ class RunToEnd(BaseOperator):
         Raises:
             AirflowFailException: not all that was available has landed.
         """
-        told(lambda: [log.info(line) for line in block(self.stream)])
+        report_errors(lambda: [log.info(line) for line in block(self.stream)])
         text = f"Stream {self.stream}: {event['text']}"
         if not event["well"]:
             raise AirflowFailException(text)

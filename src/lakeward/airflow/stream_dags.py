@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from lakeward.airflow.glance import DagSummary
 
 OPERATIONS = {
-    "report": "report: how is it? (changes nothing)",
+    "report": "report: show the state (changes nothing)",
     "start": "start: run it, and wait until it lands",
     "stop": "stop: end it at the next batch boundary",
     "restart": "restart: stop, then start",
     "upgrade": "upgrade: let the deployed generation take over, and prove itself",
     "rollback": "rollback: let an earlier generation run again",
-    "recover": "recover: a new checkpoint where the table's position ends",
-    "reset": "reset: go on from another place of the source (waits for approval)",
-    "skip_batch": "skip_batch: give up the batch that failed (waits for approval)",
+    "recover": "recover: a new checkpoint at the table's position",
+    "reset": "reset: continue from another position of the source (waits for approval)",
+    "skip_batch": "skip_batch: skip the batch that failed (waits for approval)",
     "backfill": "backfill: land a range of the source again, beside the stream",
 }
 RUNS = 4
@@ -90,7 +90,7 @@ def _params() -> dict[str, Param]:
             type=["null", "string"],
             title="Comment",
             maxLength=500,
-            description_md="Why. It is kept with the change, for whoever reads it at 3 a.m.",
+            description_md="Why. It is stored in the audit log.",
         ),
         "to": Param(
             None,
@@ -106,7 +106,7 @@ def _params() -> dict[str, Param]:
             0,
             type="integer",
             minimum=0,
-            title="Rows that may land twice",
+            title="Allowed duplicate rows",
             description_md="`reset` backwards: exactly the number of rows the dry run shows. 0: none.",
             section="Moving the position",
         ),
@@ -129,7 +129,7 @@ def _params() -> dict[str, Param]:
         "dry_run": Param(
             False,
             type="boolean",
-            title="Only say what would be done",
+            title="Dry run",
             description_md="Exact ranges and counts in the task's log; nothing is touched.",
             section="More",
         ),

@@ -1,4 +1,4 @@
-"""Upkeep of what Airflow itself keeps of our runs, where the embedded stack made that Airflow.
+"""Retention cleanup of Airflow's own database and logs, for the Airflow of the embedded stack.
 
 Airflow has no keep time of its own; `streams_reconcile` alone makes 1,440 runs a day. A task has no way to its
 database, on purpose; `airflow db clean` has, with the configuration `lakeward stack up` wrote. In an Airflow of one's
@@ -65,7 +65,7 @@ def tidy_if_due(runtime: Runtime, *, stand_in: bool = False) -> dict[str, int]:
         # either way: another attempt in a minute would fail like this one, and keep supervision from its work.
         whole = not removed["airflow_logs"] or clean(place, keep, STAND_IN_S if stand_in else TIMEOUT_S)
         text = f"Removed runs older than {keep.runs} and their logs"
-        retention.told(connect, "airflow", text if whole else f"{text}; some are left for the next day", {})
+        retention.record(connect, "airflow", text if whole else f"{text}; some are left for the next day", {})
     return {name: number for name, number in removed.items() if number}
 
 

@@ -51,17 +51,17 @@ class StreamsTrigger(BaseEventTrigger):
             try:
                 if eyes is None:
                     eyes = await _eyes()
-                    log.info(f"Watching all streams every {pause:g} s")
+                    log.info("watcher started", poll_s=pause)
                 alarm, watchman = eyes
                 reasons = await asyncio.to_thread(alarm.look)
                 await asyncio.to_thread(watchman.look)
             except (LakewardError, OSError) as error:
-                log.warning(f"The streams could not be looked at: {error}", again_in_s=_AFTER_ERROR_S)
+                log.warning("streams not observable", error=str(error), retry_in_s=_AFTER_ERROR_S)
                 eyes = None
                 await asyncio.sleep(_AFTER_ERROR_S)
                 continue
             if reasons:
-                log.info(f"Asking for a reconcile pass: {'; '.join(reasons)}")
+                log.info("reconcile pass requested", reasons=reasons)
                 yield reasons
             await asyncio.sleep(pause)
 

@@ -1,4 +1,4 @@
-"""Reading a topic back from the broker: what was really produced, independent of anybody's counters."""
+"""Broker reader: reads a topic back, to know what was really produced, independent of any counter."""
 
 from __future__ import annotations
 

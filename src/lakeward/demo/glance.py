@@ -1,4 +1,4 @@
-"""One look at the running demo: what the progress view shows."""
+"""Snapshot of the running demo, which the progress view shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The home of a checked demo: marked when it is made, and removed only while nothing else stands in it."""
+"""Home of `demo --check`: marked when it is created, and removed only if it has no other files."""
 
 from __future__ import annotations
 

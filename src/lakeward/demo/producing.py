@@ -1,4 +1,4 @@
-"""A sender in a thread of its own; what it raises is raised where somebody waits."""
+"""Producer thread: sends in its own thread; its errors are raised in the waiting thread."""
 
 from __future__ import annotations
 

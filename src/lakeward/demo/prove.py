@@ -1,4 +1,4 @@
-"""Proving each stream of the demo: the topic read back, against what the stream's sink holds."""
+"""Proof of each stream of the demo: compares the topic, read back, with the rows in the stream's sink."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo's stage: the stack brought up with its topics and streams, and hands to reach it."""
+"""Demo stack: the running stack with its topics and streams, and access to it."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ class DemoStack:
         job = next((each for each in self.jobs() if each.life is Life.ALIVE), None)
         if job is None or job.handle is None:
             raise LakewardError(
-                "There is no driver to kill", why=f"none lives under {self.home.drivers}", code="LW-7416"
+                "There is no driver to kill", why=f"No driver process runs under {self.home.drivers}", code="LW-7416"
             )
         pid = int(job.handle["pid"])
         what = dice.choice(["the Python process", "the JVM", "the whole process group"])

@@ -1,4 +1,4 @@
-"""A jar runs only if its bytes are the ones reviewed: `jars.sha256`, in the form of `sha256sum`."""
+"""Jar verification: a jar runs only if its SHA-256 is listed in `jars.sha256`, in the form of `sha256sum`."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def verify(folder: Path) -> int:
     if strangers:
         raise Refused(
             f"The jar {strangers[0]} was never reviewed",
-            why=f"{folder / strangers[0]} is not listed in {LIST.name}, yet it would be on the classpath",
+            why=f"{folder / strangers[0]} is not listed in {LIST.name} and would be on the classpath",
             next=f"rm {folder / strangers[0]}",
             code="LW-7201",
         )

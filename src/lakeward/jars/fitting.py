@@ -1,4 +1,4 @@
-"""Which Spark and which Scala a jar was built for, as its name says it.
+"""Jar compatibility: the Spark and Scala versions a jar was built for, from its file name.
 
 A jar for another one is found by Spark in the middle of a batch, as a method or class that is not there
 (`NoSuchMethodError: scala...`); by its name it is found before anything starts. What is named by other rules is not
@@ -86,7 +86,7 @@ def check(jars: Iterable[Path], reviewed: Collection[str] = ()) -> None:
             raise SpecError(
                 f"The jar {jar.name} does not fit Spark {here.spark}",
                 why=f"{jar} is for {other}; pyspark here ({folder.parent}) is Spark {here.spark} with Scala "
-                f"{here.scala}: it would fail inside a batch, by a class or a method that is not there",
+                f"{here.scala}: it would fail inside a batch with a missing class or method",
                 next="uv sync   (this version of Lakeward runs on the pyspark it pins)" if ours else f"rm {jar}",
                 code="LW-7205",
             )

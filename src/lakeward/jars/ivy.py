@@ -1,4 +1,4 @@
-"""Fetch the jars with the Ivy that pyspark brings: only Java is needed, no Maven.
+"""Jar download with the Ivy of pyspark: needs Java only, no Maven.
 
 Ivy keeps what it downloaded in its own cache, so an interrupted fetch resumes there. The result is put together in a
 temporary folder, verified, and moved into place in one step: a folder of jars is whole and right, or not there.
@@ -101,9 +101,9 @@ def _refuse_other_folder(target: Path) -> None:
     other = check.other_than_jars(target)
     if other is not None:
         raise Refused(
-            "The folder of the jars holds something else; nothing was touched",
+            "The folder of the jars has other files; nothing was changed",
             why=f"{other} is no jar of Lakeward, and an incomplete folder is replaced as a whole",
-            next="name a folder that is new, or none: LAKEWARD_JARS=DIR python -m lakeward.jars",
+            next="name a new or empty folder: LAKEWARD_JARS=DIR python -m lakeward.jars",
             code="LW-7208",
         )
 

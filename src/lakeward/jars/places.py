@@ -1,4 +1,4 @@
-"""Where the jars are, and the classpaths made of them."""
+"""Locations of the jars, and the classpaths made of them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def cache() -> Path:
         return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lakeward"
     except RuntimeError:  # a container may run under a user id that has no name
         raise LakewardError(
-            "There is no place to keep the jars",
+            "No folder for the jars was found",
             why=f"user {os.getuid()} has no home folder, and neither HOME nor XDG_CACHE_HOME is set",
             next="export XDG_CACHE_HOME=DIR",
             code="LW-7215",
@@ -90,6 +90,4 @@ def kafka_classpath() -> tuple[Path, ...]:
 
 
 def _absent(at: Path) -> LakewardError:
-    return LakewardError(
-        "The jars are not here", why=f"{at} holds none", next="python -m lakeward.jars", code="LW-7214"
-    )
+    return LakewardError("The jars are missing", why=f"{at} has none", next="python -m lakeward.jars", code="LW-7214")

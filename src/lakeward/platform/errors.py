@@ -1,8 +1,8 @@
-"""One root for every error Lakeward foresees.
+"""Errors: one base class for every expected error.
 
-A foreseen error says what failed, why (the value, where it stands, the valid values) and the next command; it is
-printed without a stack trace. `Terminal` and `Transient` are types because the restart policy reads the type, not
-the text. Exit codes are those of the command line contract.
+An expected error says what failed, why (the value, its location, the valid values) and the next command; it is printed
+without a stack trace. `Terminal` and `Transient` are types, because the restart policy reads the type, not the text.
+Exit codes are those of the command line contract.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ _REPORT = "an invariant of Lakeward does not hold: this is a bug"
 
 
 class LakewardError(Exception):
-    """Raised when something foreseen went wrong.
+    """Raised when an expected error occurs.
 
     Args:
         what: what failed, one sentence without a full stop needed.
-        why: the value, where it stands and the valid values; may be empty.
+        why: the value, its location and the valid values; may be empty.
         next: the command or edit that helps; may be empty.
-        code: `LW-` and four digits, by which docs/reference/errors.md and people's alerts name it.
+        code: `LW-` and four digits, used by docs/reference/errors.md and by alerts.
     """
 
     exit_code = 1
@@ -35,7 +35,7 @@ class LakewardError(Exception):
         self.code = code
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Errors cross process boundaries (Airflow, multiprocessing): keyword-only arguments need a hand.
+        # Errors cross process boundaries (Airflow, multiprocessing): keyword-only arguments are not pickled by default.
         return _rebuild, (type(self), self.what, self.why, self.next, self.code)
 
     @property
@@ -57,9 +57,9 @@ def _rebuild(kind: type[LakewardError], what: str, why: str, next: str, code: st
 
 
 def code_in(text: str | None) -> str | None:
-    """The code in the first line of an error's text; None where it has none."""
-    found = _CODE.search((text or "").partition("\n")[0])
-    return found[1] if found else None
+    """The code in the first line of an error's text; None without one."""
+    match = _CODE.search((text or "").partition("\n")[0])
+    return match[1] if match else None
 
 
 class Internal(LakewardError):
@@ -97,11 +97,11 @@ def expect_type(value: object, kind: type[T], what: str) -> T:
 
 
 class Terminal(LakewardError):
-    """Raised when trying again cannot help: a person has to change something."""
+    """Raised when a retry cannot help: a person has to change something."""
 
 
 class Transient(LakewardError):
-    """Raised when the same attempt may succeed later."""
+    """Raised when a retry may succeed."""
 
 
 class SpecError(Terminal):
@@ -111,19 +111,19 @@ class SpecError(Terminal):
 
 
 class Unhealthy(LakewardError):
-    """Raised when something was asked for its health and is not well, or a check failed."""
+    """Raised when a component is not healthy, or a check failed."""
 
     exit_code = 3
 
 
 class Refused(Terminal):
-    """Raised when a guard, a lease or a missing approval says no."""
+    """Raised when a guard, a lease or a missing approval forbids the operation."""
 
     exit_code = 4
 
 
 class TimedOut(Transient):
-    """Raised when waiting ended before the thing did; it is still going on."""
+    """Raised when the wait timed out; the operation continues."""
 
     exit_code = 5
 
@@ -135,9 +135,9 @@ class DependencyDown(Transient):
 
 
 class Blocked(Terminal):
-    """Raised when a stream must wait for a person: going on could lose or double rows.
+    """Raised when a stream must stop until a person acts: continuing could lose or duplicate rows.
 
-    The reason is a short code (`diverged`, `gap`, `rolled-back` ...); the text carries the exact ranges.
+    The reason is a short code (`diverged`, `gap`, `rolled-back` ...); the text has the exact ranges.
     """
 
     def __init__(

@@ -1,12 +1,12 @@
-"""Failures: which class an error belongs to, and by which name people know its cause.
+"""Failure classification: the class of an error, and the name of its cause.
 
-The class decides how, and whether, a stream is tried again.
+The class decides whether and when a stream is restarted.
 
-| class | examples | tried again |
+| class | examples | restarted |
 |---|---|---|
 | infra | killed, out of memory, hung, host lost, anything unknown | soon |
 | dependency | broker, catalog, registry or store not reachable, disk full | with growing pauses |
-| poison | the same batch fails the same way | a few times, then a person |
+| poison | the same batch fails the same way | a few times, then blocked |
 | config | wrong spec, missing class, changed schema | no: a person changes something first |
 | fenced | a newer launch holds the token | never for that token |
 """
@@ -74,7 +74,7 @@ _TEXTS: tuple[tuple[FailureClass, Cause | None, re.Pattern[str]], ...] = tuple(
     for failure, cause, pattern in (
         (FailureClass.FENCED, None, r"CONCURRENT_STREAM_LOG_UPDATE|CONCURRENT_QUERY|newer launch holds"),
         (FailureClass.INFRA, Cause.HUNG, r"hung batch|hung in a batch"),
-        (FailureClass.INFRA, Cause.REBOOT, r"machine was started anew"),
+        (FailureClass.INFRA, Cause.REBOOT, r"machine was (?:rebooted|started anew)"),
         (
             FailureClass.INFRA,
             Cause.OUT_OF_MEMORY,

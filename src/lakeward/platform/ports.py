@@ -1,4 +1,4 @@
-"""Loopback ports: remembered while they are ours or free, otherwise the next free one."""
+"""Loopback ports: the remembered port if it is this stack's or free, otherwise the next free one."""
 
 from __future__ import annotations
 

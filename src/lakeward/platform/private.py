@@ -1,4 +1,4 @@
-"""Files only their owner may read: passwords, tokens, keys, and configurations that hold them."""
+"""Private files, readable by their owner only: passwords, tokens, keys, and configurations that contain them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Where things are: the project folder, the home folder, and the addresses a process needs.
+"""Runtime: the project folder, the home folder, and the addresses a process needs.
 
 `Project` and `Home` are only paths. `Runtime` is what a Lakeward process needs to reach the rest of the stack; it
-holds addresses, never a password: passwords stand in a PostgreSQL password file (`PGPASSFILE`, read by libpq and by
+has addresses, never a password: passwords are in a PostgreSQL password file (`PGPASSFILE`, read by libpq and by
 the JDBC driver alike), so that no secret reaches a command line, a Spark conf or a log.
 """
 
@@ -256,7 +256,7 @@ class Runtime(BaseModel):
             return found.model_copy(update=added)
         except OSError as error:
             raise Unhealthy(
-                "No Lakeward stack is known here",
+                "No Lakeward stack was found",
                 why=f"{file}: {error.strerror}",
                 next="lakeward stack up   (or name another home: --home DIR)",
                 code="LW-9007",
@@ -264,8 +264,8 @@ class Runtime(BaseModel):
         except ValueError:
             raise Unhealthy(
                 "The stack's addresses cannot be read",
-                why=f"{file} is damaged, or of another version of Lakeward",
-                next="lakeward stack up   writes it anew",
+                why=f"{file} is damaged, or from another version of Lakeward",
+                next="lakeward stack up   writes it again",
                 code="LW-9008",
             ) from None
 
@@ -303,7 +303,7 @@ def registry_url(home: Home) -> str:
         # What stands there may hold a password: it is not repeated.
         raise SpecError(
             "The registry's address is not known",
-            why=f"{file} does not hold one URL of the form postgresql://USER@HOST:PORT/DATABASE",
+            why=f"{file} does not contain exactly one URL of the form postgresql://USER@HOST:PORT/DATABASE",
             next="lakeward stack up   (or correct the file)",
             code="LW-9005",
         )

@@ -1,6 +1,6 @@
-"""What PostgreSQL cannot hold: a NUL, in text and JSONB alike, and half of a surrogate pair. Pure.
+"""Text sanitizing for PostgreSQL, which cannot store a NUL, in text or JSONB, or half of a surrogate pair. Pure.
 
-Texts of the registry quote records, logs and other people's errors, which may hold either.
+Texts of the registry quote records, logs and errors of other software, which may contain either.
 """
 
 from __future__ import annotations

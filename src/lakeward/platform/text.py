@@ -1,4 +1,4 @@
-"""Sizes, spans and times in words, each in one spelling: `6 min`, `1,234 records`, `3.2 MB`."""
+"""Formatting of sizes, durations, counts and times, each in one form: `6 min`, `1,234 records`, `3.2 MB`."""
 
 from __future__ import annotations
 

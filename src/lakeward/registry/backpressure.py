@@ -1,7 +1,7 @@
-"""Back-pressure: maintenance tells the drivers which tables are behind, and their streams commit less often.
+"""Back-pressure: maintenance records which tables are behind, and their streams commit less often.
 
-A lease that nobody holds: `tables_observe` says it again with each look, a rewrite that landed takes it back, and where
-nobody looks any more it lapses. A stream never stands still for a maintenance that is gone.
+It is stored as a lease without a holder: `tables_observe` renews it with each pass, a completed rewrite removes it, and
+it expires if no pass renews it. A stream is never paused for a maintenance that does not run.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from lakeward.registry import leases
 
 SCOPE = "pressure"
 TTL = timedelta(minutes=15)
-"""Three looks of `tables_observe`."""
+"""Three passes of `tables_observe`."""
 RELEASED_TTL = timedelta(minutes=5)
-"""So long a stream that was held counts as one that goes on again, before its silence is held against it."""
+"""For this long after a pause a stream without a batch does not count as stalled."""
 
 
 class Level(StrEnum):
-    """What is to become of the streams of a table, from nothing to the most; `released`: they were held until now."""
+    """What the streams of a table do, from none to the strongest measure; `released`: they were paused until now."""
 
     OK = "ok"
     RELEASED = "released"
@@ -33,14 +33,14 @@ class Level(StrEnum):
 
 @dataclass(frozen=True)
 class Pressed:
-    """A table whose streams are slowed down, `lengthen` or `hold`, or were held: `released`."""
+    """A table whose streams are slowed down (`lengthen`), paused (`hold`), or were paused (`released`)."""
 
     level: Level
     why: str
 
 
 def say(connection: Connection, table: str, level: Level, why: str) -> None:
-    """Tell the drivers of a table; a level that slows nobody down takes back what was said before."""
+    """Set the level of a table, which its drivers read. A level without a measure removes the earlier one."""
     before = current(connection).get(table)
     leases.forget(connection, SCOPE, table)
     if level in (Level.LENGTHEN, Level.HOLD):
@@ -50,6 +50,6 @@ def say(connection: Connection, table: str, level: Level, why: str) -> None:
 
 
 def current(connection: Connection) -> dict[str, Pressed]:
-    """Table -> what its streams are to do now."""
-    found = leases.current(connection, SCOPE)
-    return {table: Pressed(Level(each.token), each.holder) for table, each in found.items() if each.live}
+    """Table -> its current back-pressure."""
+    levels = leases.current(connection, SCOPE)
+    return {table: Pressed(Level(lease.token), lease.holder) for table, lease in levels.items() if lease.live}

@@ -1,4 +1,4 @@
-"""Batches: what each stream landed, batch by batch. A copy for people; the table's position is the truth."""
+"""Batches: what each stream landed, batch by batch. A copy for display; the table's position is authoritative."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from sqlalchemy.dialects.postgresql import JSONB, insert
 from lakeward.registry import version
 from lakeward.registry.schema import batches
 
-_READ = [each for each in batches.c if each.name != "advisory"]
-"""What is read of a batch: not the column that Lakeward 0.1 wrote counts of failing rows into."""
+_READ = [column for column in batches.c if column.name != "advisory"]
+"""The columns that are read: all but `advisory`, to which Lakeward 0.1 wrote counts of failing rows."""
 
 
 def record(connection: Connection, **values: Any) -> None:
-    """Record one landed batch (columns of `schema.batches`). Saying it twice is harmless: the first record stays,
-    and only `replayed` is raised."""
+    """Record one landed batch (columns of `schema.batches`). Idempotent: a second call keeps the first record
+    and sets `replayed`."""
     statement = insert(batches).values(**values)
     connection.execute(
         statement.on_conflict_do_update(
@@ -29,7 +29,7 @@ def record(connection: Connection, **values: Any) -> None:
 
 
 def columns(connection: Connection) -> frozenset[str]:
-    """The columns this registry has: a driver may be a version newer than it and leaves the others out."""
+    """The columns this registry has: a driver may be one version newer and omits the others."""
     return version.columns(connection, batches.name)
 
 
@@ -42,8 +42,8 @@ def newest(connection: Connection, stream: str, limit: int = 20) -> list[dict[st
 
 
 def durations(connection: Connection, streams: Iterable[str], most: int = 100) -> dict[str, list[float]]:
-    """How long the newest batches of each stream took, in seconds, without those that were there already."""
-    found = {}
+    """How long the newest batches of each stream took, in seconds, without replayed ones."""
+    durations = {}
     for stream in streams:
         rows = connection.execute(
             select(batches.c.duration_s)
@@ -51,8 +51,8 @@ def durations(connection: Connection, streams: Iterable[str], most: int = 100) -
             .order_by(batches.c.committed_at.desc())
             .limit(most)
         )
-        found[stream] = [float(row[0]) for row in rows]
-    return found
+        durations[stream] = [float(row[0]) for row in rows]
+    return durations
 
 
 def of_snapshots(connection: Connection, snapshots: list[int]) -> list[dict[str, Any]]:
@@ -62,7 +62,7 @@ def of_snapshots(connection: Connection, snapshots: list[int]) -> list[dict[str,
 
 
 def since(connection: Connection, stream: str, seq: int) -> list[dict[str, Any]]:
-    """The batches of a stream from one of its seqs on, oldest first; a batch a person skipped is among them."""
+    """The batches of a stream from one of its seqs on, oldest first, skipped batches included."""
     rows = connection.execute(
         select(batches).where(batches.c.stream == stream, batches.c.seq >= seq).order_by(batches.c.seq)
     )
@@ -70,10 +70,10 @@ def since(connection: Connection, stream: str, seq: int) -> list[dict[str, Any]]
 
 
 def generation_before(connection: Connection, stream: str, seq: int) -> int | None:
-    """The generation that landed the batch before this one; None where it is not recorded."""
+    """The generation that landed the batch before this one; None if it is not recorded."""
     earlier = select(batches.c.generation).where(batches.c.stream == stream, batches.c.seq < seq)
-    found: int | None = connection.execute(earlier.order_by(batches.c.seq.desc()).limit(1)).scalar_one_or_none()
-    return found
+    generation: int | None = connection.execute(earlier.order_by(batches.c.seq.desc()).limit(1)).scalar_one_or_none()
+    return generation
 
 
 def landed(connection: Connection, of: Mapping[str, tuple[int, datetime | None]], most: int) -> dict[str, int]:

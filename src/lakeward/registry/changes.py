@@ -1,4 +1,4 @@
-"""Changes: audited acts, who did what and why."""
+"""Changes: the audit log of who did what and why."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakeward.registry.schema import changes
 def record(
     connection: Connection, scope: str, name: str, change: str, *, author: str, comment: str = "", **detail: Any
 ) -> None:
-    """Add one audited act."""
+    """Add one entry to the audit log."""
     connection.execute(
         insert(changes).values(scope=scope, name=name, change=change, author=author, comment=comment, detail=detail)
     )

@@ -1,8 +1,8 @@
-"""Check runs: asked for by one process, claimed and worked on by another, answered once.
+"""Check runs: a queue. One process requests a run, another claims and executes it, and it is answered once.
 
-A run is a row. Whoever works on it has a claim: the row's number at that time, kept by a heartbeat. When that runs out
-another takes the run over with the next number, and the older claim is fenced: it neither keeps a result nor answers,
-however late its process wakes. All times are the registry's.
+A run is a row. Its worker has a claim: a claim number, kept alive by a heartbeat. When the heartbeat expires, another
+worker takes over with the next number, and the older claim is fenced: it can neither store a result nor answer, however
+late its process resumes. All times are the registry's.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from lakeward.platform.errors import Terminal
 from lakeward.registry.schema import check_runs as runs
 
 CHANNEL = "lakeward_check_runs"
-"""Of the notices: something became of a run; the payload is its id."""
+"""Channel of NOTIFY: a run changed; the payload is its id."""
 CLAIMS = 3
-"""A run that was begun this often and never ended is not begun again: it may be what ends its workers."""
+"""A run that was claimed this many times without an end is not claimed again: it may be what kills its workers."""
 ASKED, WORKING, DONE, FAILED, TIMED_OUT = "asked", "working", "done", "failed", "timed_out"
 _IDLE_IN_TRANSACTION_MS = 15_000
 Line = tuple[str, str, dict[str, Any]]
@@ -29,12 +29,12 @@ Line = tuple[str, str, dict[str, Any]]
 
 
 class Fenced(Terminal):
-    """Raised when a claim is over: another process has the run, or it was given back."""
+    """Raised when a claim is over: another process has the run, or it was released."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """The right to work on a run until somebody takes it over."""
+    """The right to work on a run, until another process takes it over."""
 
     run: int
     number: int
@@ -45,9 +45,9 @@ class Claimed:
     """A run that was just claimed.
 
     Attributes:
-        request: what is asked: {tables, scope, suite}.
-        left_s: time it has.
-        session_id: of Spark Connect, what an earlier claim left behind there.
+        request: {tables, scope, suite}.
+        left_s: remaining time.
+        session_id: the Spark Connect session of an earlier claim.
     """
 
     claim: Claim
@@ -58,16 +58,16 @@ class Claimed:
 
 @dataclass(frozen=True)
 class Run:
-    """What whoever asked sees of a run.
+    """A run as its requester sees it.
 
     Attributes:
-        claim: how often it was begun.
-        owner: who works on it, or did.
-        asked_s: since it was asked for.
-        left_s: until its time is over; negative past it.
-        lapsed_s: since its worker's heartbeat ran out; None while it has none, or a fresh one.
+        claim: number of claims so far.
+        owner: the current or last worker.
+        asked_s: time since the request.
+        left_s: time until the deadline; negative after it.
+        lapsed_s: time since its worker's heartbeat expired; None without a worker, or with a live heartbeat.
         told: the events so far.
-        answer: {results} or {failed}, once it is over.
+        answer: {results} or {failed}, once it has ended.
     """
 
     id: int
@@ -90,13 +90,13 @@ def ask(
     timeout: timedelta,
     wanted: timedelta,
 ) -> int:
-    """Ask for a run; returns its id.
+    """Request a run; returns its id.
 
     Args:
         place: digest of the project and the lake.
-        asked_by: for people.
+        asked_by: the requester, for display.
         timeout: time the run has, from now on.
-        wanted: for so long it may be begun, unless `want` says again that somebody waits.
+        wanted: for this long it may be claimed, unless `want` extends it.
     """
     made = connection.execute(
         insert(runs)
@@ -110,7 +110,7 @@ def ask(
 
 
 def want(connection: Connection, run: int, wanted: timedelta) -> Run | None:
-    """Say that somebody still waits for a run, and see how it stands; None when it is gone."""
+    """Record that the requester still waits for a run, and return its state; None if it does not exist any more."""
     row = connection.execute(
         update(runs)
         .where(runs.c.id == run)
@@ -131,15 +131,15 @@ def want(connection: Connection, run: int, wanted: timedelta) -> Run | None:
 
 
 def withdraw(connection: Connection, run: int) -> None:
-    """Nobody waits any more: a run that was not begun is not begun. One that is at work ends, its results are kept."""
+    """Record that the requester stopped waiting: an unclaimed run is not claimed any more; a claimed run continues."""
     connection.execute(update(runs).where(runs.c.id == run).values(wanted_until=func.now()))
 
 
 def claim(connection: Connection, owner: str, ttl: timedelta, *, place: str, run: int | None = None) -> Claimed | None:
-    """Take the oldest run of a place (or just this one) that nobody works on, or whose worker's heartbeat ran out.
+    """Claim the oldest run of a place (or the given run) that has no worker, or whose worker's heartbeat expired.
 
     Returns:
-        None when there is none that somebody waits for.
+        None if no run has a waiting requester.
     """
     free = or_(runs.c.state == ASKED, and_(runs.c.state == WORKING, runs.c.claimed_until < func.now()))
     open_ = [runs.c.place == place, free, runs.c.wanted_until > func.now(), runs.c.deadline > func.now()]
@@ -169,48 +169,48 @@ def claim(connection: Connection, owner: str, ttl: timedelta, *, place: str, run
 
 
 def beat(connection: Connection, claim: Claim, ttl: timedelta, told: Sequence[Line] = ()) -> bool:
-    """A sign of life, with what was told since the last one. False when the claim is over."""
-    changed = connection.execute(_of(claim).values(claimed_until=func.now() + ttl, told=_longer(told)))
+    """Record a heartbeat, with the events since the last one. False if the claim is over."""
+    changed = connection.execute(_of(claim).values(claimed_until=func.now() + ttl, told=_appended(told)))
     if told and changed.rowcount:
         _notify(connection, claim.run)
     return changed.rowcount == 1
 
 
 def hold(connection: Connection, claim: Claim) -> None:
-    """Prove a claim inside a transaction that keeps something: nobody takes the run over before it is committed.
+    """Lock a claim inside a transaction that stores results: no other process can take over the run before the commit.
 
-    A process that is paused in the middle would keep everybody from the run: the registry then ends its transaction.
+    A process that is paused in the transaction would block the run: the registry ends an idle transaction.
 
     Raises:
         Fenced: the claim is over.
     """
     connection.execute(text(f"SET LOCAL idle_in_transaction_session_timeout = {_IDLE_IN_TRANSACTION_MS:d}"))
-    found = select(runs.c.id).where(runs.c.id == claim.run, runs.c.claim == claim.number, runs.c.state == WORKING)
-    if connection.execute(found.with_for_update(key_share=True)).one_or_none() is None:
+    row = select(runs.c.id).where(runs.c.id == claim.run, runs.c.claim == claim.number, runs.c.state == WORKING)
+    if connection.execute(row.with_for_update(key_share=True)).one_or_none() is None:
         raise Fenced(
-            f"Check run {claim.run} is not this process's any more",
-            why=f"its heartbeat ran out, or it was given back, and another may have it (claim {claim.number} is over); "
-            "what this one finds is not kept",
+            f"Check run {claim.run}: this process lost its claim",
+            why=f"Claim {claim.number} is over: its heartbeat expired or it was released, and another process may have "
+            "the run. The results of this process are not stored",
             code="LW-6001",
         )
 
 
 def remember_session(connection: Connection, claim: Claim, session_id: str) -> None:
-    """Record the session of Spark Connect before it works for this claim."""
+    """Record the Spark Connect session before it works for this claim."""
     connection.execute(_of(claim).values(session_id=session_id))
 
 
 def give_back(connection: Connection, claim: Claim, told: Sequence[Line] = ()) -> bool:
-    """End a claim without an answer: others may begin the run at once. False when the claim was over."""
-    changed = connection.execute(_of(claim).values(state=ASKED, claimed_until=None, told=_longer(told)))
+    """End a claim without an answer: another process may claim the run at once. False if the claim was over."""
+    changed = connection.execute(_of(claim).values(state=ASKED, claimed_until=None, told=_appended(told)))
     _notify(connection, claim.run)
     return changed.rowcount == 1
 
 
 def finish(connection: Connection, claim: Claim, state: str, answer: dict[str, Any], told: Sequence[Line] = ()) -> bool:
-    """Answer a run (`done`, `failed` or `timed_out`). False when the claim is over: nothing is answered."""
+    """Answer a run (`done`, `failed` or `timed_out`). False if the claim is over: the answer is not stored."""
     changed = connection.execute(
-        _of(claim).values(state=state, answer=answer, claimed_until=None, finished_at=func.now(), told=_longer(told))
+        _of(claim).values(state=state, answer=answer, claimed_until=None, finished_at=func.now(), told=_appended(told))
     )
     _notify(connection, claim.run)
     return changed.rowcount == 1
@@ -220,8 +220,8 @@ def _of(claim: Claim) -> Update:
     return update(runs).where(runs.c.id == claim.run, runs.c.claim == claim.number, runs.c.state == WORKING)
 
 
-def _longer(told: Sequence[Line]) -> ColumnElement[Any]:
-    return runs.c.told if not told else runs.c.told.op("||")(literal([list(each) for each in told], JSONB))
+def _appended(told: Sequence[Line]) -> ColumnElement[Any]:
+    return runs.c.told if not told else runs.c.told.op("||")(literal([list(line) for line in told], JSONB))
 
 
 def _seconds(span: ColumnElement[Any]) -> ColumnElement[float]:

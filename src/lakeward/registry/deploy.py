@@ -1,4 +1,4 @@
-"""Deploying: the only way a spec enters the registry."""
+"""Deploy: the only way a spec enters the registry."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from lakeward.spec.python import packages
 from lakeward.spec.python.code import digest_of
 
 _RUNS = {"starting", "healthy", "lagging", "stalled", "restarting", "stopping"}
-_LOCK = 0x6C616B65  # one deploy at a time: numbers of generations are counted, not drawn
+_LOCK = 0x6C616B65  # one deploy at a time: generation numbers are consecutive
 
 
 def accepted(connection: Connection) -> dict[str, Accepted]:
-    """What is deployed: the accepted and the newest generation of every stream, retired ones too."""
+    """The deployed state: the accepted and the newest generation of every stream, retired streams included."""
     known = {stream.id: stream for stream in streams.all_streams(connection, removed=True)}
     highest = select(generations_table.c.stream, func.max(generations_table.c.generation)).group_by(
         generations_table.c.stream
@@ -44,7 +44,7 @@ def accepted(connection: Connection) -> dict[str, Accepted]:
 
 
 def preview(connection: Connection, specs: Mapping[str, StreamSpec], retire: Collection[str] = ()) -> list[Change]:
-    """What `deploy` would do; touches nothing.
+    """What `deploy` would do; changes nothing.
 
     Raises:
         SpecError: a stream to retire is still declared, or is not deployed.
@@ -54,15 +54,15 @@ def preview(connection: Connection, specs: Mapping[str, StreamSpec], retire: Col
         if name in specs:
             raise SpecError(
                 f"Stream {name} cannot be retired",
-                why=f"it is still declared in conf/streams/{name}.yaml",
-                next=f"remove the file first; only to stop it: lakeward streams stop {name}",
+                why=f"It is still declared in conf/streams/{name}.yaml",
+                next=f"remove the file first; to stop it only: lakeward streams stop {name}",
                 code="LW-6002",
             )
         if name not in known or known[name].retired:
-            names = ", ".join(sorted(each for each in known if not known[each].retired)) or "none"
+            names = ", ".join(sorted(stream for stream in known if not known[stream].retired)) or "none"
             raise SpecError(
-                f"There is no stream {name!r} to retire",
-                why=f"deployed: {names}",
+                f"Stream {name!r} cannot be retired",
+                why=f"It is not deployed. Deployed streams: {names}",
                 next="lakeward deploy --plan",
                 code="LW-6003",
             )
@@ -72,11 +72,12 @@ def preview(connection: Connection, specs: Mapping[str, StreamSpec], retire: Col
 def deploy(
     connection: Connection, specs: Mapping[str, StreamSpec], *, author: str, retire: Collection[str] = ()
 ) -> list[Change]:
-    """Make the project's specs known, in one transaction.
+    """Register the project's specs, in one transaction.
 
-    A new stream is accepted and, if enabled and without a schedule, wanted running; a changed one that does not run is
-    accepted; a changed one that runs is not touched, its new generation waits. A stream whose file is gone goes on
-    until it is in `retire`: then it is wanted stopped and left out of lists, its history stays, and it may come back.
+    A new stream is accepted and started, if it is enabled and has no schedule. A changed stream that does not run is
+    accepted. A changed stream that runs is not touched: its new generation is pending. A stream without a file
+    continues until it is in `retire`: then it is stopped and not listed any more; its history stays, and it may be
+    deployed again.
     """
     connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
     planned = preview(connection, specs, retire)
@@ -84,7 +85,7 @@ def deploy(
         if change.change == "removed":
             if change.stream in retire:
                 streams.remove(connection, change.stream)
-                _tell(connection, change, author, "retired: its file is gone")
+                _record(connection, change, author, "retired: its file was removed")
         else:
             _act(connection, change, specs[change.stream], author)
     return planned
@@ -96,17 +97,17 @@ def _act(connection: Connection, change: Change, spec: StreamSpec, author: str) 
         return
     if change.act == "drop-pending":
         streams.set_pending(connection, name, None)
-        _tell(connection, change, author, change.why)
+        _record(connection, change, author, change.why)
         return
     if change.act in ("accept", "adopt"):
-        at_once = spec.enabled and spec.trigger.schedule is None  # one with a schedule waits for it
-        wanted = ("running" if at_once else "stopped") if change.change == "new" else None
-        streams.accept(connection, name, generation=number, driver=spec.driver, desired=wanted)
+        start = spec.enabled and spec.trigger.schedule is None  # a stream with a schedule waits for it
+        desired = ("running" if start else "stopped") if change.change == "new" else None
+        streams.accept(connection, name, generation=number, driver=spec.driver, desired=desired)
     if change.act != "adopt":
         _add(connection, name, number, spec, author)
     if change.act == "pend":
         streams.set_pending(connection, name, number)
-    _tell(connection, change, author, f"generation {number} {'waits' if change.act == 'pend' else 'accepted'}")
+    _record(connection, change, author, f"generation {number} {'pending' if change.act == 'pend' else 'accepted'}")
 
 
 def _add(connection: Connection, name: str, number: int, spec: StreamSpec, author: str) -> None:
@@ -128,22 +129,22 @@ def _add(connection: Connection, name: str, number: int, spec: StreamSpec, autho
 def _code(spec: StreamSpec) -> dict[str, str]:
     """Function -> digest of its modules; the requirements file -> digest of its packages."""
     functions = ((spec.transform.functions, spec.transform.code), ((str(spec.sink.python),), spec.sink.code))
-    found = {name: digest_of(code) for names, code in functions if code is not None for name in names}
-    return found | ({str(spec.requirements): packages.digest_of(spec.packages)} if spec.packages else {})
+    digests = {name: digest_of(code) for names, code in functions if code is not None for name in names}
+    return digests | ({str(spec.requirements): packages.digest_of(spec.packages)} if spec.packages else {})
 
 
 def versions() -> dict[str, str]:
-    """Versions of what decides how a spec is understood."""
-    found = {"lakeward": __version__}
+    """Versions of the packages that determine the meaning of a spec."""
+    installed = {"lakeward": __version__}
     for package in ("pyspark", "pyiceberg"):
         try:
-            found[package] = metadata.version(package)
+            installed[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return installed
 
 
-def _tell(connection: Connection, change: Change, author: str, sentence: str) -> None:
+def _record(connection: Connection, change: Change, author: str, sentence: str) -> None:
     changes.record(connection, "stream", change.stream, "deploy", author=author, comment=sentence, why=change.why)
     events.record(
         connection, "stream", change.stream, "deploy", f"{sentence} (by {author})", generation=change.generation

@@ -1,6 +1,6 @@
-"""Drivers: the launches. Intent and a fresh token are written by compare-and-set before a process exists.
+"""Drivers: their launches. Intent and a new token are written by compare-and-set before a process exists.
 
-What a running driver reads stands at the end (`hosted`, `plans`). It names its columns, so that a driver and a registry
+The last part (`hosted`, `plans`) is what a running driver reads. It names its columns, so that a driver and a registry
 one version apart work together: migrations only add.
 """
 
@@ -19,12 +19,12 @@ from lakeward.registry.operations import STARTS
 from lakeward.registry.schema import drivers, generations, observations, operations, streams
 
 PROCESS = "process"
-"""Scope of the lease a process has on its launch, by the launch's token; it goes when the next launch is intended."""
-FOR_GOOD = timedelta(days=3650)
+"""Scope of the lease a process has on its launch, named by the launch's token; removed at the next launch intent."""
+UNLIMITED = timedelta(days=3650)
 STUCK = "stuck"
-"""The state of a driver that lives, and says of itself that it does nothing any more."""
+"""The state of a driver that is alive and reports that its control loop hangs."""
 EXITED, BURIED = "exited", "buried"
-"""The states of a launch that is over: it ended, and what follows from that is settled, too (a failure, or none)."""
+"""The states of a launch that has ended: ended, and ended with its consequences recorded (a failure, or none)."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Driver:
 
     @property
     def ended(self) -> bool:
-        """Whether this launch is over, by its own word or by that of whoever found it gone."""
+        """Whether this launch has ended, as the driver or a reconcile pass recorded."""
         return self.state in (EXITED, BURIED)
 
 
@@ -85,7 +85,7 @@ def intend(connection: Connection, name: str, *, token: str, previous: str | Non
     """Write the intent to launch: the driver's row gets `token` if its token still is `previous`.
 
     Returns:
-        False when somebody else launched meanwhile: do not start a process.
+        False if another process launched it in the meantime: do not start a process.
     """
     fresh = {
         "token": token,
@@ -112,7 +112,7 @@ def intend(connection: Connection, name: str, *, token: str, previous: str | Non
 
 
 def started(connection: Connection, name: str, token: str, *, handle: dict[str, Any], host: str, log: str) -> None:
-    """Record what the backend answered. The driver itself may have reported before; its state is kept."""
+    """Record the backend's answer. The driver itself may have reported before; its state is kept."""
     connection.execute(
         update(drivers)
         .where(drivers.c.name == name, drivers.c.token == token)
@@ -121,16 +121,16 @@ def started(connection: Connection, name: str, token: str, *, handle: dict[str, 
 
 
 def claim(connection: Connection, name: str, token: str, process: str, holder: str) -> bool:
-    """Be the one process of a launch; its first sign of life.
+    """Claim a launch for one process; its first heartbeat.
 
     Args:
         process: a secret of this process alone. A process that a backend started a second time knows the token, too.
-        holder: who that is, for people.
+        holder: name of the process, for display.
 
     Returns:
-        False when a newer launch exists, or another process has this one: the caller ends without doing anything.
+        False if a newer launch exists, or another process has this one: the caller exits without doing anything.
     """
-    if leases.take(connection, PROCESS, token, process, holder, FOR_GOOD) is None:
+    if leases.take(connection, PROCESS, token, process, holder, UNLIMITED) is None:
         return False
     if beat(connection, name, token, state="launching"):
         return True
@@ -139,7 +139,7 @@ def claim(connection: Connection, name: str, token: str, process: str, holder: s
 
 
 def beat(connection: Connection, name: str, token: str, *, state: str, spark_ui: str | None = None) -> bool:
-    """The driver's sign of life. Returns False when a newer launch exists: the caller is fenced."""
+    """Record the driver's heartbeat. Returns False if a newer launch exists: the caller is fenced."""
     changed = connection.execute(
         update(drivers)
         .where(drivers.c.name == name, drivers.c.token == token)
@@ -149,7 +149,7 @@ def beat(connection: Connection, name: str, token: str, *, state: str, spark_ui:
 
 
 def exited(connection: Connection, name: str, token: str, *, exit_code: int | None, error: str | None) -> None:
-    """Record the end of a launch, by the driver itself or by whoever found it gone. What follows is not decided yet."""
+    """Record the end of a launch, by the driver itself or by a reconcile pass. The consequences are not decided yet."""
     connection.execute(
         update(drivers)
         .where(drivers.c.name == name, drivers.c.token == token)
@@ -158,19 +158,19 @@ def exited(connection: Connection, name: str, token: str, *, exit_code: int | No
 
 
 def terminated(connection: Connection, name: str, token: str, *, exit_code: int | None, error: str | None) -> None:
-    """Record the end of a launch, together with what follows from it, and give its leases back."""
+    """Record the end of a launch, together with its consequences, and release its leases."""
     connection.execute(
         update(drivers)
         .where(drivers.c.name == name, drivers.c.token == token)
         .values(state=BURIED, exit_code=exit_code, error=error)
     )
     leases.release(connection, "driver", [name], token)
-    leases.release(connection, "stream", [each.id for each in hosted(connection, name)], token)
+    leases.release(connection, "stream", [stream.id for stream in hosted(connection, name)], token)
 
 
 @dataclass(frozen=True)
 class Hosted:
-    """What a driver must know of a stream it hosts. `query_id` is the one last seen for it."""
+    """What a driver must know about a stream it hosts. `query_id` is the last observed one."""
 
     id: str
     desired: str
@@ -183,7 +183,7 @@ class Hosted:
 
 @dataclass(frozen=True)
 class Plan:
-    """An accepted spec, as far as a driver runs it; it never changes."""
+    """The part of an accepted spec that a driver needs; it never changes."""
 
     stream: str
     generation: int
@@ -192,9 +192,9 @@ class Plan:
 
 
 def hosted(connection: Connection, driver: str) -> list[Hosted]:
-    """The streams a driver hosts, run or not.
+    """The streams a driver hosts, running or not.
 
-    A query that failed while restarts are held waits until the hold is over, unless a person has asked for it since.
+    A query that failed while restarts are held waits until the hold is over, unless a person has started it since.
     """
     asked = exists().where(
         operations.c.stream == streams.c.id,
@@ -225,7 +225,7 @@ def plans(connection: Connection, wanted: Iterable[tuple[str, int]]) -> dict[tup
 
 
 def checkpoints(connection: Connection) -> dict[str, str]:
-    """The checkpoint every declared stream's current generation has, as it was recorded."""
+    """Stream -> the recorded checkpoint of its current generation, for every declared stream."""
     current = (generations.c.stream == streams.c.id) & (generations.c.generation == streams.c.generation)
     rows = connection.execute(
         select(streams.c.id, generations.c.checkpoint)

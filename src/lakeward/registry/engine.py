@@ -1,6 +1,6 @@
-"""Reaching the registry: one engine a process, short transactions, and the migrations.
+"""Registry connection: one SQLAlchemy engine for each process, short transactions, and the migrations.
 
-The password is libpq's business (`PGPASSFILE` or the URL of a private file); nothing here logs a URL.
+libpq reads the password (`PGPASSFILE`, or the URL in a private file); nothing here logs a URL.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ def _parsed(url: str) -> URL:
     try:
         return make_url(url).set(drivername="postgresql+psycopg2")
     except (ArgumentError, ValueError):
-        # It may hold a password: it is not repeated.
+        # The URL may contain a password: it is not repeated.
         raise SpecError(
-            "The registry's address cannot be read",
-            why="it is no URL of the form postgresql://USER@HOST:PORT/DATABASE",
-            next="correct the file LAKEWARD_REGISTRY_URL_FILE names",
+            "The registry URL is not valid",
+            why="It must have the form postgresql://USER@HOST:PORT/DATABASE",
+            next="correct the file that LAKEWARD_REGISTRY_URL_FILE names",
             code="LW-6004",
         ) from None
 
@@ -43,9 +43,9 @@ def engine(url: str, pgpass: Path | None = None) -> Engine:
         "application_name": "lakeward",
         "options": f"-c statement_timeout={STATEMENT_TIMEOUT_MS} -c timezone=UTC",
     }
-    if pgpass is not None and pgpass.exists():  # else libpq looks at PGPASSFILE by itself
+    if pgpass is not None and pgpass.exists():  # otherwise libpq uses PGPASSFILE
         arguments["passfile"] = str(pgpass)
-    made = create_engine(
+    result = create_engine(
         _parsed(url),
         pool_size=2,
         max_overflow=4,
@@ -53,8 +53,8 @@ def engine(url: str, pgpass: Path | None = None) -> Engine:
         connect_args=arguments,
         json_serializer=_json,
     )
-    event.listen(made, "before_cursor_execute", _with_storable_texts, retval=True)
-    return made
+    event.listen(result, "before_cursor_execute", _with_storable_texts, retval=True)
+    return result
 
 
 def _json(value: Any) -> str:
@@ -64,7 +64,7 @@ def _json(value: Any) -> str:
 def _with_storable_texts(
     connection: Connection, cursor: Any, statement: str, parameters: Any, context: Any, executemany: bool
 ) -> tuple[str, Any]:
-    """Here, and not where a text arises: one that is forgotten would end supervision of all streams."""
+    """Applied to every statement: a text that PostgreSQL rejects would end the supervision of all streams."""
     return statement, storable(parameters)
 
 
@@ -73,7 +73,7 @@ def connect(url: str, pgpass: Path | None = None) -> Iterator[Connection]:
     """One transaction: committed at the end of the block, rolled back if it raises.
 
     Raises:
-        DependencyDown: the registry cannot be reached. Streams go on landing; people cannot see or change anything.
+        DependencyDown: the registry cannot be reached. Running streams continue; nothing can be shown or changed.
     """
     try:
         with engine(url, pgpass).begin() as connection:

@@ -1,4 +1,4 @@
-"""Events: the timeline people read. One sentence each, with the numbers as fields."""
+"""Events: the timeline. One sentence for each event, with its values as fields."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def record_all(
 
 
 def newest(connection: Connection, scope: str, name: str, limit: int = 50) -> list[dict[str, Any]]:
-    """The newest events, oldest of them first, as a timeline reads."""
+    """The newest events, the oldest of them first."""
     rows = connection.execute(
         select(events).where(events.c.scope == scope, events.c.name == name).order_by(events.c.id.desc()).limit(limit)
     )

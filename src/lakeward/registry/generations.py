@@ -1,4 +1,4 @@
-"""Generations: every accepted spec of a stream, numbered, whole, and never changed afterwards."""
+"""Generations: every accepted spec of a stream, numbered, complete and immutable."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lakeward.registry.schema import generations, streams
 
 @dataclass(frozen=True)
 class Generation:
-    """An accepted spec: `spec` is resolved, `sql` the text as it stood, `code` the digests of Python code and jars."""
+    """An accepted spec: `spec` is resolved, `sql` the original text, `code` the digests of Python code and jars."""
 
     stream: str
     generation: int
@@ -46,7 +46,7 @@ def get(connection: Connection, stream: str, generation: int) -> Generation | No
 
 
 def named(connection: Connection, stream: str, generation: int) -> Generation:
-    """The generation that a row of the stream names: it is there."""
+    """The generation that a row of the stream names, which must exist."""
     return expect(get(connection, stream, generation), f"generation {generation} of stream {stream}")
 
 
@@ -56,30 +56,30 @@ def of_streams(
     """The named generation of each stream, e.g. what a driver has to run.
 
     Args:
-        known: generations read before: only what may have changed of them, how they did, is read again.
+        known: generations read before: only their mutable fields (stable, failed) are read again.
     """
-    kept = {name: each for name, each in (known or {}).items() if wanted.get(name) == each.generation}
+    unchanged = {name: item for name, item in (known or {}).items() if wanted.get(name) == item.generation}
     key = tuple_(generations.c.stream, generations.c.generation)
-    found: dict[str, Generation] = {}
-    if kept:
-        fate = select(
+    result: dict[str, Generation] = {}
+    if unchanged:
+        mutable = select(
             generations.c.stream, generations.c.stable_at, generations.c.failed_at, generations.c.failure
-        ).where(key.in_([(name, each.generation) for name, each in kept.items()]))
-        for row in connection.execute(fate):
+        ).where(key.in_([(name, item.generation) for name, item in unchanged.items()]))
+        for row in connection.execute(mutable):
             values = {"stable_at": row.stable_at, "failed_at": row.failed_at, "failure": row.failure}
-            found[row.stream] = replace(kept[row.stream], **values)
-    missing = [(name, number) for name, number in wanted.items() if name not in found]
+            result[row.stream] = replace(unchanged[row.stream], **values)
+    missing = [(name, number) for name, number in wanted.items() if name not in result]
     if missing:
         rows = connection.execute(select(generations).where(key.in_(missing)))
-        found |= {row.stream: _read(row) for row in rows}
-    return found
+        result |= {row.stream: _read(row) for row in rows}
+    return result
 
 
 def last_stable(connection: Connection, before: dict[str, int]) -> dict[str, int]:
-    """The newest generation of each stream that proved itself, is older than the given one and shares its checkpoint.
+    """The newest stable generation of each stream that is older than the given one and shares its checkpoint.
 
     Args:
-        before: stream -> the generation to go back from.
+        before: stream -> the generation to roll back.
     """
     if not before:
         return {}
@@ -114,28 +114,28 @@ def latest(connection: Connection) -> dict[str, Generation]:
 
 
 def kafka_connections(connection: Connection) -> set[str]:
-    """The Kafka connections that streams name which are not removed, in the generations they run or wait for."""
+    """The Kafka connections that streams name in their current or pending generation; retired streams are excluded."""
     return _connections(connection, "$.**.kafka.connection")
 
 
 def postgres_connections(connection: Connection) -> set[str]:
-    """The same of the PostgreSQL connections that streams land in or read references from."""
+    """The PostgreSQL connections that streams name as a sink or as a source of references."""
     landed = _connections(connection, "$.sink.postgres.connection")
     return landed | _connections(connection, "$.reference.*.jdbc.connection")
 
 
 def sink_connections(connection: Connection) -> set[str]:
-    """The same of the connections that sinks in Python find in their batch."""
+    """The connections that Python sinks name."""
     return _connections(connection, "$.sink.connection")
 
 
 def aws_connections(connection: Connection) -> set[str]:
-    """The same of the AWS connections that sources name."""
+    """The AWS connections that sources name."""
     return _connections(connection, "$.sources.*.kinesis.connection")
 
 
 def _connections(connection: Connection, path: str) -> set[str]:
-    """What stands under a path of JSON in the specs."""
+    """The values at a JSON path in the specs."""
     named = func.jsonb_path_query(generations.c.spec, path, type_=JSONB)
     rows = connection.execute(
         select(named)
@@ -177,12 +177,12 @@ def add(
 
 
 def mark_stable(connection: Connection, stream: str, generation: int) -> None:
-    """Record that a generation proved itself (batches landed, lag under the limit)."""
+    """Record that a generation is stable (batches landed, lag under the limit)."""
     mark_all_stable(connection, [(stream, generation)])
 
 
 def mark_all_stable(connection: Connection, proved: Sequence[tuple[str, int]]) -> None:
-    """The same for many, in one statement."""
+    """Record that many generations are stable, in one statement."""
     connection.execute(
         update(generations)
         .where(tuple_(generations.c.stream, generations.c.generation).in_(list(proved)))
@@ -192,7 +192,7 @@ def mark_all_stable(connection: Connection, proved: Sequence[tuple[str, int]]) -
 
 
 def newest_stable(connection: Connection, stream: str, *, before: int) -> Generation | None:
-    """The newest generation older than `before` that proved itself: what `before` is compared with."""
+    """The newest stable generation older than `before`, for comparison with it."""
     row = connection.execute(
         select(generations)
         .where(generations.c.stream == stream, generations.c.generation < before)
@@ -204,7 +204,7 @@ def newest_stable(connection: Connection, stream: str, *, before: int) -> Genera
 
 
 def mark_failed(connection: Connection, stream: str, generation: int, failure: str) -> None:
-    """Record that a generation was taken back by itself; that happens once."""
+    """Record that a generation was rolled back automatically, which happens once."""
     connection.execute(
         update(generations)
         .where(generations.c.stream == stream, generations.c.generation == generation)
@@ -214,9 +214,9 @@ def mark_failed(connection: Connection, stream: str, generation: int, failure: s
 
 
 def restore(connection: Connection, stream: str, generation: int, *, before: int) -> bool:
-    """Make an earlier generation the one to run again: with its driver, without a block, a pause or a proof.
+    """Make an earlier generation current again, with its driver, and clear block, pause and proving conditions.
 
-    A compare-and-set: False, and nothing changed, when the stream does not run `before` any more.
+    A compare-and-set: returns False and changes nothing if the current generation is not `before` any more.
     """
     spec = connection.execute(
         select(generations.c.spec).where(generations.c.stream == stream, generations.c.generation == generation)

@@ -1,4 +1,4 @@
-"""Ticks: when something that must happen again and again last succeeded. Silence is the alarm."""
+"""Heartbeats: when a periodic task last succeeded. A missing heartbeat is an alarm."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Heartbeat:
 
 
 def record(connection: Connection, name: str, *, duration_s: float, **detail: Any) -> None:
-    """It succeeded now."""
+    """Record a success now."""
     values = {"duration_s": duration_s, "detail": detail}
     connection.execute(
         insert(ticks)
@@ -34,7 +34,7 @@ def record(connection: Connection, name: str, *, duration_s: float, **detail: An
 
 
 def newest(connection: Connection, name: str) -> Heartbeat | None:
-    """The newest success, None if there never was one."""
+    """The newest success, None without one."""
     age = func.extract("epoch", func.now() - ticks.c.at).label("age_s")
     row = connection.execute(select(ticks, age).where(ticks.c.name == name)).one_or_none()
     return None if row is None else Heartbeat(**{**row._mapping, "age_s": float(row.age_s)})

@@ -1,4 +1,4 @@
-"""Incidents: one thing that is wrong, however many streams show it. People get one message for each, and its end."""
+"""Incidents: one problem each, however many streams it affects. People get one message for it, and one for its end."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Incident:
     Attributes:
         kind: stream | dependency | thrash | reconcile | operation | state | quality | waiver.
         subject: the stream, the dependency, the table (of a waiver: table/check), or `streams`.
-        fields: what belongs to it, e.g. the streams that show it and the next command.
-        message: what a notifier needs to change its one message ({text: what it says, ...}); None before the first was
-            sent. `refused` ({text, times, until}) tells of a text the receiver does not take.
+        fields: its details, e.g. the affected streams and the next command.
+        message: what a notifier needs to update its message ({text: the sent text, ...}); None before the first was
+            sent. `refused` ({text, times, until}) records a text that the receiver rejects.
     """
 
     id: int
@@ -37,7 +37,7 @@ class Incident:
 
     @property
     def refusals(self) -> int:
-        """How often the receiver refused the newest text."""
+        """How many times the receiver rejected the newest text."""
         refused = (self.message or {}).get("refused") or {}
         return int(refused["times"]) if refused.get("text") == self.text else 0
 
@@ -53,7 +53,7 @@ def open_ones(connection: Connection) -> dict[tuple[str, str], Incident]:
 
 
 def opened(connection: Connection, kind: str, subject: str, text: str, **fields: Any) -> int:
-    """Open an incident, or change the text of the open one; returns its id."""
+    """Open an incident, or update the text of the open one; returns its id."""
     made = insert(incidents).values(kind=kind, subject=subject, text=text, fields=fields)
     statement = made.on_conflict_do_update(
         index_elements=[incidents.c.kind, incidents.c.subject],
@@ -75,49 +75,51 @@ def closed(connection: Connection, kind: str, subject: str, text: str) -> Incide
 
 
 def age_s(connection: Connection, incident: Incident) -> float:
-    """For how long it is open, by the registry's clock."""
+    """For how long it has been open, by the registry's clock."""
     now: datetime = connection.execute(select(func.now())).scalar_one()
     return (now - incident.opened_at).total_seconds()
 
 
 def remember_message(connection: Connection, incident: int, message: dict[str, Any]) -> None:
-    """Keep what the notifier needs to change its message later."""
+    """Store what the notifier needs to update its message later."""
     connection.execute(update(incidents).where(incidents.c.id == incident).values(message=message))
 
 
 def remember_refusal(connection: Connection, incident: Incident, pause: timedelta) -> None:
-    """Keep that the receiver refused the text of this incident; it is not unsaid again before the pause is over."""
+    """Record that the receiver rejected the text of this incident; it is not due again before the pause is over."""
     now: datetime = connection.execute(select(func.now())).scalar_one()
     refused = {"text": incident.text, "times": incident.refusals + 1, "until": (now + pause).isoformat()}
     remember_message(connection, incident.id, {**(incident.message or {}), "refused": refused})
 
 
 def unsaid(connection: Connection) -> list[Incident]:
-    """Incidents whose newest text no message has yet, oldest first; without those whose receiver refused just that
-    text a short while ago."""
-    said, refused = incidents.c.message["text"].astext, incidents.c.message["refused"]
+    """Incidents whose newest text was not sent yet, oldest first; without those whose receiver rejected that text
+    within its pause."""
+    sent, refused = incidents.c.message["text"].astext, incidents.c.message["refused"]
     due = or_(
         refused["text"].astext.is_distinct_from(incidents.c.text),
         cast(refused["until"].astext, DateTime(timezone=True)) <= func.now(),
     )
     rows = connection.execute(
-        select(incidents).where(said.is_distinct_from(incidents.c.text), due).order_by(incidents.c.id).limit(100)
+        select(incidents).where(sent.is_distinct_from(incidents.c.text), due).order_by(incidents.c.id).limit(100)
     )
     return [_read(row) for row in rows]
 
 
 def forget_lines(connection: Connection, kind: str, subject: str, goes: Callable[[str], bool]) -> None:
-    """Take lines out of what is kept of a subject's incidents. What was sent stays with whoever got it, and is not sent
-    anew: the message is kept as changed as the text."""
+    """Remove lines from the stored incidents of a subject. Sent messages stay with their receivers and are not sent
+    again: the stored message is changed together with the text."""
 
-    def left(text: str) -> str:
-        return "\n".join(each for each in text.splitlines() if not goes(each))
+    def remaining(text: str) -> str:
+        return "\n".join(line for line in text.splitlines() if not goes(line))
 
     of = (incidents.c.kind == kind, incidents.c.subject == subject)
     for row in connection.execute(select(incidents.c.id, incidents.c.text, incidents.c.message).where(*of)).all():
         message = row.message and {
-            name: left(value) if name == "text" else value for name, value in row.message.items() if name != "refused"
+            name: remaining(value) if name == "text" else value
+            for name, value in row.message.items()
+            if name != "refused"
         }
-        if (left(row.text), message) != (row.text, row.message):
-            kept = {"text": left(row.text)} | ({"message": message} if message else {})
-            connection.execute(update(incidents).where(incidents.c.id == row.id).values(**kept))
+        if (remaining(row.text), message) != (row.text, row.message):
+            changed = {"text": remaining(row.text)} | ({"message": message} if message else {})
+            connection.execute(update(incidents).where(incidents.c.id == row.id).values(**changed))

@@ -31,7 +31,7 @@ class Lease:
 
 
 def take(connection: Connection, scope: str, name: str, token: str, holder: str, ttl: timedelta) -> Lease | None:
-    """Take or renew a lease. Returns None when somebody else holds it."""
+    """Take or renew a lease. Returns None if another token holds it."""
     expiry = func.now() + ttl
     statement = (
         insert(leases)
@@ -50,7 +50,7 @@ def take(connection: Connection, scope: str, name: str, token: str, holder: str,
 def renew(connection: Connection, scope: str, names: Sequence[str], token: str, ttl: timedelta) -> set[str]:
     """Renew many leases of one token in one statement; returns the names still held.
 
-    An expired lease nobody took is renewed too: a driver cut off from the registry takes up where it was.
+    An expired lease that no other token took is renewed, too: a driver continues after a registry outage.
     """
     statement = (
         update(leases)
@@ -64,7 +64,7 @@ def renew(connection: Connection, scope: str, names: Sequence[str], token: str, 
 def renew_all(connection: Connection, token: str, ttl: timedelta) -> set[tuple[str, str]]:
     """Renew every lease of one token in one statement; returns (scope, name) of those still held.
 
-    Like `renew`, it takes up an expired lease that nobody took meanwhile.
+    Like `renew`, it renews an expired lease that no other token took in the meantime.
     """
     statement = (
         update(leases)
@@ -76,14 +76,14 @@ def renew_all(connection: Connection, token: str, ttl: timedelta) -> set[tuple[s
 
 
 def release(connection: Connection, scope: str, names: Sequence[str], token: str) -> None:
-    """Give leases back. A lease taken over meanwhile is left alone."""
+    """Release leases. A lease taken over in the meantime is not touched."""
     connection.execute(
         delete(leases).where(and_(leases.c.scope == scope, leases.c.name.in_(names), leases.c.token == token))
     )
 
 
 def forget(connection: Connection, scope: str, name: str) -> None:
-    """Remove a lease, whoever holds it."""
+    """Remove a lease, regardless of its holder."""
     connection.execute(delete(leases).where(leases.c.scope == scope, leases.c.name == name))
 
 

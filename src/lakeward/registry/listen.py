@@ -1,4 +1,4 @@
-"""Waiting until the registry says that something happened, at no cost while nothing does."""
+"""PostgreSQL LISTEN: wait for a notification of the registry without polling."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from lakeward.registry.engine import engine
 
-_AGAIN_S = 1.0
-"""After a failure to listen."""
+_RETRY_S = 1.0
+"""Pause after a failed LISTEN."""
 
 
 class Notifications:
-    """The notices of one channel, on a connection of their own. A notice may be missed: look again now and then."""
+    """The notifications of one channel, on their own connection. One may be lost: the caller must also poll rarely."""
 
     def __init__(self, url: str, pgpass: Path | None, channel: str) -> None:
         self._url, self._pgpass, self._channel = url, pgpass, channel
@@ -35,14 +35,14 @@ class Notifications:
         self.close()
 
     def wait(self, seconds: float, also: Collection[int] = ()) -> None:
-        """Return at a notice, when one of the files `also` can be read, or after so many seconds.
+        """Return at a notification, when one of the files `also` is readable, or after `seconds`.
 
-        A registry that is away is waited for: whoever waits asks it next and learns what is wrong.
+        If the registry is down, this only waits: the caller's next query raises the error.
         """
         if self._link is None and not self._listen():
-            ready, _, _ = select.select([*also], [], [], min(seconds, _AGAIN_S)) if also else ([], [], [])
+            ready, _, _ = select.select([*also], [], [], min(seconds, _RETRY_S)) if also else ([], [], [])
             if not ready and not also:
-                sleep(min(seconds, _AGAIN_S))
+                sleep(min(seconds, _RETRY_S))
             return
         ready, _, _ = select.select([self._link, *also], [], [], seconds)
         if self._link in ready:
@@ -63,7 +63,7 @@ class Notifications:
         try:
             pooled = engine(self._url, self._pgpass).raw_connection()
             link: Any = pooled.driver_connection
-            pooled.detach()  # it is none of the pool's any more
+            pooled.detach()  # the pool does not own it any more
             link.set_isolation_level(ISOLATION_LEVEL_AUTOCOMMIT)
             with link.cursor() as cursor:
                 cursor.execute(psycopg2.sql.SQL("LISTEN {}").format(psycopg2.sql.Identifier(self._channel)))

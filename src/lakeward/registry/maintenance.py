@@ -1,4 +1,4 @@
-"""Tables, their facts, the plans made for them and the actions done: the maintenance ledger."""
+"""Maintenance ledger: tables, their facts, the plans made for them and the actions done."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lakeward.registry.schema import actions, facts, plans, tables
 
 @dataclass(frozen=True)
 class Table:
-    """A table Lakeward knows. `expiry_hold` says why expiry waits for a person."""
+    """A registered table. `expiry_hold`: why snapshot expiry waits for a person."""
 
     name: str
     format: str
@@ -27,7 +27,7 @@ class Table:
 
 
 def register(connection: Connection, name: str, *, format: str, location: str | None, table_class: str | None) -> None:
-    """Make a table known, or refresh what is known."""
+    """Register a table, or update its row."""
     values = {"format": format, "location": location, "table_class": table_class}
     connection.execute(
         upsert(tables).values(name=name, **values).on_conflict_do_update(index_elements=[tables.c.name], set_=values)
@@ -35,22 +35,22 @@ def register(connection: Connection, name: str, *, format: str, location: str | 
 
 
 def all_tables(connection: Connection) -> dict[str, Table]:
-    """Every known table by name."""
+    """Every registered table by name."""
     return {row.name: Table(**row._mapping) for row in connection.execute(select(tables).order_by(tables.c.name))}
 
 
 def hold(connection: Connection, name: str, until: datetime | None) -> None:
-    """No maintenance of a table before a time (None lifts it)."""
+    """Suspend maintenance of a table until a time (None lifts it)."""
     connection.execute(update(tables).where(tables.c.name == name).values(hold_until=until))
 
 
 def hold_expiry(connection: Connection, name: str, why: str | None) -> None:
-    """Hold expiry of a table until a person looked (None lifts it)."""
+    """Hold snapshot expiry of a table until a person clears it (None lifts it)."""
     connection.execute(update(tables).where(tables.c.name == name).values(expiry_hold=why))
 
 
 def record_facts(connection: Connection, name: str, snapshot_id: int | None, found: dict[str, Any]) -> None:
-    """Keep what was observed of a table now."""
+    """Store the facts that were observed of a table now."""
     connection.execute(insert(facts).values(table=name, snapshot_id=snapshot_id, facts=found))
 
 
@@ -61,7 +61,7 @@ def newest_facts(connection: Connection) -> dict[str, dict[str, Any]]:
 
 
 def record_plan(connection: Connection, plan_id: str, table: str, plan: dict[str, Any]) -> None:
-    """Keep a plan, with its reasons for and against."""
+    """Store a plan, with its reasons for and against."""
     connection.execute(insert(plans).values(id=plan_id, table=table, plan=plan))
 
 
@@ -74,7 +74,7 @@ def newest_plan(connection: Connection, table: str) -> dict[str, Any] | None:
 
 
 def due_since(connection: Connection) -> dict[str, datetime]:
-    """Table -> the first plan in which something was due and after which no action began; the registry's time."""
+    """Table -> time of the first plan with a due action after which no action began; registry time."""
     acted = select(actions.c.table, func.max(actions.c.started_at).label("at")).group_by(actions.c.table).subquery()
     rows = connection.execute(
         select(plans.c.table, func.min(plans.c.at))
@@ -88,7 +88,7 @@ def due_since(connection: Connection) -> dict[str, datetime]:
 def begin_action(
     connection: Connection, *, plan: str, table: str, action: str, session_id: str | None, before: dict[str, Any]
 ) -> int:
-    """Record an action before it is done, with the Spark Connect session whoever takes over must interrupt."""
+    """Record an action before it is done, with the Spark Connect session that a takeover must interrupt."""
     return int(
         connection.execute(
             insert(actions)
@@ -116,6 +116,6 @@ def newest_actions(
 
 
 def unfinished_actions(connection: Connection, table: str) -> list[dict[str, Any]]:
-    """Actions begun and never ended: their maker died."""
+    """Actions without an end: their process died."""
     rows = connection.execute(select(actions).where(actions.c.table == table, actions.c.result.is_(None)))
     return [dict(row._mapping) for row in rows]

@@ -1,16 +1,16 @@
-"""Observations: the newest thing each driver said of each of its queries.
+"""Observations: the newest report of each driver about each of its queries.
 
-`watch` is what only somebody beside the source can see all the time. The driver writes it whole, every few seconds;
-every key may be missing or null where it is not known:
+`watch` has what only the driver can observe all the time. The driver writes it as a whole, every few seconds; every key
+may be missing or null if it is not known:
 
 | key | value |
 |---|---|
 | `at` | when it was measured, RFC 3339 |
 | `partitions` | `[{source, topic, partition, position, end, lag_records}]`; `position` null before the first batch |
-| `oldest` | when the oldest record that waits was written, RFC 3339: its age is right after the driver's death, too |
-| `retention_s` | shortest time the source keeps a record; null: for ever |
-| `arriving_per_second` | records that came in, over the last minute |
-| `lag_per_second` | slope of the lag over the last minutes, in records; below zero it catches up |
+| `oldest` | when the oldest waiting record was written, RFC 3339: its age stays right after the driver's death |
+| `retention_s` | shortest retention of the source; null: unlimited |
+| `arriving_per_second` | records that arrived in the last minute, per second |
+| `lag_per_second` | slope of the lag over the last minutes, in records; negative: it catches up |
 | `phases` | `{phase: seconds}` of the last batch, Spark's names and our own (`stage`, `publish`, ...) |
 | `state` | `{rows, bytes, disk_bytes}` over all state stores |
 | `app_id` | Spark's application id |
@@ -33,7 +33,7 @@ from lakeward.registry.schema import observations
 class Observation:
     """The latest observation of a stream; `age_s` and `commit_age_s` are in database time.
 
-    `state_rows`: rows in all its state stores, None where it keeps no state.
+    `state_rows`: rows in all its state stores, None without state.
     """
 
     stream: str
@@ -57,7 +57,7 @@ class Observation:
 
 
 def latest(connection: Connection, *, whole: bool = True) -> dict[str, Observation]:
-    """The latest observation by stream; without `whole` its `progress` and `watch`, the bulk of it, stay behind."""
+    """The latest observation by stream; without `whole`, `progress` and `watch`, the larger part, are omitted."""
     bulk = {} if whole else {"progress": null().label("progress"), "watch": null().label("watch")}
     statement = select(
         *(bulk.get(column.name, column) for column in observations.c),
@@ -65,23 +65,23 @@ def latest(connection: Connection, *, whole: bool = True) -> dict[str, Observati
         func.extract("epoch", func.now() - observations.c.committed_at).label("commit_age_s"),
         cast(observations.c.watch["state"]["rows"].astext, Numeric).label("state_rows"),
     )
-    found = {}
+    result = {}
     for row in connection.execute(statement):
         values = dict(row._mapping)
         values["age_s"] = float(values["age_s"])
         values["commit_age_s"] = None if values["commit_age_s"] is None else float(values["commit_age_s"])
         values["state_rows"] = None if values["state_rows"] is None else int(values["state_rows"])
-        found[row.stream] = Observation(**values)
-    return found
+        result[row.stream] = Observation(**values)
+    return result
 
 
 def columns(connection: Connection) -> frozenset[str]:
-    """The columns this registry has: a driver may be a version newer than it and leaves the others out."""
+    """The columns this registry has: a driver may be one version newer and omits the others."""
     return version.columns(connection, observations.name)
 
 
 def record(connection: Connection, stream: str, **values: Any) -> None:
-    """Write what is known now; columns not named keep their value."""
+    """Write the current values; columns that are not named keep their value."""
     connection.execute(
         insert(observations)
         .values(stream=stream, **values)

@@ -1,8 +1,8 @@
-"""Operations: what people asked of a stream, who carries it out now, and how it ended.
+"""Operations: requests for a stream, who executes them, and their results.
 
-One at a time for a stream. The lease `operation` decides who: taking it is one statement, so two that ask in the same
-instant cannot both get it. Whoever holds it renews it while working; when it lapses its holder is dead, and the next
-one may take over.
+One at a time for a stream. The lease `operation` decides: taking it is one statement, so that two simultaneous requests
+cannot both get it. The holder renews it while working; when it expires, the holder is dead, and another process may
+take over.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from lakeward.registry.schema import operations
 
 SCOPE = "operation"
 ABANDONED = timedelta(seconds=120)
-"""A holder that has not renewed for this long is dead."""
+"""A holder that has not renewed for this long counts as dead."""
 
 STARTS = ("start", "restart", "upgrade", "rollback", "recover", "reset", "skip-batch")
-"""Operations by which a person wants a stream to run now, whatever failed before."""
+"""Operations that start a stream now, regardless of earlier failures."""
 
 
 @dataclass(frozen=True)
 class Ticket:
-    """The right to operate on a stream, as long as it is renewed. `abandoned`: what others left unfinished."""
+    """The right to operate on a stream while it is renewed. `abandoned`: unfinished operations of dead holders."""
 
     id: int
     stream: str
@@ -49,29 +49,29 @@ def begin(
     approved_by: str | None = None,
     **params: Any,
 ) -> Ticket:
-    """Take the stream for one operation and record that somebody asked.
+    """Take the lease of a stream for one operation and record the request.
 
     Raises:
-        Refused: somebody else operates on it; names who, what and since when.
+        Refused: another operation holds the stream; names who, what and since when.
     """
     if leases.take(connection, SCOPE, stream, token, holder, ABANDONED) is None:
         raise _busy(connection, stream, operation)
-    left = [item for item in newest(connection, stream) if item["result"] is None]
-    for item in left:
-        finish(connection, item["id"], "failed", "whoever carried it out died half way")
-    asked = request(
+    unfinished = [item for item in newest(connection, stream) if item["result"] is None]
+    for item in unfinished:
+        finish(connection, item["id"], "failed", "its process died before it was done")
+    operation_id = request(
         connection, stream, operation, author=author, comment=comment, approved_by=approved_by, holder=holder, **params
     )
-    return Ticket(asked, stream, token, tuple(left))
+    return Ticket(operation_id, stream, token, tuple(unfinished))
 
 
 def renew(connection: Connection, ticket: Ticket) -> bool:
-    """Go on holding the stream; False when somebody took it over meanwhile."""
+    """Renew the lease on the stream; False if another process took it over in the meantime."""
     return bool(leases.renew(connection, SCOPE, [ticket.stream], ticket.token, ABANDONED))
 
 
 def end(connection: Connection, ticket: Ticket, result: str, detail: str) -> None:
-    """Record how it ended and give the stream back."""
+    """Record the result and release the stream."""
     finish(connection, ticket.id, result, detail)
     leases.release(connection, SCOPE, [ticket.stream], ticket.token)
 
@@ -86,7 +86,7 @@ def request(
     approved_by: str | None = None,
     **params: Any,
 ) -> int:
-    """Record that somebody asked; returns the operation's id."""
+    """Record a request; returns the operation's id."""
     approval = {} if approved_by is None else {"approved_by": approved_by, "approved_at": func.now()}
     return int(
         connection.execute(
@@ -98,14 +98,14 @@ def request(
 
 
 def note(connection: Connection, operation_id: int, **params: Any) -> None:
-    """Add to what is recorded of a running operation, e.g. `resume`: it stopped a stream that is to run again."""
+    """Add parameters to a running operation, e.g. `resume`: it stopped a stream that is to be started again."""
     connection.execute(
         update(operations).where(operations.c.id == operation_id).values(params=operations.c.params.op("||")(params))
     )
 
 
 def finish(connection: Connection, operation_id: int, result: str, detail: str) -> None:
-    """Record how it ended: done | refused | failed | timed_out | skipped. The first end stands."""
+    """Record the result: done | refused | failed | timed_out | skipped. The first result is final."""
     connection.execute(
         update(operations)
         .where(operations.c.id == operation_id, operations.c.result.is_(None))
@@ -125,7 +125,7 @@ def newest(connection: Connection, stream: str, limit: int = 20) -> list[dict[st
 
 
 def newest_starts(connection: Connection) -> dict[str, datetime]:
-    """When a person last asked for a stream to run, by stream: that forgives back-off."""
+    """Stream -> when a person last requested a start, which resets back-off."""
     rows = connection.execute(
         select(operations.c.stream, func.max(operations.c.requested_at))
         .where(operations.c.operation.in_(STARTS), operations.c.result.is_distinct_from("refused"))
@@ -135,7 +135,7 @@ def newest_starts(connection: Connection) -> dict[str, datetime]:
 
 
 def abandoned(connection: Connection) -> list[dict[str, Any]]:
-    """Operations nobody finished and nobody works on any more: whoever carried them out was killed."""
+    """Operations without a result and without a lease: their process was killed."""
     held = exists().where(
         leases_table.c.scope == SCOPE,
         leases_table.c.name == operations.c.stream,
@@ -158,11 +158,11 @@ def _busy(connection: Connection, stream: str, operation: str) -> Refused:
         ).where(leases_table.c.scope == SCOPE, leases_table.c.name == stream)
     ).one()
     running = next((item for item in newest(connection, stream) if item["result"] is None), None)
-    what = f"{running['author']} asked to {running['operation']} it" if running else "another operation has it"
+    what = f"the {running['operation']} requested by {running['author']}" if running else "another operation"
     return Refused(
-        f"Stream {stream} is being operated on: {operation} must wait",
-        why=f"{what}; {row.holder} is at it since {moment(row.since)} ({float(row.age_s):.0f} s)",
-        next=f"lakeward streams events {stream}   shows how far it is; when its holder dies it can be taken over "
-        f"{ABANDONED.total_seconds():.0f} s later",
+        f"Stream {stream} is locked by another operation: {operation} cannot start",
+        why=f"{row.holder} executes {what} since {moment(row.since)} ({float(row.age_s):.0f} s)",
+        next=f"lakeward streams events {stream}   shows its progress; if its holder dies, the lock expires after "
+        f"{ABANDONED.total_seconds():.0f} s",
         code="LW-6006",
     )

@@ -1,4 +1,4 @@
-"""Purge: everything Lakeward writes into the registry has a keep time."""
+"""Purge: delete registry rows that are past their retention time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakeward.registry import schema
 from lakeward.spec.model.settings import Keep
 
 _SETTING = {"verifications": "checks", "waivers": "changes", "check_runs": "requests"}
-"""Table -> the setting with its keep time, where they have different names. Checks go with their run."""
+"""Table -> the setting with its retention time, where the names differ. Checks are deleted with their run."""
 TABLES = (
     "batches", "events", "incidents", "restarts", "operations", "facts", "plans", "actions", "verifications", "changes",
     "waivers", "check_runs",
@@ -27,23 +27,23 @@ BATCH = 10_000  # rows a statement: a purge never holds locks for long
 
 
 def times(keep: Keep) -> dict[str, timedelta]:
-    """Table -> keep time."""
+    """Table -> retention time."""
     return {name: getattr(keep, _SETTING.get(name, name)).timedelta for name in (*TABLES, "observations", "samples")}
 
 
 def purge(connection: Connection, keep: Mapping[str, timedelta] | None = None) -> dict[str, int]:
-    """Delete what is older than its keep time; returns the rows deleted by table.
+    """Delete rows that are older than their retention time; returns the rows deleted by table.
 
-    A table's newest verification that proved its own head is never deleted: `verified` is repaired from it. At most
-    `BATCH` rows a table go in one call; the next call takes the rest.
+    A table's newest verification that proved its own head is never deleted: `verified` is repaired from it. One call
+    deletes at most `BATCH` rows of a table; the next call deletes the rest.
     """
-    kept = times(Keep()) | dict(keep or {})
+    retention = times(Keep()) | dict(keep or {})
     removed = {}
     for name in TABLES:
         table = schema.metadata.tables[name]
         moment = table.c[_TIME.get(name, "at")]
         key = list(table.primary_key.columns)
-        old = select(*key).where(moment < func.now() - kept[name])
+        old = select(*key).where(moment < func.now() - retention[name])
         if name == "verifications":
             proof = (
                 select(func.max(table.c.at))
@@ -55,13 +55,13 @@ def purge(connection: Connection, keep: Mapping[str, timedelta] | None = None) -
         chosen = old.limit(BATCH).subquery()
         condition = [column == chosen.c[column.name] for column in key]
         removed[name] = connection.execute(delete(table).where(*condition)).rowcount
-    removed["observations"] = _of_removed_streams(connection, kept["observations"])
-    removed["samples"] = _samples(connection, kept["samples"])
+    removed["observations"] = _of_removed_streams(connection, retention["observations"])
+    removed["samples"] = _samples(connection, retention["samples"])
     return {name: count for name, count in removed.items() if count}
 
 
 def _samples(connection: Connection, keep: timedelta) -> int:
-    """Rows of other people's data that were kept as examples; what the check found stays."""
+    """Delete samples of failing rows, which are user data; the results of the checks stay."""
     checks, runs = schema.checks, schema.verifications
     old = (
         select(checks.c.run, checks.c.check)
@@ -75,6 +75,6 @@ def _samples(connection: Connection, keep: timedelta) -> int:
 
 
 def _of_removed_streams(connection: Connection, keep: timedelta) -> int:
-    """The newest figures of streams nobody declares any more."""
-    gone = select(schema.streams.c.id).where(schema.streams.c.removed_at < func.now() - keep)
-    return connection.execute(delete(schema.observations).where(schema.observations.c.stream.in_(gone))).rowcount
+    """Delete the observations of retired streams."""
+    retired = select(schema.streams.c.id).where(schema.streams.c.removed_at < func.now() - keep)
+    return connection.execute(delete(schema.observations).where(schema.observations.c.stream.in_(retired))).rowcount

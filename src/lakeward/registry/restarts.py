@@ -15,7 +15,7 @@ from lakeward.registry.schema import restarts
 
 @dataclass(frozen=True)
 class Restart:
-    """One failure and what was decided."""
+    """One failure and the decision about it."""
 
     id: int
     driver: str
@@ -41,7 +41,7 @@ def record(
     delay: timedelta | None,
     exit_code: int | None = None,
 ) -> None:
-    """Write one failure; `delay` is counted from the database's now, None means no further attempt by itself."""
+    """Write one failure; `delay` is counted from the database's now, None means no further automatic attempt."""
     connection.execute(
         insert(restarts).values(
             driver=driver,
@@ -56,7 +56,7 @@ def record(
 
 
 def recent(connection: Connection, driver: str, limit: int) -> list[Restart]:
-    """The newest failures of a whole driver, newest first; those of single streams inside it are left out."""
+    """The newest failures of a whole driver, newest first, without those of single streams in it."""
     rows = connection.execute(
         _select()
         .where(restarts.c.driver == driver, restarts.c.stream.is_(None))
@@ -67,7 +67,7 @@ def recent(connection: Connection, driver: str, limit: int) -> list[Restart]:
 
 
 def within(connection: Connection, window: timedelta) -> list[tuple[str, str | None, str, str]]:
-    """(driver, stream, class, error) of every failure of the last while; stream None is the whole driver."""
+    """(driver, stream, class, error) of every failure within a window; stream None is the whole driver."""
     rows = connection.execute(
         select(restarts.c.driver, restarts.c.stream, restarts.c.failure_class, restarts.c.error)
         .where(restarts.c.at > func.now() - window)
@@ -77,7 +77,7 @@ def within(connection: Connection, window: timedelta) -> list[tuple[str, str | N
 
 
 def sooner(connection: Connection, ids: Sequence[int], delay: timedelta) -> None:
-    """Bring attempts forward that would be later than `delay` from now: what they waited for is back."""
+    """Move attempts that are due later than `delay` from now to that time: their dependency is back."""
     moment = func.now() + delay
     connection.execute(
         update(restarts)

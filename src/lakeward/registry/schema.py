@@ -1,7 +1,7 @@
-"""The registry's tables: the truth for people about what is wanted, what runs and what was done.
+"""Schema of the registry: desired state, observed state and history.
 
-The tables themselves (Iceberg, Delta) stay the truth about what is landed; a driver lands on while the registry is
-away. All times are the database's (`now()`), so that no clock of a driver or of Airflow decides a lease.
+The lake's tables (Iceberg, Delta) stay authoritative about what has landed; a driver continues while the registry is
+down. All times are the database's (`now()`), so that no clock of a driver or of Airflow decides a lease.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ generations = Table(
     Column("checkpoint", String, nullable=False),  # folder of its checkpoint: changes only through reset
     _at("created_at"),
     Column("stable_at", DateTime(timezone=True)),  # when it proved itself: rollback's target
-    Column("failed_at", DateTime(timezone=True)),  # when it was taken back by itself: that happens once
+    Column("failed_at", DateTime(timezone=True)),  # when it was rolled back automatically: that happens once
     Column("failure", Text),  # why
 )
 

@@ -1,4 +1,4 @@
-"""Streams: what is wanted of each, and what is known of it."""
+"""Streams: desired and observed state of each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lakeward.registry.schema import drivers, operations, streams
 
 @dataclass(frozen=True)
 class Stream:
-    """One declared stream. `state` is the word people see; `since` says since when it holds."""
+    """One declared stream. `since`: since when it has its `state`."""
 
     id: str
     desired: str
@@ -40,7 +40,7 @@ def _read(row: Row[Any]) -> Stream:
 
 
 def all_streams(connection: Connection, *, removed: bool = False) -> list[Stream]:
-    """Every stream by id; removed ones only when asked for."""
+    """Every stream, ordered by id; retired ones only with `removed`."""
     statement = select(streams).order_by(streams.c.id)
     if not removed:
         statement = statement.where(streams.c.removed_at.is_(None))
@@ -63,7 +63,7 @@ def get(connection: Connection, stream: str) -> Stream:
     if found is None:
         known = ", ".join(item.id for item in all_streams(connection)) or "none is deployed yet"
         raise SpecError(
-            f"There is no stream {stream!r}", why=f"known streams: {known}", next="lakeward deploy", code="LW-6007"
+            f"There is no stream {stream!r}", why=f"Known streams: {known}", next="lakeward deploy", code="LW-6007"
         )
     return found
 
@@ -74,7 +74,7 @@ def of_driver(connection: Connection, driver: str) -> list[Stream]:
 
 
 def accept(connection: Connection, stream: str, *, generation: int, driver: str, desired: str | None = None) -> None:
-    """Create the stream's row, or make `generation` the one to run (and the pending one done)."""
+    """Create the stream's row, or make `generation` the current one and clear the pending one."""
     values = {"generation": generation, "driver": driver}
     if desired is not None:
         values["desired"] = desired
@@ -89,12 +89,12 @@ def accept(connection: Connection, stream: str, *, generation: int, driver: str,
 
 
 def set_pending(connection: Connection, stream: str, generation: int | None) -> None:
-    """Remember a deployed generation that waits for `upgrade`."""
+    """Record a deployed generation that waits for `upgrade`."""
     _change(connection, stream, pending_generation=generation)
 
 
 def set_desired(connection: Connection, names: Sequence[str], desired: str, *, keep_block: bool = False) -> None:
-    """Say what is wanted of streams: `running` or `stopped`. A start clears what blocked them, unless told not to."""
+    """Set the desired state of streams: `running` or `stopped`. A start clears a block, unless `keep_block`."""
     values: dict[str, Any] = {"desired": desired, "updated_at": func.now()}
     if desired == "running" and not keep_block:
         values |= {"blocked": None, "run_after": None}
@@ -102,15 +102,15 @@ def set_desired(connection: Connection, names: Sequence[str], desired: str, *, k
 
 
 def complete(connection: Connection, stream: str, *, token: str, begun: datetime) -> bool:
-    """Want a stream stopped because all that was available has landed.
+    """Set a stream's desired state to stopped, because all that was available has landed.
 
     Args:
-        token: of the launch that says so; an older one says nothing.
-        begun: database time before its query looked at what is available. Whoever asked for it since then is owed
-            another query.
+        token: of the launch that reports it; an older launch is ignored.
+        begun: database time before its query listed what is available. A start requested since then needs another
+            query.
 
     Returns:
-        Whether it is not wanted any more by this.
+        Whether the desired state was changed.
     """
     newest_launch = exists().where(drivers.c.name == streams.c.driver, drivers.c.token == token)
     asked = exists().where(
@@ -128,7 +128,7 @@ def complete(connection: Connection, stream: str, *, token: str, begun: datetime
 
 
 def set_state(connection: Connection, stream: str, state: str, why: str) -> bool:
-    """Record the word people see. `since` moves only when the word changes; returns whether it did."""
+    """Record the state. `since` changes only with the state; returns whether it did."""
     before = connection.execute(select(streams.c.state).where(streams.c.id == stream).with_for_update()).scalar_one()
     connection.execute(
         update(streams)
@@ -144,7 +144,7 @@ def set_state(connection: Connection, stream: str, state: str, why: str) -> bool
 
 
 def set_states(connection: Connection, states: Mapping[str, tuple[str, str]]) -> None:
-    """Record the words (state, why) of many streams in one statement; `since` moves where the word changes."""
+    """Record (state, why) of many streams in one statement; `since` changes only with the state."""
     if not states:
         return
     rows = [{"id": name, "state": state, "why": why} for name, (state, why) in states.items()]
@@ -166,7 +166,7 @@ def set_states(connection: Connection, states: Mapping[str, tuple[str, str]]) ->
 
 
 def block(connection: Connection, stream: str, reason: dict[str, Any]) -> None:
-    """Make a stream wait for a person, from now on (`at`, RFC 3339).
+    """Block a stream until a person acts, from now on (`at`, RFC 3339).
 
     `reason` has the keys reason, what, why, next and, if known, batch, offsets.
     """
@@ -181,7 +181,7 @@ def set_run_after(connection: Connection, stream: str, moment: datetime | None) 
 
 
 def set_hold(connection: Connection, stream: str, until: datetime | None) -> None:
-    """Freeze automatic restarts until a time; None lifts it. A query that waits for its next attempt waits with it."""
+    """Hold automatic restarts until a time; None lifts it. A pending attempt of a query is held, too."""
     if until is not None:
         pause = case((streams.c.run_after > func.now(), until))
     else:
@@ -190,18 +190,18 @@ def set_hold(connection: Connection, stream: str, until: datetime | None) -> Non
 
 
 def set_proving(connection: Connection, stream: str, proof: dict[str, Any] | None) -> None:
-    """Say that a new generation must prove itself (`streams.proof.Proving`), or that this is over."""
+    """Set or clear the conditions of a new generation (`supervision.decide.stability.Proving`)."""
     _change(connection, stream, proving=null() if proof is None else proof)
 
 
 def count_proving(connection: Connection, stream: str, before: dict[str, Any] | None, proof: dict[str, Any]) -> None:
-    """Remember how much of its time a proof has used, unless somebody ended it or began another one meanwhile."""
+    """Update the conditions of a new generation, unless they were cleared or replaced in the meantime."""
     still = (streams.c.id == stream) & (streams.c.proving == before)
     connection.execute(update(streams).where(still).values(proving=proof))
 
 
 def remove(connection: Connection, stream: str) -> None:
-    """Its file is gone: keep the history, stop wanting it."""
+    """Retire a stream: stop it and keep its history."""
     _change(connection, stream, removed_at=func.now(), desired="stopped")
 
 

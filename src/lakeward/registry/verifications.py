@@ -1,4 +1,4 @@
-"""Verifications: quality runs, their checks, and the snapshot up to which a table is proven."""
+"""Verifications: check runs, their checks, and the snapshot up to which a table is proven."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from lakeward.registry.schema import checks, verifications
 
 
 def record(connection: Connection, run: dict[str, Any], results: list[dict[str, Any]]) -> None:
-    """Keep one run (columns of `schema.verifications`) and its checks (columns of `schema.checks` without `run`)."""
+    """Store one run (columns of `schema.verifications`) and its checks (columns of `schema.checks` without `run`)."""
     connection.execute(insert(verifications).values(**run))
     if results:
         connection.execute(insert(checks), [{"run": run["run"], **result} for result in results])
 
 
 def add_note(connection: Connection, run: str, note: str) -> None:
-    """Say more of a recorded run; the same is not said twice."""
-    said = verifications.c.note
-    of = (verifications.c.run == run, ~said.contains(note, autoescape=True))
-    joined = case((said == "", note), else_=said + "; " + note)
-    connection.execute(update(verifications).where(*of).values(note=joined))
+    """Append to the note of a recorded run; an equal note is not repeated."""
+    current = verifications.c.note
+    condition = (verifications.c.run == run, ~current.contains(note, autoescape=True))
+    joined = case((current == "", note), else_=current + "; " + note)
+    connection.execute(update(verifications).where(*condition).values(note=joined))
 
 
 def newest(connection: Connection, table: str, *, suite: str | None = None, limit: int = 20) -> list[dict[str, Any]]:
@@ -38,7 +38,7 @@ def newest(connection: Connection, table: str, *, suite: str | None = None, limi
 
 def heads(connection: Connection, table: str) -> list[tuple[int | None, int, int]]:
     """Base, head and the head's sequence number of every recorded run of a table that has one, newest first."""
-    base, head, sequence = (verifications.c[each] for each in ("from_snapshot", "to_snapshot", "to_sequence"))
+    base, head, sequence = (verifications.c[name] for name in ("from_snapshot", "to_snapshot", "to_sequence"))
     wanted = select(base, head, sequence).where(
         verifications.c.table == table, head.is_not(None), sequence.is_not(None)
     )
@@ -58,7 +58,7 @@ def of_run(connection: Connection, run: str) -> dict[str, Any] | None:
 
 
 def last_verified(connection: Connection, table: str) -> dict[str, Any] | None:
-    """The newest run that left `verified` on a snapshot: the proof the branch is repaired from."""
+    """The newest run that left `verified` on a snapshot: the proof from which the branch is repaired."""
     row = connection.execute(
         select(verifications)
         .where(verifications.c.table == table, verifications.c.verified_snapshot.is_not(None))
@@ -76,25 +76,25 @@ def checks_of(connection: Connection, run: str) -> list[dict[str, Any]]:
 
 def checks_of_runs(connection: Connection, runs: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
     """Run -> its checks without their samples, which are the larger part."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    result: dict[str, list[dict[str, Any]]] = {}
     columns = [column for column in checks.c if column is not checks.c.sample]
     statement = select(*columns).where(checks.c.run.in_(runs)).order_by(checks.c.run, checks.c.check)
     for row in connection.execute(statement):
-        found.setdefault(row.run, []).append(dict(row._mapping))
-    return found
+        result.setdefault(row.run, []).append(dict(row._mapping))
+    return result
 
 
 def values(connection: Connection, table: str, check: str, limit: int = 2000) -> list[tuple[datetime, float]]:
-    """The values a check found in earlier runs of a table, newest first; those without a number are left out."""
-    found = checks.c.observed["value"]["value"]
+    """The numeric values that a check observed in earlier runs of a table, newest first."""
+    value = checks.c.observed["value"]["value"]
     rows = connection.execute(
-        select(verifications.c.at, found.as_float())
+        select(verifications.c.at, value.as_float())
         .join(checks, checks.c.run == verifications.c.run)
         .where(
             verifications.c.table == table,
             checks.c.check == check,
             checks.c.state.in_(["pass", "fail"]),
-            func.jsonb_typeof(found) == "number",
+            func.jsonb_typeof(value) == "number",
         )
         .order_by(verifications.c.at.desc())
         .limit(limit)
@@ -103,7 +103,7 @@ def values(connection: Connection, table: str, check: str, limit: int = 2000) ->
 
 
 def unpublished(connection: Connection, limit: int) -> list[dict[str, Any]]:
-    """Runs whose results the lake's table does not have, oldest first; locked, and those another one holds left out."""
+    """Runs whose results the lake's table does not have, oldest first; locked, without those locked by others."""
     statement = (
         select(verifications)
         .where(verifications.c.published_at.is_(None))
@@ -115,7 +115,7 @@ def unpublished(connection: Connection, limit: int) -> list[dict[str, Any]]:
 
 
 def mark_published(connection: Connection, runs: Sequence[str]) -> None:
-    """Say that the lake's table has these runs."""
+    """Record that the lake's table has these runs."""
     connection.execute(update(verifications).where(verifications.c.run.in_(runs)).values(published_at=func.now()))
 
 
@@ -145,25 +145,25 @@ def proof_before(connection: Connection, table: str, moment: datetime) -> int | 
 
 
 def samples(connection: Connection, table: str) -> int:
-    """How many checks of a table's runs keep failing rows."""
-    statement = select(func.count()).select_from(checks).where(checks.c.run.in_(_runs(table)), *_KEEPS_ROWS)
+    """How many checks of a table's runs store failing rows."""
+    statement = select(func.count()).select_from(checks).where(checks.c.run.in_(_runs(table)), *_HAS_ROWS)
     return int(connection.execute(statement).scalar_one())
 
 
 def forget_values(connection: Connection, table: str, told: Callable[[str], bool]) -> None:
-    """No failing row of a table's runs is kept any more, and no observed value whose text `told` says yes to."""
-    mine = checks.c.run.in_(_runs(table))
-    connection.execute(update(checks).where(mine, *_KEEPS_ROWS).values(sample=null()))
-    for row in connection.execute(select(checks.c.run, checks.c.check, checks.c.observed).where(mine)).all():
+    """Delete all failing rows stored for a table's runs, and each observed value for whose text `told` returns True."""
+    of_table = checks.c.run.in_(_runs(table))
+    connection.execute(update(checks).where(of_table, *_HAS_ROWS).values(sample=null()))
+    for row in connection.execute(select(checks.c.run, checks.c.check, checks.c.observed).where(of_table)).all():
         if row.observed is not None and told(json.dumps(row.observed, ensure_ascii=False)):
-            kept = {
+            remaining = {
                 name: value for name, value in row.observed.items() if not told(json.dumps(value, ensure_ascii=False))
             }
-            found = (checks.c.run == row.run, checks.c.check == row.check)
-            connection.execute(update(checks).where(*found).values(observed=kept))
+            key = (checks.c.run == row.run, checks.c.check == row.check)
+            connection.execute(update(checks).where(*key).values(observed=remaining))
 
 
-_KEEPS_ROWS = (checks.c.sample.is_not(None), func.jsonb_typeof(checks.c.sample) != "null", checks.c.sample != [])
+_HAS_ROWS = (checks.c.sample.is_not(None), func.jsonb_typeof(checks.c.sample) != "null", checks.c.sample != [])
 
 
 def _runs(table: str) -> Select[tuple[str]]:

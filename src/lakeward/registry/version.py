@@ -1,8 +1,8 @@
-"""Versions of the registry's schema: one apart works together, more is refused before anything is read wrong.
+"""Schema version of the registry: a difference of one version works, a larger one is refused.
 
-Migrations only add. So code that is one version older reads and writes as it did. Code that is newer than the registry
-asks for `lakeward stack up`, which migrates it; drivers leave out what an older registry does not have. Further apart
-nobody has tried: command line and reconcile refuse, drivers land on.
+Migrations only add, so that code that is one version older reads and writes as before. Code that is newer than the
+registry asks for `lakeward stack up`, which migrates it; drivers omit the columns that an older registry lacks. A
+larger difference is not tested: command line and reconcile refuse, running drivers continue.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lakeward.platform.errors import Refused
 from lakeward.registry import engine
 
 APART = 1
-"""So many versions the registry may be newer than the code."""
+"""The number of versions by which the registry may be newer than the code."""
 _VERSIONS = Path(__file__).parent / "migrations" / "versions"
 
 
@@ -32,8 +32,8 @@ def of(connection: Connection) -> int | None:
     """The version of a registry; None if it was never migrated."""
     if connection.execute(text("SELECT to_regclass('alembic_version')")).scalar_one() is None:
         return None
-    found = connection.execute(text("SELECT max(version_num) FROM alembic_version")).scalar_one()
-    return None if found is None else int(found)
+    newest = connection.execute(text("SELECT max(version_num) FROM alembic_version")).scalar_one()
+    return None if newest is None else int(newest)
 
 
 def columns(connection: Connection, table: str) -> frozenset[str]:
@@ -55,17 +55,17 @@ def check(connection: Connection) -> None:
     if found is not None and newest <= found <= newest + APART:
         return
     if found is None or found < newest:
-        have = "no version: it was never set up" if found is None else f"version {found}"
+        have = "no version, because it was never set up" if found is None else f"version {found}"
         raise Refused(
             "The registry is older than this Lakeward",
-            why=f"it has {have}, this Lakeward needs version {newest}; streams that run land on",
-            next="lakeward stack up   migrates it, and loses nothing",
+            why=f"It has {have}. This Lakeward needs version {newest}. Running streams continue",
+            next="lakeward stack up   migrates it without data loss",
             code="LW-6009",
         )
     raise Refused(
         "The registry is newer than this Lakeward can work with",
-        why=f"it has version {found}, this Lakeward knows {newest} and works with {newest + APART} at most; "
-        "streams that run land on",
+        why=f"It has version {found}. This Lakeward has version {newest} and works with {newest + APART} at most. "
+        "Running streams continue",
         next="install the Lakeward that migrated it, then: lakeward version",
         code="LW-6008",
     )

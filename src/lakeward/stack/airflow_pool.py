@@ -1,4 +1,4 @@
-"""One of the embedded Airflow's few slots is supervision's own: reports and maintenance never keep a pass waiting."""
+"""Airflow pool of supervision: one reserved slot, so that reports and maintenance never delay a reconcile pass."""
 
 from __future__ import annotations
 

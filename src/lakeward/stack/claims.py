@@ -1,4 +1,4 @@
-"""Claims: ports another stack of this user has just chosen. It takes them only when their servers start."""
+"""Port claims: ports that another stack of this user has chosen, and binds later, when its servers start."""
 
 from __future__ import annotations
 

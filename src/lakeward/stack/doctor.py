@@ -1,4 +1,4 @@
-"""`doctor`: what this machine and this stack lack, and the exact next command for each."""
+"""`doctor`: missing requirements of this machine and this stack, with the next command for each."""
 
 from __future__ import annotations
 

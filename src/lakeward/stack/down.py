@@ -1,4 +1,4 @@
-"""`stack down`: stop in the order things need each other, and prove that nothing is left."""
+"""`stack down`: stop the parts in dependency order, and verify that no process remains."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _shutdown(supervisor: Supervisor, leader: Process | None) -> None:
     left = session.end(session.members(leader))
     if left:
         raise Unhealthy(
-            "A process of the stack cannot be ended",
+            "A process of the stack does not end after SIGKILL",
             why=", ".join(f"{process.pid} {process.name()}" for process in left),
             next="kill -9 " + " ".join(str(process.pid) for process in left),
             code="LW-7004",

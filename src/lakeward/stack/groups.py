@@ -1,4 +1,4 @@
-"""Which parts there are, and which groups of them a person may ask for."""
+"""Parts of the stack, and the groups of them that `--only` accepts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def resolve(asked: Iterable[str] | None) -> set[str]:
     known = f"the parts are {', '.join(GROUPS)}"
     if not chosen:
         raise SpecError(
-            "--only names no part", why=known, next="lakeward stack up   starts all of them", code="LW-7005"
+            "Option --only is empty", why=known, next="lakeward stack up   starts all of them", code="LW-7005"
         )
     unknown = sorted(chosen - set(GROUPS))
     if unknown:

@@ -1,4 +1,4 @@
-"""A part of the stack: what to prepare, what to run, how to know it is well. One small class each."""
+"""A part of the stack: what it prepares, what it runs, and its health check. One class for each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Secrets of one home, in files only their owner may read."""
+"""Secrets of one home, in files that only their owner can read."""
 
 from __future__ import annotations
 

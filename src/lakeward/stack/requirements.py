@@ -1,4 +1,4 @@
-"""What this machine must have before anything starts. Java and the jars are checked by their own modules."""
+"""Requirements of this machine, checked before a start. Java and the jars are checked by their own modules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the supervisor runs for a part: end what a killed predecessor left behind, then become the program.
+"""Start wrapper of a part: end the leftover processes of a killed predecessor, then execute the program.
 
 `python -m lakeward.stack.run FOLDER NAME`, where `FOLDER/NAME.program.json` (0600) is the program to become.
 

@@ -1,4 +1,4 @@
-"""The processes of a stack are those of its supervisor's session. This is how `down` proves that none is left."""
+"""Process session of a stack: all processes in its supervisor's session. `down` verifies that none remains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The site of one stack: its folders, ports, secrets and addresses, and the environment its programs get."""
+"""Context of one stack: its folders, ports, secrets and addresses, and the environment of its programs."""
 
 from __future__ import annotations
 

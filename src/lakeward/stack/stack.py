@@ -79,8 +79,8 @@ class Stack:
         found = None if state.running else Supervisor(self.home).find()
         if found is not None:
             raise Refused(
-                "A stack runs here that its memory does not know",
-                why=f"supervisord is process {found.pid}; stack.json in {self.home.root} says nothing of it",
+                "A running stack is not recorded in its home",
+                why=f"supervisord is process {found.pid}; stack.json in {self.home.root} does not list it",
                 next="lakeward stack down, then lakeward stack up",
                 code="LW-7017",
             )
@@ -137,7 +137,7 @@ def unhealthy(parts: Iterable[status.PartStatus]) -> Unhealthy | None:
     if not wrong:
         return None
     return Unhealthy(
-        "The stack is not whole",
+        "The stack is not complete",
         why=", ".join(f"{part.name} is {part.state} (log: {part.log})" for part in wrong),
         next="lakeward stack up",
         code="LW-7016",

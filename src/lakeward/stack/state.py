@@ -1,4 +1,4 @@
-"""What one embedded stack remembers between commands: `stack.json` in its home."""
+"""State file of one embedded stack between commands: `stack.json` in its home."""
 
 from __future__ import annotations
 
@@ -77,9 +77,9 @@ class StackState(BaseModel):
             raise _unusable(home, error) from None
         except ValueError as error:
             raise LakewardError(
-                "The stack's memory is damaged",
+                "The stack's state file is damaged",
                 why=f"{_file(home)}: {error}",
-                next=f"rm {shlex.quote(str(_file(home)))}, then: lakeward stack down   (it finds what still runs)",
+                next=f"rm {shlex.quote(str(_file(home)))}, then: lakeward stack down   (it finds running processes)",
                 code="LW-7019",
             ) from None
 
@@ -119,9 +119,9 @@ def exclusive(home: Home) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise Refused(
-                "Another `lakeward stack` is at work here",
+                "Another `lakeward stack` command is running in this home",
                 why=str(home.root),
-                next="wait for it, then try again",
+                next="wait until it has ended, then retry",
                 code="LW-7020",
             ) from None
         yield

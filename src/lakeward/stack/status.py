@@ -1,4 +1,4 @@
-"""`stack status`: every part, whether it does its work, and what it costs."""
+"""`stack status`: state, health and memory of every part."""
 
 from __future__ import annotations
 

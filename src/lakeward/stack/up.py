@@ -1,4 +1,4 @@
-"""`stack up`: start what is missing, in the order things need each other, side by side where they do not."""
+"""`stack up`: start missing parts in dependency order, independent ones in parallel."""
 
 from __future__ import annotations
 

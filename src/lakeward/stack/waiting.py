@@ -1,4 +1,4 @@
-"""Waiting for a part to be well, and saying what is wrong when it is not."""
+"""Health wait: wait until a part is healthy, and report why if it is not."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def wait(part: Part, supervisor: Supervisor, since: datetime, cancelled: threadi
     starts: set[datetime] = set()
     while not part.healthy(since):
         if cancelled.is_set():
-            raise LakewardError(f"{part.name}: the start was given up", code="LW-7026")
+            raise LakewardError(f"{part.name}: the start was aborted", code="LW-7026")
         seen = supervisor.observe().get(part.name)
         if seen is not None and seen.state in {"BACKOFF", "STARTING", "RUNNING", "EXITED"}:
             starts.add(seen.started)
@@ -46,8 +46,8 @@ def wait(part: Part, supervisor: Supervisor, since: datetime, cancelled: threadi
         other = session.stranger(port, leader)
         if other is not None:
             raise Unhealthy(
-                f"Another process answers in the place of {part.name}",
-                why=f"process {other.pid} has taken {ports.HOST}:{port} meanwhile",
+                f"Another process uses the port of {part.name}",
+                why=f"process {other.pid} has taken {ports.HOST}:{port} in the meantime",
                 next="lakeward stack down, then lakeward stack up   chooses another port",
                 code="LW-7027",
             )

@@ -1,4 +1,4 @@
-"""What operations leave behind whose holder was killed: a stream they stopped and would have started again."""
+"""Abandoned operations: mark operations whose process died as failed, and start the streams that they had stopped."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from sqlalchemy import Connection
 from lakeward.registry import changes, operations, streams
 
 RESUME = "resume"
-"""Parameter of an operation that stopped a stream which is to run again when it is done."""
+"""Parameter of an operation that stopped a stream and starts it again at its end."""
 _MOVES = ("reset", "skip-batch", "rebuild", "restore")
-"""Operations that may mend what blocked the stream: who died half way may have changed nothing, so it stands."""
+"""Operations that may remove what blocks the stream. After an abort the block stays: nothing may have changed yet."""
 
 
 def finish(connection: Connection) -> None:
-    """End every abandoned operation, and start what it had stopped."""
-    left = operations.abandoned(connection)
-    for item in left:
-        operations.finish(connection, item["id"], "failed", "whoever carried it out died half way")
-    resume(connection, left)
+    """Mark every abandoned operation as failed, and start the streams that it had stopped."""
+    abandoned = operations.abandoned(connection)
+    for item in abandoned:
+        operations.finish(connection, item["id"], "failed", "its process died before it was done")
+    resume(connection, abandoned)
 
 
-def resume(connection: Connection, left: Iterable[dict[str, Any]]) -> None:
-    """Want the streams running again that these operations stopped for a while. One that a reset or a skip-batch was
-    to mend still waits for a person."""
-    for item in left:
+def resume(connection: Connection, abandoned: Iterable[dict[str, Any]]) -> None:
+    """Start the streams that these operations had stopped. A stream that a reset or a skip-batch was to unblock stays
+    blocked."""
+    for item in abandoned:
         stream = streams.find(connection, item["stream"])
         if stream is None or stream.removed_at is not None or stream.desired == "running":
             continue

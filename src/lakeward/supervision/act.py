@@ -1,4 +1,4 @@
-"""Acting: carry out one decision of reconcile. Every step is safe to repeat and safe to be killed in."""
+"""Actor: carries out one decision of reconcile. Every step is idempotent, and a kill at any point does no harm."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from lakeward.supervision.observe import Connect, Facts
 log = structlog.get_logger(__name__)
 
 STUCK_GRACE_S = 5.0
-"""A driver that is stuck is asked to end for this long; its leases and batches need no more."""
+"""Grace period between SIGTERM and SIGKILL for a stuck driver. Its leases and batches need no more."""
 
 
 @dataclass(frozen=True)
 class Done:
-    """What was done about one driver: `act` is launched | adopted | buried | killed | failed | skipped."""
+    """What was done with one driver: `act` is launched | adopted | finalized | killed | failed | skipped."""
 
     driver: str
     act: str
@@ -44,8 +44,8 @@ class Actor:
 
     Attributes:
         connect: opens a transaction on the registry.
-        settings: gives the project's settings; asked only when something is launched, or fails on a cluster.
-        chance: gives a float in [0, 1), for jitter.
+        settings: returns the project's settings; called only when a driver is launched, or fails on a cluster.
+        chance: returns a float in [0, 1), for jitter.
     """
 
     connect: Connect
@@ -55,14 +55,14 @@ class Actor:
     chance: Callable[[], float]
 
     def do(self, decision: Decision, facts: Facts) -> Done | None:
-        """Carry out one decision; None when there was nothing to do."""
+        """Carry out one decision; None if there was nothing to do."""
         match decision:
             case Launch():
                 done = self._launch(decision, facts)
             case Adopt():
                 done = self._adopt(decision)
             case FinalizeLaunch():
-                done = self._bury(decision, facts)
+                done = self._finalize(decision, facts)
             case Unstick():
                 done = self._unstick(decision)
             case Kill():
@@ -71,7 +71,7 @@ class Actor:
                 return None
             case _:
                 raise AssertionError(f"unknown decision {decision!r}")
-        log.info(done.text, driver=done.driver, act=done.act, **done.fields)
+        log.info("decision carried out", driver=done.driver, act=done.act, text=done.text, **done.fields)
         return done
 
     def _launch(self, decision: Launch, facts: Facts) -> Done:
@@ -79,7 +79,7 @@ class Actor:
         declared = self.settings().driver(name)
         with self.connect() as connection:
             if not drivers.intend(connection, name, token=token, previous=decision.previous, backend=declared.backend):
-                return Done(name, "skipped", f"Driver {name} is being launched by somebody else")
+                return Done(name, "skipped", f"Driver {name} is being launched by another process")
         specs = [facts.generations[item].spec for item in decision.streams if item in facts.generations]
         launch = LaunchFile(
             driver=name,
@@ -127,43 +127,43 @@ class Actor:
 
     def _kill(self, decision: Kill) -> Done:
         name, job = decision.driver, decision.job
-        gone = self.backend.kill(job)
+        ended = self.backend.kill(job)
         pid = (job.handle or {}).get("pid")
         text = f"Killed process {pid} of driver {name}: {decision.reason}"
-        if not gone:
-            text = f"Process {pid} of driver {name} is still there after SIGKILL: {decision.reason}"
+        if not ended:
+            text = f"Process {pid} of driver {name} still exists after SIGKILL: {decision.reason}"
         with self.connect() as connection:
-            events.record(connection, "driver", name, "killed", text, pid=pid, gone=gone)
-        return Done(name, "killed" if gone else "failed", text, {"pid": pid})
+            events.record(connection, "driver", name, "killed", text, pid=pid, gone=ended)
+        return Done(name, "killed" if ended else "failed", text, {"pid": pid})
 
     def _unstick(self, decision: Unstick) -> Done:
-        """Write its threads down, ask it to end, kill what is left; its end carries the reason."""
+        """Write a thread dump, send SIGTERM, then SIGKILL. The recorded error carries the reason."""
         name, job = decision.driver, decision.job
         dump = self.backend.dump(job)
-        gone = self.backend.stop(job, grace_s=STUCK_GRACE_S)
+        ended = self.backend.stop(job, grace_s=STUCK_GRACE_S)
         pid = (job.handle or {}).get("pid")
-        kept = f"; its threads are in {dump}" if dump else ""
-        text = f"Ended process {pid} of driver {name}: {decision.reason}{kept}"
-        if not gone:
-            text = f"Process {pid} of driver {name} is still there after SIGKILL: {decision.reason}{kept}"
+        dumped = f"; thread dump: {dump}" if dump else ""
+        text = f"Ended process {pid} of driver {name}: {decision.reason}{dumped}"
+        if not ended:
+            text = f"Process {pid} of driver {name} still exists after SIGKILL: {decision.reason}{dumped}"
         with self.connect() as connection:
-            if gone:
-                drivers.exited(connection, name, job.token, exit_code=None, error=f"{decision.reason}{kept}")
-            events.record(connection, "driver", name, "unstuck", text, pid=pid, gone=gone, dump=dump)
-        return Done(name, "killed" if gone else "failed", text, {"pid": pid, "dump": dump})
+            if ended:
+                drivers.exited(connection, name, job.token, exit_code=None, error=f"{decision.reason}{dumped}")
+            events.record(connection, "driver", name, "unstuck", text, pid=pid, gone=ended, dump=dump)
+        return Done(name, "killed" if ended else "failed", text, {"pid": pid, "dump": dump})
 
-    def _bury(self, decision: FinalizeLaunch, facts: Facts) -> Done:
+    def _finalize(self, decision: FinalizeLaunch, facts: Facts) -> Done:
         name = decision.driver
         with self.connect() as connection:
             row = drivers.find(connection, name)
             if row is None or row.token != decision.token:
-                return Done(name, "skipped", f"Driver {name} was launched anew meanwhile")
+                return Done(name, "skipped", f"Driver {name} was launched again in the meantime")
             end = termination.of(row, decision.job)
             drivers.terminated(connection, name, row.token, exit_code=end.code, error=end.error or None)
             text = end.words(name, known=row.handle is not None, reason=decision.reason)
             if not decision.wanted or end.code == 0:
                 events.record(connection, "driver", name, "exited", text, exit_code=end.code)
-                return Done(name, "buried", text, {"exit_code": end.code})
+                return Done(name, "finalized", text, {"exit_code": end.code})
             attempt = Failing(self.runtime, self.chance).died(connection, row, end, text, facts)
         kind = attempt.failure_class.value
-        return Done(name, "buried", f"{text}; {attempt.why}", {"failure_class": kind, "exit_code": end.code})
+        return Done(name, "finalized", f"{text}; {attempt.why}", {"failure_class": kind, "exit_code": end.code})

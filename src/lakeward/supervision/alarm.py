@@ -1,8 +1,8 @@
-"""Alarm: says, cheaply and often, whether a reconcile pass would have something to do now.
+"""Alarm: reports, cheaply and often, whether a reconcile pass has something to do now.
 
-It decides with the same pure functions as the pass itself and changes nothing, but for one thing no pass can say: that
-none has succeeded for too long. What it said once it repeats only when it changed, or after `AGAIN_S` if it still
-holds: whoever heard it may have died.
+It uses the pure functions of the pass and changes nothing, with one exception: it opens the incident that no pass has
+succeeded for too long, which no pass can do. The same reasons are reported again only after `REPEAT_S`, because the
+task that received them may have died.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from sqlalchemy import Connection
 from lakeward.platform.errors import DependencyDown
 from lakeward.platform.runtime import Runtime
 from lakeward.registry import incidents
-from lakeward.supervision import dead_mans_switch
-from lakeward.supervision import observe as look
+from lakeward.supervision import dead_mans_switch, observe
 from lakeward.supervision.backends.base import Backend
 from lakeward.supervision.decide.health import SETTLED, TROUBLE, State
 from lakeward.supervision.decide.reconcile import plan
@@ -24,54 +23,54 @@ from lakeward.supervision.incidents import RECONCILE, STREAMS
 from lakeward.supervision.observe import Connect, Facts, Found
 from lakeward.supervision.startup_grace import StartupGracePeriod
 
-AGAIN_S = 30.0
+REPEAT_S = 30.0
 
 
 class Alarm:
-    """Watches all streams; one poll serves them all."""
+    """Watches all streams with one poll."""
 
     def __init__(
         self, connect: Connect, runtime: Runtime, backend: Backend, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._connect, self._runtime, self._backend, self._clock = connect, runtime, backend, clock
-        self._said: tuple[str, ...] = ()
+        self._reported: tuple[str, ...] = ()
         self._at = float("-inf")
 
     def look(self) -> list[str]:
-        """What should be dealt with now, in sentences; empty when nothing should, or when it was said already."""
+        """The reasons for a reconcile pass now; empty if there is none, or if they were reported already."""
         try:
             with self._connect() as connection:
-                facts = look.read(connection, whole=False)
+                facts = observe.read(connection, whole=False)
                 missed = self._missed(connection)
         except DependencyDown:
             StartupGracePeriod(self._runtime.drivers).lost()
             return []
-        found = look.ask(self._backend, facts)
-        calm = StartupGracePeriod(self._runtime.drivers).answered(server_up_s=facts.answering_s)
-        reasons = [f"{item.driver}: {item.reason}" for item in plan(look.world(facts, found, calm)).acts]
-        reasons += self._edges(facts, found)
+        jobs = observe.ask(self._backend, facts)
+        grace = StartupGracePeriod(self._runtime.drivers).answered(server_up_s=facts.answering_s)
+        reasons = [f"{item.driver}: {item.reason}" for item in plan(observe.world(facts, jobs, grace)).acts]
+        reasons += self._edges(facts, jobs)
         reasons += [missed] if missed is not None else []
         now = self._clock()
-        said = tuple(sorted(reasons))
-        if not said or (said == self._said and now - self._at < AGAIN_S):
-            if not said:
-                self._said = ()
+        current = tuple(sorted(reasons))
+        if not current or (current == self._reported and now - self._at < REPEAT_S):
+            if not current:
+                self._reported = ()
             return []
-        self._said, self._at = said, now
+        self._reported, self._at = current, now
         return reasons
 
     def _missed(self, connection: Connection) -> str | None:
-        """Whether passes stay away; that is an incident, which the next successful pass closes."""
+        """Why passes are missing, or None. Missing passes are an incident, which the next successful pass closes."""
         missed = dead_mans_switch.look(connection)
         if missed is None or (RECONCILE, STREAMS) in incidents.open_ones(connection):
             return missed
         incidents.opened(connection, RECONCILE, STREAMS, missed[:1].upper() + missed[1:], next=dead_mans_switch.NEXT)
         return missed
 
-    def _edges(self, facts: Facts, found: Found) -> list[str]:
-        """Words that changed in a way people care about: into trouble, out of it, or settled after a start."""
+    def _edges(self, facts: Facts, jobs: Found) -> list[str]:
+        """State changes that people care about: into trouble, out of it, or settled after a start."""
         edges = []
-        verdicts = look.verdicts(facts, found)
+        verdicts = observe.verdicts(facts, jobs)
         for stream in facts.streams:
             before, now = State(stream.state), verdicts[stream.id].state
             if before is not now and (now in TROUBLE or (now in SETTLED and before not in SETTLED)):

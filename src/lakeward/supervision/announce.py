@@ -1,7 +1,7 @@
-"""What other Dags may wait for: a stream's state changed, it landed, an hour or a day of it is final.
+"""Asset events that other Dags can wait for: a stream's state changed, it committed, an hour or a day is complete.
 
-What was announced is remembered in the registry (tick `announced`), so that each is announced once. Streams that are
-seen for the first time are only remembered: their past is nobody's event.
+Each event is emitted once: the registry remembers what was announced (heartbeat `announced`). A stream that is seen for
+the first time is only remembered: its past is no event.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lakeward.supervision.observe import Facts
 
 ANNOUNCED = "announced"
 COMMITS_EVERY = timedelta(seconds=60)
-"""A stream's commits are one event this often at most."""
+"""Shortest interval between two `commits` events of a stream."""
 
 
 @dataclass(frozen=True)
@@ -31,48 +31,48 @@ class Announcement:
 
     @property
     def asset(self) -> str:
-        """Name and URI of the asset: stable, written down in docs/how-to/wait-for-a-stream.md."""
+        """Name and URI of the asset: stable, documented in docs/how-to/wait-for-a-stream.md."""
         return f"lakeward://stream/{self.stream}/{self.what}"
 
 
 def decide(facts: Facts, known: Mapping[str, Any]) -> tuple[list[Announcement], dict[str, Any]]:
-    """What is to be announced, and what is known of every stream afterwards. Pure."""
-    found: list[Announcement] = []
+    """The events to emit, and the remembered values of every stream afterwards. Pure."""
+    events: list[Announcement] = []
     after: dict[str, Any] = {}
     for stream in facts.streams:
         before = known.get(stream.id)
-        now = _seen(facts, stream.id) | {"state": stream.state}
+        now = _observed(facts, stream.id) | {"state": stream.state}
         if before is None:
             after[stream.id] = now | {"told_at": facts.now.isoformat(), "told": now["commit"]}
             continue
-        kept = dict(before) | now
+        values = dict(before) | now
         if before.get("state") != stream.state:
             extra = {"before": before.get("state"), "state": stream.state, "why": stream.why[:500]}
-            found.append(Announcement(stream.id, "state", extra | {"since": stream.since.isoformat()}))
+            events.append(Announcement(stream.id, "state", extra | {"since": stream.since.isoformat()}))
         if now["commit"] is not None and now["commit"] != before.get("told") and _due(before, facts.now):
-            found.append(Announcement(stream.id, "commits", _commit(facts, stream.id)))
-            kept |= {"told_at": facts.now.isoformat(), "told": now["commit"]}
+            events.append(Announcement(stream.id, "commits", _commit(facts, stream.id)))
+            values |= {"told_at": facts.now.isoformat(), "told": now["commit"]}
         for what in ("hour", "day"):
             closed, earlier = now[what], before.get(what)
             if closed is not None and earlier is not None and closed > earlier:
-                found.append(Announcement(stream.id, what, {"from": earlier, "to": closed}))
-            kept[what] = closed if closed is not None and (earlier is None or closed > earlier) else earlier
-        after[stream.id] = kept
-    return found, after
+                events.append(Announcement(stream.id, what, {"from": earlier, "to": closed}))
+            values[what] = closed if closed is not None and (earlier is None or closed > earlier) else earlier
+        after[stream.id] = values
+    return events, after
 
 
 def read(connection: Connection) -> Mapping[str, Any]:
-    """What was announced."""
+    """What was announced, by stream."""
     tick = heartbeats.newest(connection, ANNOUNCED)
     return {} if tick is None else tick.detail.get("streams") or {}
 
 
 def remember(connection: Connection, after: Mapping[str, Any]) -> None:
-    """Keep what was announced."""
+    """Store what was announced."""
     heartbeats.record(connection, ANNOUNCED, duration_s=0.0, streams=dict(after))
 
 
-def _seen(facts: Facts, stream: str) -> dict[str, Any]:
+def _observed(facts: Facts, stream: str) -> dict[str, Any]:
     seen = facts.observations.get(stream)
     if seen is None:
         return {"commit": None, "hour": None, "day": None}
@@ -90,8 +90,8 @@ def _floor(moment: datetime, unit: str) -> str:
 
 
 def _due(before: Mapping[str, Any], now: datetime) -> bool:
-    told = before.get("told_at")
-    return told is None or now - datetime.fromisoformat(str(told)) >= COMMITS_EVERY
+    announced_at = before.get("told_at")
+    return announced_at is None or now - datetime.fromisoformat(str(announced_at)) >= COMMITS_EVERY
 
 
 def _commit(facts: Facts, stream: str) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""Blame: which stream's batch a driver died of, and how often it died there.
+"""Failure attribution: which stream's batch killed a driver, and how often.
 
-A driver that dies whole takes its neighbours along. The batch position decides: whoever ran in it and has landed
-nothing between these deaths stands at the same batch, with the offsets Spark wrote down for it before the first; three
-deaths of the same kind with one suspect are its batch's doing.
+A driver that dies takes all its streams along. The batch position decides: a stream that ran in the driver and landed
+nothing between two deaths runs the same batch again, with the offsets that Spark planned before the first. Three equal
+failures with one suspect are attributed to that batch.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ from lakeward.supervision.observe import Facts
 from lakeward.supervision.termination import Death
 from lakeward.telemetry.tail import newest
 
-LOOKED_AT = 10
-"""Failures of a driver that are compared."""
+COMPARED = 10
+"""Number of earlier failures of a driver that are compared."""
 
 
 @dataclass(frozen=True)
 class Attribution:
-    """Whose batch it may have been: for each suspect, how often in a row the driver died like this with it there."""
+    """The suspects: stream -> how many times in a row the driver failed this way while it ran the same batch."""
 
     times: Mapping[str, int]
 
     @property
     def worst(self) -> int:
-        """The longest such row, this death included; 0 when no batch ran."""
+        """The highest count, this failure included; 0 if no batch ran."""
         return max(self.times.values(), default=0)
 
     @property
     def suspects(self) -> list[str]:
-        """Those the driver died with most often; one is a finding. Who landed a batch in between is not among them."""
+        """The streams with the highest count; one suspect is a finding. A stream that landed in between is none."""
         return sorted(name for name, times in self.times.items() if times == self.worst)
 
 
 def of(connection: Connection, facts: Facts, row: Driver, death: Death, words: str) -> Attribution:
-    """Whose batch this death was."""
+    """Attribute this failure to streams."""
     hosted = [item.id for item in facts.streams if item.driver == row.name and item.desired == "running"]
     if death.stream in hosted:
         ran = [str(death.stream)]
@@ -56,7 +56,7 @@ def of(connection: Connection, facts: Facts, row: Driver, death: Death, words: s
     if not ran:
         return Attribution({})
     alike: list[datetime] = []
-    for earlier in restarts.recent(connection, row.name, LOOKED_AT):
+    for earlier in restarts.recent(connection, row.name, COMPARED):
         if signature(earlier.error) != signature(words):
             break
         alike.append(earlier.at)
@@ -71,7 +71,7 @@ def of(connection: Connection, facts: Facts, row: Driver, death: Death, words: s
 def place(
     connection: Connection, facts: Facts, runtime: Runtime, row: Driver, stream: str, death: Death
 ) -> dict[str, Any]:
-    """Where a stream stands: the batch and its offsets, what the log said last. For the person it waits for."""
+    """The failed batch with its offsets and the tail of the log, for the on-call engineer."""
     seen = facts.observations.get(stream)
     named = death.stream == stream
     batch = death.batch_id if named and death.batch_id is not None else _next_batch(seen)
@@ -85,15 +85,15 @@ def place(
 
 
 def _in_a_batch(seen: Observation | None, row: Driver) -> bool:
-    """Whether a query ran in this launch and was not idle when it was last heard of.
+    """Whether a query ran in this launch and was not idle when it was observed last.
 
-    The lag says nothing here: it is measured after a batch, and this one may be the first.
+    The lag does not help: it is measured after a batch, and this may be the first batch.
     """
     return seen is not None and seen.at >= row.launched_at and seen.query_state == "running"
 
 
 def _next_batch(seen: Observation | None) -> int | None:
-    """Batches are numbered from 0 without holes."""
+    """The next batch id: ids count from 0 without gaps."""
     if seen is None:
         return None
     return 0 if seen.batch_id is None else seen.batch_id + 1
@@ -102,7 +102,7 @@ def _next_batch(seen: Observation | None) -> int | None:
 def _offsets(
     connection: Connection, facts: Facts, runtime: Runtime, stream: str, batch: int | None
 ) -> dict[str, Any] | None:
-    """From where to where the batch goes: it starts where the last landed one ends, and Spark planned its end."""
+    """Start and end offsets of the batch: it starts at the end of the last landed batch, and Spark planned its end."""
     newest = batches.newest(connection, stream, 1)
     start = dict((newest[0]["end_offsets"] if newest else None) or {})
     generation = facts.generations.get(stream)
@@ -115,10 +115,10 @@ def _offsets(
 
 
 def _planned(checkpoint: str, batch: int, sources: list[str]) -> Mapping[str, str] | None:
-    """The end offsets Spark wrote down before the batch; None where its file cannot be read from here."""
+    """The end offsets that Spark planned for the batch; None if the checkpoint file cannot be read from here."""
     file = Path(checkpoint.removeprefix("file://")) / "offsets" / str(batch)
     try:
-        lines = file.read_text().splitlines()[2:]  # a version and the batch's metadata stand first
+        lines = file.read_text().splitlines()[2:]  # the first two lines are a version and the batch's metadata
     except OSError:
         return None
     if len(sources) != 1 or len(lines) != 1:

@@ -1,7 +1,7 @@
-"""Which tables streams have landed rows in that no check has seen: a check run is asked for once for each snapshot.
+"""Check requests: request a check run once for each unchecked snapshot that a stream landed.
 
-From the registry alone, so that it costs a pass nothing; what is written otherwise, and what was asked for in vain,
-is found by the look at the tables.
+Reads the registry only, so that a pass stays cheap. Commits of other writers, and requests that were not served, are
+found by the periodic scan of the tables.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from lakeward.supervision.observe import Facts
 
 ASKED = "checks_asked"
 SKEW = timedelta(seconds=30)
-"""A run is dated by the checker's clock, a batch by the registry's."""
+"""Allowed clock difference: a run is dated by the checker's clock, a batch by the registry's."""
 SLACK = timedelta(seconds=10)
-"""Passes come once a minute, give or take: without it every second one would come a moment too early."""
+"""Tolerance for the interval of the passes: without it every second pass would be a moment too early."""
 
 
 @dataclass(frozen=True)
 class ObservedHead:
-    """The newest run of a table: when it began, and the snapshot it looked up to."""
+    """The newest check run of a table: when it began, and the newest snapshot it checked."""
 
     at: datetime
     snapshot: int | None
@@ -35,20 +35,21 @@ class ObservedHead:
 def decide(
     facts: Facts, suites: Collection[str], seen: Mapping[str, ObservedHead], asked: Mapping[str, int]
 ) -> dict[str, int]:
-    """Table -> the newest snapshot a stream has landed in it, where no run has looked at it or was asked to. Pure.
+    """Table -> the newest snapshot that a stream landed in it and no run has checked or was requested for. Pure.
 
     Args:
         suites: the tables with a suite.
-        seen: of tables that were ever checked.
-        asked: table -> the snapshot a run was last asked for.
+        seen: table -> its newest run, for tables that were ever checked.
+        asked: table -> the snapshot that a run was last requested for.
     """
     newest: dict[str, tuple[datetime, int]] = {}
     for stream in facts.streams:
-        table, found = facts.table(stream.id), facts.observations.get(stream.id)
-        if table is None or table not in suites or found is None:
+        table, observed = facts.table(stream.id), facts.observations.get(stream.id)
+        if table is None or table not in suites or observed is None:
             continue
-        if found.committed_at is not None and found.snapshot_id is not None:
-            newest[table] = max(newest.get(table, (found.committed_at, 0)), (found.committed_at, found.snapshot_id))
+        if observed.committed_at is not None and observed.snapshot_id is not None:
+            commit = (observed.committed_at, observed.snapshot_id)
+            newest[table] = max(newest.get(table, (observed.committed_at, 0)), commit)
     return {
         table: snapshot
         for table, (at, snapshot) in newest.items()
@@ -57,17 +58,17 @@ def decide(
 
 
 def unseen(connection: Connection, suites: Collection[str], every: timedelta) -> dict[str, int]:
-    """The same from the registry; nothing while the last time something was asked for is less than `every` ago."""
+    """`decide` on the registry's facts; empty if the last request is less than `every` ago."""
     tick = heartbeats.newest(connection, ASKED)
     if not suites or (tick is not None and tick.age_s < (every - SLACK).total_seconds()):
         return {}
-    seen = {name: _seen(run) for name in suites for run in verifications.newest(connection, name, limit=1)}
+    seen = {name: _observed_head(run) for name in suites for run in verifications.newest(connection, name, limit=1)}
     return decide(observe.read(connection, whole=False), suites, seen, _asked(connection))
 
 
-def remember(connection: Connection, found: Mapping[str, int]) -> None:
-    """Keep that runs were asked for."""
-    heartbeats.record(connection, ASKED, duration_s=0.0, tables={**_asked(connection), **found})
+def remember(connection: Connection, requested: Mapping[str, int]) -> None:
+    """Store that runs were requested."""
+    heartbeats.record(connection, ASKED, duration_s=0.0, tables={**_asked(connection), **requested})
 
 
 def _asked(connection: Connection) -> dict[str, int]:
@@ -75,10 +76,10 @@ def _asked(connection: Connection) -> dict[str, int]:
     return {} if tick is None else dict(tick.detail.get("tables") or {})
 
 
-def _seen(run: Mapping[str, Any]) -> ObservedHead:
+def _observed_head(run: Mapping[str, Any]) -> ObservedHead:
     return ObservedHead(run["at"], run["to_snapshot"])
 
 
 def _covered(run: ObservedHead | None, at: datetime, snapshot: int) -> bool:
-    """Whether a run has looked at a batch: up to its snapshot, or up to a later one, a compaction's."""
+    """Whether a run has checked a batch: up to its snapshot, or up to a later one, e.g. a compaction's."""
     return run is not None and (run.snapshot == snapshot or run.at - SKEW > at)

@@ -1,4 +1,4 @@
-"""Where control reaches what it looks after: the registry and the backend of a deployment."""
+"""The registry and the backend of a deployment, from its runtime file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lakeward.supervision.observe import Connect
 
 
 def registry_of(runtime: Runtime) -> Connect:
-    """Opens transactions on the registry of a runtime."""
+    """Returns a function that opens a transaction on the registry of a runtime."""
     url = runtime.registry_url_file.read_text().strip()
     return lambda: connect(url, runtime.pgpass)
 

@@ -1,6 +1,6 @@
-"""Dead man's switch: a reconcile pass that stays away says nothing, so its silence has to be somebody's alarm.
+"""Dead man's switch: an alarm when reconcile passes stop succeeding.
 
-Every successful pass leaves a tick. Whoever else looks (the watcher, the command line, doctor) judges its age.
+Every successful pass records a heartbeat. The watcher, the command line and `doctor` judge its age.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from lakeward.registry.heartbeats import Heartbeat
 RECONCILE = "reconcile"
 EVERY_S = 60.0
 MISSED = 3
-"""Passes in a row that may stay away before it is an alarm."""
+"""An alarm is raised after this many missed passes in a row."""
 
 
 def judge(tick: Heartbeat | None, every_s: float = EVERY_S) -> str | None:
-    """Why nobody looks after the streams, or None. A deployment in which no pass ever ran is not judged."""
+    """Why the streams are not supervised, or None. A deployment in which no pass ever ran is not judged."""
     if tick is None or tick.age_s <= MISSED * every_s:
         return None
     return (
-        f"no reconcile pass has succeeded for {span(tick.age_s)} (one is due every {span(every_s)}): what fails is not"
-        f" restarted, streams that run land on"
+        f"no reconcile pass has succeeded for {span(tick.age_s)} (one is due every {span(every_s)}): failed streams are"
+        f" not restarted, running streams continue"
     )
 
 
 def newest(connection: Connection) -> Heartbeat | None:
-    """The newest pass that succeeded."""
+    """The heartbeat of the newest successful pass."""
     return heartbeats.newest(connection, RECONCILE)
 
 
 def look(connection: Connection, every_s: float = EVERY_S) -> str | None:
-    """The judgement about the newest pass."""
+    """Why the streams are not supervised, by the newest heartbeat; None if they are."""
     return judge(newest(connection), every_s)
 
 

@@ -1,6 +1,6 @@
-"""What follows the death of a driver: its class, the pause before the next attempt, or the stream that waits.
+"""Driver failure: classify the death of a driver, and schedule the next attempt or block the stream at fault.
 
-The driver decides the same for the failures of single queries; here is what only somebody outside can see.
+The driver itself handles failures of single queries. This module handles failures that are visible from outside only.
 """
 
 from __future__ import annotations
@@ -23,39 +23,39 @@ from lakeward.supervision.decide.restart import POISON_ATTEMPTS, Attempt
 from lakeward.supervision.observe import Facts
 from lakeward.supervision.termination import Death
 
-APART_S = 120.0
-"""Streams that may all be to blame are started one after another, this far apart: the next death names one."""
+STAGGER_S = 120.0
+"""When several streams are suspects, they are started this far apart: the next failure then identifies one."""
 
 
 @dataclass(frozen=True)
 class Failing:
-    """Records failures of whole drivers. `chance` gives a float in [0, 1), for jitter."""
+    """Records failures of whole drivers. `chance` returns a float in [0, 1), for jitter."""
 
     runtime: Runtime
     chance: Callable[[], float]
 
     def not_started(self, connection: Connection, name: str, text: str, facts: Facts) -> Attempt:
-        """A driver that could not even be started."""
+        """Record a driver that could not be started."""
         attempt = self._attempt(name, facts, FailureClass.INFRA)
         self._record(connection, name, text, attempt, attempt.delay, None)
         return attempt
 
     def died(self, connection: Connection, row: Driver, death: Death, text: str, facts: Facts) -> Attempt:
-        """Record the death of a driver with streams that should run, and what follows."""
-        found = attribution.of(connection, facts, row, death, text)
+        """Record the death of a driver that had streams to run, and decide what follows."""
+        suspected = attribution.of(connection, facts, row, death, text)
         attempt = restart.decide(
             death.judgement.failure_class,
             previous=facts.failures.get((row.name, None)),
             committing_s=_committing_s(row.name, facts),
             random=self.chance,
-            same_batch_failures=found.worst if len(found.suspects) == 1 else 0,
+            same_batch_failures=suspected.worst if len(suspected.suspects) == 1 else 0,
             cause=death.judgement.cause,
         )
         delay = attempt.delay
         if delay is None:
-            delay = self._block(connection, row, death, text, facts, found, attempt)
-        elif found.worst >= POISON_ATTEMPTS and len(found.suspects) > 1:
-            _apart(connection, row.name, found, facts)
+            delay = self._block(connection, row, death, text, facts, suspected, attempt)
+        elif suspected.worst >= POISON_ATTEMPTS and len(suspected.suspects) > 1:
+            _stagger(connection, row.name, suspected, facts)
         self._record(connection, row.name, text, attempt, delay, death.code)
         events.record(
             connection,
@@ -84,26 +84,26 @@ class Failing:
         death: Death,
         text: str,
         facts: Facts,
-        found: Attribution,
+        suspected: Attribution,
         attempt: Attempt,
     ) -> timedelta | None:
-        """Make the streams to blame wait for a person; the pause before the others are started again."""
-        # Read now: the driver may have blocked one after the facts were, and what it said of it must stay.
+        """Block the streams at fault; returns the pause before the other streams are started again."""
+        # Read now: the driver may have blocked a stream after the facts were read, and its reason must stay.
         hosted = {item.id: item for item in streams.of_driver(connection, row.name) if item.desired == "running"}
         free = [name for name, item in hosted.items() if item.blocked is None]
         poison = attempt.failure_class is FailureClass.POISON
         to_blame: Sequence[str | None] = (
-            found.suspects if poison else [death.stream] if death.stream in hosted else free
+            suspected.suspects if poison else [death.stream] if death.stream in hosted else free
         )
         blamed = [name for name in free if name in to_blame]
         for stream in blamed:
-            self._wait_for_a_person(connection, facts, row, stream, death, text, attempt)
+            self._block_stream(connection, facts, row, stream, death, text, attempt)
         if not blamed:
-            return restart.BASE  # nobody is left to wait for a person: trying again in circles helps nobody
-        # The other streams of this driver have done nothing wrong.
+            return restart.BASE  # every stream is blocked already: no tight restart loop
+        # The other streams of this driver are not at fault.
         return timedelta(0) if set(free) - set(blamed) else None
 
-    def _wait_for_a_person(
+    def _block_stream(
         self,
         connection: Connection,
         facts: Facts,
@@ -122,15 +122,15 @@ class Failing:
             **place,
         }
         if attempt.failure_class is FailureClass.POISON:
-            reason["what"] = f"Batch {place['batch']} of stream {stream} ends its driver each time: {attempt.why}"
+            reason["what"] = f"Stream {stream}: batch {place['batch']} kills its driver: {attempt.why}"
             reason["why"] = text.splitlines()[0]
             start = f"lakeward streams start {stream}"
             reason["next"] = (
-                f"correct the transform (lakeward deploy), then: {start}; or give its records up: "
+                f"correct the transform (lakeward deploy), then: {start}; or skip its records: "
                 f"lakeward streams skip-batch {stream} --batch {place['batch']} --dry-run   shows them first"
             )
         streams.block(connection, stream, reason)
-        events.record(connection, "stream", stream, "blocked", f"Waits for a person: {reason['what']}", **reason)
+        events.record(connection, "stream", stream, "blocked", f"Blocked: {reason['what']}", **reason)
 
     def _record(
         self,
@@ -153,20 +153,20 @@ class Failing:
         )
 
 
-def _apart(connection: Connection, name: str, found: Attribution, facts: Facts) -> None:
-    """Start the suspects one after another, so that the next death says which one it was."""
-    first, *others = found.suspects
+def _stagger(connection: Connection, name: str, suspected: Attribution, facts: Facts) -> None:
+    """Start the suspects one after another, so that the next failure identifies one."""
+    first, *others = suspected.suspects
     for number, stream in enumerate(others, start=1):
-        streams.set_run_after(connection, stream, facts.now + timedelta(seconds=APART_S * number))
+        streams.set_run_after(connection, stream, facts.now + timedelta(seconds=STAGGER_S * number))
     text = (
-        f"Died {found.worst} times alike with {listed(found.suspects)} in a batch: {first} is started first, the others"
-        f" {APART_S:.0f} s apart, to find the one"
+        f"Died {suspected.worst} times in the same way while {listed(suspected.suspects)} ran a batch: {first} is"
+        f" started first, the others {STAGGER_S:.0f} s apart, to find the one at fault"
     )
-    events.record(connection, "driver", name, "apart", text, suspects=found.suspects)
+    events.record(connection, "driver", name, "apart", text, suspects=suspected.suspects)
 
 
 def _committing_s(name: str, facts: Facts) -> float:
-    """For how long the streams of a driver committed batches since its launch, in seconds."""
+    """Seconds between the launch of a driver and the newest commit of its streams."""
     row = facts.drivers.get(name)
     if row is None:
         return 0.0

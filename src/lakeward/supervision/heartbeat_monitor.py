@@ -1,6 +1,7 @@
-"""The watchman: tells people that nobody looks after the streams any more. He is not the one who does.
+"""Heartbeat monitor: sends the incident that reconcile passes are missing.
 
-The reconcile pass sends the messages of all incidents. When it stays away (`control.deadman`), somebody else must.
+The reconcile pass sends the messages of all incidents. When no pass succeeds (`supervision.dead_mans_switch`), this
+monitor, which runs in the triggerer, sends them.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ log = structlog.get_logger(__name__)
 
 
 class HeartbeatMonitor:
-    """Sends what is unsaid while the incident of the missing passes is open. The pass that ends it tells its end."""
+    """Sends pending messages while the incident of missing passes is open. The pass that closes it sends the end."""
 
     def __init__(self, connect: Connect, channel: Channel) -> None:
         self._connect, self._channel = connect, channel
         self._logged: int | None = None
 
     def look(self) -> str | None:
-        """Why nobody looks after the streams; None if somebody does, or if the registry cannot say."""
+        """Why the streams are not supervised; None if they are, or if the registry cannot be reached."""
         try:
             with self._connect() as connection:
                 missing = incidents.open_ones(connection).get((RECONCILE, STREAMS))
@@ -35,6 +36,8 @@ class HeartbeatMonitor:
         except DependencyDown:
             return None
         if missing.id != self._logged:
-            log.error(missing.text, incident=missing.id, next=missing.fields.get("next"))
+            log.error(
+                "reconcile passes missing", text=missing.text, incident=missing.id, next=missing.fields.get("next")
+            )
             self._logged = missing.id
         return missing.text

@@ -1,4 +1,4 @@
-"""Incidents: one for each thing that is wrong. The pass opens, changes and closes them; notifiers read them."""
+"""Incidents: one for each problem. The reconcile pass opens, updates and closes them; notifiers read them."""
 
 from __future__ import annotations
 
@@ -24,43 +24,43 @@ from lakeward.supervision.observe import Facts
 from lakeward.supervision.probes import Answers
 
 BACK_S = 10.0
-"""When a dependency answers again, its streams come back within this, not all at once."""
+"""When a dependency is available again, its streams restart spread over this time."""
 STREAMS = "streams"
 THRASH, DEPENDENCY, STREAM, RECONCILE, STATE = "thrash", "dependency", "stream", "reconcile", "state"
-CALM_SHARE = 0.9
-"""Of `max_rows`: a state that goes up and down about its bound is one incident, not many."""
+CLOSE_SHARE = 0.9
+"""The incident closes below this share of `max_rows`, so that a state that oscillates is one incident, not many."""
 
 
 def silent(facts: Facts, verdicts: Mapping[str, Verdict]) -> bool:
-    """Whether anything failed or is silent, so that it is worth asking what streams depend on.
+    """Whether dependencies are probed: a stream is in trouble, or an incident is open.
 
-    An open incident of these kinds is looked at until it is over, also when every stream is well by then.
+    Open incidents of dependencies and of thrash are probed until they close, even if every stream is healthy by then.
     """
     if any(kind in (DEPENDENCY, THRASH) for kind, _ in facts.incidents):
         return True
-    return any(each.state in TROUBLE - {State.BLOCKED} for each in verdicts.values())
+    return any(verdict.state in TROUBLE - {State.BLOCKED} for verdict in verdicts.values())
 
 
 def ask(
     facts: Facts, runtime: Runtime, verdicts: Mapping[str, Verdict], settings: Callable[[], Settings] = Settings
 ) -> tuple[Answers, Mapping[Dependency, list[str]]]:
-    """What the streams in trouble depend on, asked; and which running streams need each of it.
+    """Probe the dependencies of the streams in trouble; returns the answers, and each dependency's running streams.
 
     Args:
-        settings: gives those of the project; asked where a driver has executors on a cluster.
+        settings: returns the project's settings; called if a driver has executors on a cluster.
     """
     declared = cache(settings)
-    needed: dict[Dependency, list[str]] = {each: [] for each in dependencies.of_the_platform(runtime)}
+    needed: dict[Dependency, list[str]] = {item: [] for item in dependencies.of_the_platform(runtime)}
     in_trouble: set[Dependency] = set(needed)
     known = {subject for kind, subject in facts.incidents if kind == DEPENDENCY}
     for stream in facts.streams:
         generation = facts.generations.get(stream.id)
         if generation is None or stream.desired != "running" or stream.blocked is not None:
             continue
-        for each in dependencies.needs(generation.spec, runtime) | _through(stream.driver, facts, declared):
-            needed.setdefault(each, []).append(stream.id)
-            if verdicts[stream.id].state in TROUBLE or each.subject in known:
-                in_trouble.add(each)
+        for item in dependencies.needs(generation.spec, runtime) | _through(stream.driver, facts, declared):
+            needed.setdefault(item, []).append(stream.id)
+            if verdicts[stream.id].state in TROUBLE or item.subject in known:
+                in_trouble.add(item)
     return probes.ask(runtime, in_trouble), needed
 
 
@@ -78,39 +78,39 @@ def of_dependencies(
     needed: Mapping[Dependency, Collection[str]],
     chance: Callable[[], float] = random.random,
 ) -> None:
-    """Open an incident for what does not answer, close it for what does again, and let its streams come back."""
-    asked = {each.subject for each in answers}
-    for each, why in answers.items():
+    """Open an incident for each dependency that is down; close it when it is up again, and restart its streams."""
+    probed = {item.subject for item in answers}
+    for item, why in answers.items():
         if why is None:
             continue
-        waiting = sorted(needed.get(each, ()))
-        what = f"{each.label} does not answer: {why}"
+        waiting = sorted(needed.get(item, ()))
+        what = f"{item.label} does not answer: {why}"
         tail = f"; {_wait(waiting)}" if waiting else ""
         incidents.opened(
-            connection, DEPENDENCY, each.subject, f"{what[:1].upper()}{what[1:]}{tail}",
+            connection, DEPENDENCY, item.subject, f"{what[:1].upper()}{what[1:]}{tail}",
             streams=waiting, what=what, next="lakeward stack status",
         )  # fmt: skip
-    fine = {each.subject for each, why in answers.items() if why is None}
+    available = {item.subject for item, why in answers.items() if why is None}
     for (kind, subject), incident in facts.incidents.items():
-        if kind != DEPENDENCY or (subject in asked and subject not in fine):
+        if kind != DEPENDENCY or (subject in probed and subject not in available):
             continue
         label = str(incident.fields.get("what", subject)).split(" does not answer")[0]
-        if subject not in asked:  # what nobody needs any more is not asked, and is nobody's incident either
-            text = f"Whether {label} answers is not asked any more: no stream that is to run needs it"
+        if subject not in probed:  # no running stream needs it any more
+            text = f"{label[:1].upper()}{label[1:]} is not probed any more: no running stream needs it"
             incidents.closed(connection, DEPENDENCY, subject, text)
             continue
         after = span((facts.now - incident.opened_at).total_seconds())
         text = f"{label[:1].upper()}{label[1:]} answers again after {after}"
         incidents.closed(connection, DEPENDENCY, subject, text)
-        _come_back(connection, facts, [str(item) for item in incident.fields.get("streams") or ()], text, chance)
+        _restart_waiting(connection, facts, [str(name) for name in incident.fields.get("streams") or ()], text, chance)
 
 
 def of_thrash(connection: Connection, facts: Facts) -> str | None:
-    """Stop restarts when too many streams fail at once, and let them go on when the pause is over."""
+    """Suspend automatic restarts while too many streams fail at once; returns why, None if they are not suspended."""
     incident = facts.incidents.get((THRASH, STREAMS))
     if facts.thrash is not None:
         return facts.thrash
-    hosted = {name: [item.id for item in each if _runs(item.id, facts)] for name, each in facts.hosted.items()}
+    hosted = {driver: [item.id for item in items if _runs(item.id, facts)] for driver, items in facts.hosted.items()}
     falls = [
         Fall(driver, stream, kind, judge(text=error).cause)
         for driver, stream, kind, error in restarts.within(connection, thrash.WINDOW)
@@ -118,49 +118,53 @@ def of_thrash(connection: Connection, facts: Facts) -> str | None:
     why = thrash.judge(falls, hosted, facts.down.keys())
     if why is None:
         if incident is not None:
-            incidents.closed(connection, THRASH, STREAMS, "Restarts go on: the streams no longer fail all at once")
+            incidents.closed(
+                connection, THRASH, STREAMS, "Automatic restarts resumed: the streams no longer fail all at once"
+            )
         return None
     until = facts.now + thrash.PAUSE
-    text = f"Automatic restarts have stopped until {until:%H:%M:%S} UTC: {why}"
+    text = f"Automatic restarts are suspended until {until:%H:%M:%S} UTC: {why}"
     failed = sorted(
         {name for fall in falls for name in ([fall.stream] if fall.stream else hosted.get(fall.driver, []))}
     )
     incidents.opened(
         connection, THRASH, STREAMS, text, streams=failed, what=why, until=until.isoformat(),
-        next="lakeward streams list --state restarting; a start by hand is not held back",
+        next="lakeward streams list --state restarting; a manual start is not suspended",
     )  # fmt: skip
-    for name in failed:  # a query that failed inside its driver is started again by that: it is asked to wait, too
+    for name in failed:  # its driver restarts a failed query by itself: it has to wait as well
         seen = facts.observations.get(name)
         if seen is not None and seen.query_state == "failed":
             streams.set_run_after(connection, name, until)
     events.record(connection, "stack", STREAMS, "thrash", text)
-    return f"automatic restarts have stopped for a while: {why}"
+    return f"automatic restarts are suspended: {why}"
 
 
 def of_streams(connection: Connection, facts: Facts, verdicts: Mapping[str, Verdict]) -> None:
-    """One open incident for each stream in trouble of its own; closed when it is over."""
+    """Keep one open incident for each stream in trouble of its own, and close it when the trouble is over."""
     explained = dict(facts.down)
     if facts.thrash is not None:
         explained |= {item.id: facts.thrash for item in facts.streams}
-    attempts = {item.id: found.attempt for item in facts.streams if (found := facts.failure(item)) is not None}
-    told = {name for kind, name in facts.incidents if kind == STREAM}
-    wanted = trouble.of_their_own(facts.streams, verdicts, facts.now, explained=explained, attempts=attempts, told=told)
-    for name, text in wanted.items():
+    attempts = {item.id: failure.attempt for item in facts.streams if (failure := facts.failure(item)) is not None}
+    reported = {name for kind, name in facts.incidents if kind == STREAM}
+    current = trouble.of_their_own(
+        facts.streams, verdicts, facts.now, explained=explained, attempts=attempts, reported=reported
+    )
+    for name, text in current.items():
         known = facts.incidents.get((STREAM, name))
         state = verdicts[name].state.value
-        # The same trouble told with other seconds is no news: people hear of another state, or another reason.
+        # Only another state or another failure class is a new message; other seconds in the text are not.
         if known is None or known.fields.get("state") != state or known.fields.get("class") != _class(facts, name):
             incidents.opened(
                 connection, STREAM, name, text, streams=[name], state=state, **{"class": _class(facts, name)},
                 next=_next(facts, name),
             )  # fmt: skip
     for (kind, name), incident in facts.incidents.items():
-        if kind == STREAM and name not in wanted:
+        if kind == STREAM and name not in current:
             incidents.closed(connection, STREAM, name, _over(facts, incident, verdicts, explained))
 
 
 def of_state(connection: Connection, facts: Facts) -> None:
-    """One open incident for each stream whose state has outgrown its `max_rows`; closed when it is well below again."""
+    """Keep one open incident for each stream whose state exceeds `max_rows`; close it below `CLOSE_SHARE` of that."""
     for stream in facts.streams:
         seen, most = facts.observations.get(stream.id), facts.max_state_rows(stream.id)
         known, grown = facts.incidents.get((STATE, stream.id)), outgrown(seen, most)
@@ -168,11 +172,11 @@ def of_state(connection: Connection, facts: Facts) -> None:
             text = f"Stream {stream.id}: {grown}"
             incidents.opened(
                 connection, STATE, stream.id, text, streams=[stream.id],
-                next=f"lakeward streams state {stream.id} --rows 20   shows what it keeps",
+                next=f"lakeward streams state {stream.id} --rows 20   shows its state",
             )  # fmt: skip
             events.record(connection, "stream", stream.id, "state_rows", text, rows=seen.state_rows if seen else None)
         elif known is not None:
-            low = seen is None or most is None or seen.state_rows is None or seen.state_rows <= most * CALM_SHARE
+            low = seen is None or most is None or seen.state_rows is None or seen.state_rows <= most * CLOSE_SHARE
             if low or stream.desired != "running":
                 incidents.closed(
                     connection, STATE, stream.id, f"The state of stream {stream.id} is within bounds again"
@@ -189,12 +193,14 @@ def _over(facts: Facts, incident: Incident, verdicts: Mapping[str, Verdict], exp
         return f"Stream {name} was retired"
     after = span((facts.now - incident.opened_at).total_seconds())
     if seen.state in TROUBLE and name in explained:
-        return f"Stream {name} only shows it: {explained[name]}"
+        return f"Stream {name} is affected by another incident: {explained[name]}"
     return f"Stream {name} is {seen.state} after {after}: {seen.why}"
 
 
-def _come_back(connection: Connection, facts: Facts, names: list[str], text: str, chance: Callable[[], float]) -> None:
-    """Attempts that waited for a dependency are due now, spread over a few seconds."""
+def _restart_waiting(
+    connection: Connection, facts: Facts, names: list[str], text: str, chance: Callable[[], float]
+) -> None:
+    """Make the attempts that waited for a dependency due now, spread over `BACK_S` seconds."""
     waited = set(names)
     drivers = {item.driver for item in facts.streams if item.id in waited}
     for driver in sorted(drivers):

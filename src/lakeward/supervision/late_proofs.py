@@ -1,4 +1,4 @@
-"""People are told of a table whose proof is late although no check holds it: nobody checks, or none gets an answer."""
+"""Verification lag: open an incident for a table whose proof is late because checks do not run or do not complete."""
 
 from __future__ import annotations
 
@@ -16,71 +16,73 @@ from lakeward.quality.verdicts.verdict import Verdict
 from lakeward.registry import heartbeats, incidents
 
 KIND = "verification_lag"
-"""Of the incident; its subject is the table."""
+"""Kind of the incident; its subject is the table."""
 _TICK = "unproven"
 
 
 def watch(connection: Connection, tables: Sequence[ProofStatus], now: datetime) -> list[str]:
-    """Open the incident of each table that is late, change it while it lasts, close it when the table is not.
+    """Open an incident for each table whose proof is late; close it when the proof is on time.
 
     Returns:
-        A sentence for each that is late.
+        A sentence for each late table.
     """
     tick = heartbeats.newest(connection, _TICK)
-    seen = first_seen(now, {each.table: each.lag for each in tables}, tick.detail["tables"] if tick else {})
+    seen = first_seen(now, {status.table: status.lag for status in tables}, tick.detail["tables"] if tick else {})
     heartbeats.record(connection, _TICK, duration_s=0.0, tables=seen)
     known = incidents.open_ones(connection)
-    told = []
-    for each in tables:
-        late = late_s(now, each.lag, seen.get(each.table), each.limit.timedelta)
-        held = (incident.KIND, each.table) in known  # that message is about the same rows, and says more
+    late_tables = []
+    for status in tables:
+        late = late_s(now, status.lag, seen.get(status.table), status.limit.timedelta)
+        held = (incident.KIND, status.table) in known  # that incident is about the same rows, and says more
         if late is not None and not held:
-            text = "\n".join(lines(each, late))
-            told.append(text.splitlines()[0])
-            if (KIND, each.table) not in known:
-                incidents.opened(connection, KIND, each.table, text, next=f"lakeward quality run {each.table}")
-        elif (KIND, each.table) in known and not each.error:
-            how = "a check holds it now, which has a message of its own" if held else _proven(each)
-            incidents.closed(connection, KIND, each.table, f"{each.table} is looked at again: {how}")
-    gone = {table for kind, table in known if kind == KIND} - {each.table for each in tables}
-    for table in gone:
-        incidents.closed(connection, KIND, table, f"{table} has no suite any more: none of its rows is checked")
-    return told
+            text = "\n".join(lines(status, late))
+            late_tables.append(text.splitlines()[0])
+            if (KIND, status.table) not in known:
+                incidents.opened(connection, KIND, status.table, text, next=f"lakeward quality run {status.table}")
+        elif (KIND, status.table) in known and not status.error:
+            how = "a check holds it now, which has an incident of its own" if held else _proven(status)
+            incidents.closed(connection, KIND, status.table, f"{status.table} is checked again: {how}")
+    without_suite = {table for kind, table in known if kind == KIND} - {status.table for status in tables}
+    for table in without_suite:
+        incidents.closed(connection, KIND, table, f"{table} has no suite any more: its rows are not checked")
+    return late_tables
 
 
-def lines(standing: ProofStatus, late: float) -> list[str]:
-    """The message."""
-    lag, table = standing.lag, standing.table
+def lines(status: ProofStatus, late: float) -> list[str]:
+    """The text of the incident."""
+    lag, table = status.lag, status.table
     rows = f", {count(lag.rows, 'row')}" if lag.rows else ""
     since = f" of {moment(lag.since)}" if lag.since else ""
-    told = [
-        f"{table}: {count(lag.snapshots, 'commit')}{rows} not proven for {span(late)}, the limit is {standing.limit}; "
+    result = [
+        f"{table}: {count(lag.snapshots, 'commit')}{rows} not proven for {span(late)}, the limit is {status.limit}; "
         f"since snapshot {lag.oldest}{since}"
     ]
-    proof: Any = standing.proof
-    told.append(
+    proof: Any = status.proof
+    result.append(
         f"readers of `verified` are on snapshot {proof['to_snapshot']}, proven {moment(proof['at'])}; "
-        "the stream goes on landing"
+        "the stream continues"
         if proof is not None
-        else "nothing is verified yet; the stream goes on landing"
+        else "nothing is verified yet; the stream continues"
     )
-    told.append(f"why: {_why(standing)}")
-    told.append(f"do: lakeward quality run {table}   and: lakeward stack status   is quality_check paused in Airflow?")
-    return told
+    result.append(f"why: {_why(status)}")
+    result.append(
+        f"do: lakeward quality run {table}   and: lakeward stack status   is quality_check paused in Airflow?"
+    )
+    return result
 
 
-def _why(standing: ProofStatus) -> str:
-    newest: Any = standing.newest
+def _why(status: ProofStatus) -> str:
+    newest: Any = status.newest
     if newest is None:
-        return "no check run has ever looked at it"
+        return "no check run has ever checked it"
     at = moment(newest["at"])
     if newest["verdict"] == Verdict.ERROR:
         return f"the newest run, of {at}, could not check it: {newest['note'] or 'see quality show'}"
-    return f"no check run has looked since {at}"
+    return f"no check run has checked it since {at}"
 
 
-def _proven(standing: ProofStatus) -> str:
-    proof: Any = standing.proof
+def _proven(status: ProofStatus) -> str:
+    proof: Any = status.proof
     if proof is None:
-        return "nothing of it waits for a proof any more"
+        return "no commit of it waits for a proof any more"
     return f"proven up to snapshot {proof['to_snapshot']} at {moment(proof['at'])}"

@@ -1,4 +1,4 @@
-"""Looking: everything the registry and the backend say, read once a pass."""
+"""Observation: everything the registry and the backend report, read once a pass."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from lakeward.supervision.decide.stuck import stuck
 log = structlog.get_logger(__name__)
 
 Found = Sequence[Job] | None
-"""What a backend answered; None when it could not be asked."""
+"""The launches a backend reported; None if it could not be asked."""
 
 Connect = Callable[[], AbstractContextManager[Connection]]
 """Opens one transaction on the registry."""
@@ -43,7 +43,7 @@ Connect = Callable[[], AbstractContextManager[Connection]]
 
 @dataclass(frozen=True)
 class Facts:
-    """What the registry says at one moment; `now` and every age are the database's.
+    """What the registry says at one moment; `now` and every age are in database time.
 
     `answering_s`: for how long the database server has been up.
     """
@@ -65,10 +65,10 @@ class Facts:
     @cached_property
     def hosted(self) -> dict[str, list[Stream]]:
         """Driver -> its streams."""
-        found: dict[str, list[Stream]] = {}
+        hosted: dict[str, list[Stream]] = {}
         for stream in self.streams:
-            found.setdefault(stream.driver, []).append(stream)
-        return found
+            hosted.setdefault(stream.driver, []).append(stream)
+        return hosted
 
     @cached_property
     def by_id(self) -> dict[str, Stream]:
@@ -77,21 +77,21 @@ class Facts:
 
     @cached_property
     def down(self) -> dict[str, str]:
-        """Stream -> the dependency of it that does not answer, in words; from the open incidents."""
-        found: dict[str, str] = {}
+        """Stream -> its dependency that does not answer, in words; from the open incidents."""
+        down: dict[str, str] = {}
         for (kind, _), incident in self.incidents.items():
             if kind == "dependency":
                 for stream in incident.fields.get("streams") or ():
-                    found.setdefault(str(stream), str(incident.fields.get("what") or incident.text))
-        return found
+                    down.setdefault(str(stream), str(incident.fields.get("what") or incident.text))
+        return down
 
     @property
     def thrash(self) -> str | None:
-        """Why automatic restarts have stopped, while they have."""
+        """Why automatic restarts are suspended; None if they are not."""
         incident = self.incidents.get(("thrash", "streams"))
         if incident is None or datetime.fromisoformat(str(incident.fields["until"])) <= self.now:
             return None
-        return f"automatic restarts have stopped for a while: {incident.fields['what']}"
+        return f"automatic restarts are suspended: {incident.fields['what']}"
 
     def known(self) -> list[Known]:
         """The recorded identities of all drivers."""
@@ -120,17 +120,17 @@ class Facts:
         return None if found is None else str(found)
 
     def max_state_rows(self, stream: str) -> int | None:
-        """How many rows of state the generation a stream runs allows; None where it says nothing."""
+        """How many rows of state the generation a stream runs allows; None without a limit."""
         generation = self.generations.get(stream)
         found = None if generation is None else (generation.spec.get("state") or {}).get("max_rows")
         return found if isinstance(found, int) else None
 
     def pressed(self, stream: str) -> Pressed | None:
-        """How a stream is slowed down because its table's maintenance is behind; None where it is not."""
+        """The back-pressure on a stream whose table waits for maintenance; None without."""
         return self.pressures.get(self.table(stream) or "")
 
     def table(self, stream: str) -> str | None:
-        """The lake's table that the generation a stream runs lands in; None where it lands elsewhere."""
+        """The lake's table that the generation a stream runs writes to; None for another sink."""
         generation = self.generations.get(stream)
         sink = {} if generation is None else generation.spec.get("sink") or {}
         return next((str(kind["table"]) for name in ("iceberg", "delta") if (kind := sink.get(name))), None)
@@ -141,24 +141,24 @@ class Facts:
         return max((item for item in found if item is not None), key=lambda item: item.at, default=None)
 
 
-def _limits(said: Any) -> Limits:
-    """What this version understands of a stream's limits; a newer one may have deployed it.
+def _limits(stored: Any) -> Limits:
+    """The limits this version can read; a newer version may have deployed the stream.
 
-    All streams are looked after in one pass: what one of them says must not end it.
+    One pass handles all streams: an unreadable value of one must not end it.
     """
     try:
-        return Limits.model_validate(said)
+        return Limits.model_validate(stored)
     except ValidationError as error:
-        unread = {each["loc"][0] for each in error.errors() if each["loc"]}
-        return Limits.model_validate({key: said[key] for key in said.keys() - unread} if unread else {})
+        unread = {problem["loc"][0] for problem in error.errors() if problem["loc"]}
+        return Limits.model_validate({key: stored[key] for key in stored.keys() - unread} if unread else {})
 
 
 def read(connection: Connection, *, whole: bool = True, before: Facts | None = None) -> Facts:
     """Read everything in one transaction.
 
     Args:
-        whole: with the progress reports, which only people look at.
-        before: an earlier look, whose specs are not read again: they never change.
+        whole: include the progress reports, which only reports and commands show.
+        before: an earlier observation, whose specs are not read again: they never change.
     """
     rows = streams.all_streams(connection)
     now, up = connection.execute(
@@ -184,16 +184,16 @@ def read(connection: Connection, *, whole: bool = True, before: Facts | None = N
 
 
 def ask(backend: Backend, facts: Facts) -> Found:
-    """What the backend knows; None when it could not be asked."""
+    """The launches the backend reports; None if it could not be asked."""
     try:
         return backend.find(facts.known())
     except DependencyDown as error:
-        log.warning(f"{error.what}: {error.why}", backend=backend.name)
+        log.warning("backend not available", backend=backend.name, error=error.what, why=error.why)
         return None
 
 
 def world(facts: Facts, found: Found, calm: str | None) -> ObservedState:
-    """The part of the facts reconcile decides on."""
+    """The part of the facts that reconcile decides on."""
     return ObservedState(
         streams=facts.streams,
         drivers=facts.drivers,
@@ -210,11 +210,11 @@ def world(facts: Facts, found: Found, calm: str | None) -> ObservedState:
 
 
 def sight(facts: Facts, found: Found, stream: Stream) -> HealthInput:
-    """Everything known of one stream."""
-    return _sight(facts, _by_launch(found), stream)
+    """The input of the health decision for one stream."""
+    return _health_input(facts, _by_launch(found), stream)
 
 
-def _sight(facts: Facts, jobs: Jobs, stream: Stream) -> HealthInput:
+def _health_input(facts: Facts, jobs: Jobs, stream: Stream) -> HealthInput:
     driver = facts.drivers.get(stream.driver)
     life, unasked = _life(driver, jobs, stream.id)
     return HealthInput(
@@ -237,20 +237,22 @@ def _sight(facts: Facts, jobs: Jobs, stream: Stream) -> HealthInput:
 
 
 def verdicts(facts: Facts, found: Found) -> dict[str, Verdict]:
-    """The word and the sentence of every stream."""
+    """State and reason of every stream."""
     jobs = _by_launch(found)
-    return {stream.id: verdict(_sight(facts, jobs, stream)) for stream in facts.streams}
+    return {stream.id: verdict(_health_input(facts, jobs, stream)) for stream in facts.streams}
 
 
 def _stuck(facts: Facts, found: Found) -> dict[str, str]:
-    """Driver -> why it has to be ended although it lives."""
+    """Driver -> why it has to be ended although it is alive."""
     jobs = _by_launch(found)
-    judged = {name: stuck(_sight(facts, jobs, stream) for stream in hosted) for name, hosted in facts.hosted.items()}
+    judged = {
+        name: stuck(_health_input(facts, jobs, stream) for stream in hosted) for name, hosted in facts.hosted.items()
+    }
     return {name: why for name, why in judged.items() if why is not None}
 
 
 Jobs = Mapping[tuple[str, str], Job] | None
-"""What a backend answered, by driver and token."""
+"""The launches a backend reported, by driver and token; None if it could not be asked."""
 
 
 def _by_launch(found: Found) -> Jobs:
@@ -258,7 +260,7 @@ def _by_launch(found: Found) -> Jobs:
 
 
 def _life(driver: Driver | None, jobs: Jobs, stream: str) -> tuple[Life, str]:
-    """What is left of a driver's process; when nobody can say, which part could not be asked."""
+    """What is left of a driver's process; if that is unknown, which part could not be asked."""
     if driver is None:
         return Life.GONE, ""
     if jobs is None:
@@ -269,6 +271,6 @@ def _life(driver: Driver | None, jobs: Jobs, stream: str) -> tuple[Life, str]:
         return (Life.UNKNOWN, known) if driver.handle is not None and not driver.ended else (Life.GONE, "")
     life = remains(driver, job)
     if life is Life.UNKNOWN:
-        gone = f"if that host is gone for good: lakeward streams restart {stream} --kill"
-        return life, f"its process runs on host {job.host}, which cannot be asked from here ({gone}),"
+        hint = f"if that host is gone for good: lakeward streams restart {stream} --kill"
+        return life, f"its process runs on host {job.host}, which cannot be asked from here ({hint}),"
     return (Life.GONE if life is Life.REMNANT else life), ""

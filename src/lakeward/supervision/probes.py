@@ -1,6 +1,6 @@
-"""Probes: whether what streams depend on answers. Cheap, side by side, and each with an end to its patience.
+"""Probes: check whether the dependencies of streams answer. Cheap, in parallel, each with a timeout.
 
-Asked once a pass, and only when something failed or is silent: a healthy deployment is not questioned every minute.
+They run once a pass, and only if something failed or is silent: a healthy deployment is not probed every minute.
 """
 
 from __future__ import annotations
@@ -29,31 +29,33 @@ from lakeward.supervision.decide.dependencies import MACHINE, Dependency, Kind
 
 ANSWER_S = 3.0
 PATIENCE_S = 8.0
-"""For all probes together. What has not answered by then does not answer."""
+"""Timeout of all probes together."""
 ROOM_BYTES = 64 * 1024 * 1024
-"""A store with less room than this cannot take a batch."""
+"""A store with less free space than this cannot take a batch."""
 
 Answers = Mapping[Dependency, str | None]
-"""Why each one does not do its work; None: it does."""
+"""Dependency -> why it does not work; None if it works."""
 
 
 def ask(runtime: Runtime, dependencies: Iterable[Dependency], patience_s: float = PATIENCE_S) -> Answers:
-    """Ask all of them at once. Never raises, never takes longer than `patience_s`."""
+    """Probe all of them at once. Never raises, never takes longer than `patience_s`."""
     silence = f"no answer in {patience_s:.0f} s"
-    found: dict[Dependency, str | None] = dict.fromkeys(sorted(set(dependencies)), silence)
+    answers: dict[Dependency, str | None] = dict.fromkeys(sorted(set(dependencies)), silence)
     lock, ended = threading.Lock(), threading.Event()
 
-    def one(each: Dependency) -> None:
+    def probe(dependency: Dependency) -> None:
         try:
-            answer = _PROBES[each.kind](each.name, runtime)
+            answer = _PROBES[dependency.kind](dependency.name, runtime)
         except Exception as error:  # noqa: BLE001  # named boundary: however a probe fails, that is its answer
             answer = _reason(error)
         with lock:
             if not ended.is_set():
-                found[each] = answer
+                answers[dependency] = answer
 
-    # Daemons: a probe that hangs in a dead file system must not keep the process from ending.
-    threads = [threading.Thread(target=one, args=(each,), daemon=True, name=f"probe {each.subject}") for each in found]
+    # Daemon threads: a probe that hangs in a dead file system must not keep the process from ending.
+    threads = [
+        threading.Thread(target=probe, args=(item,), daemon=True, name=f"probe {item.subject}") for item in answers
+    ]
     for thread in threads:
         thread.start()
     until = time.monotonic() + patience_s
@@ -61,11 +63,11 @@ def ask(runtime: Runtime, dependencies: Iterable[Dependency], patience_s: float 
         thread.join(max(0.0, until - time.monotonic()))
     with lock:
         ended.set()
-        return dict(found)
+        return dict(answers)
 
 
 def _kafka(name: str, runtime: Runtime) -> str | None:
-    # Metadata: a port alone answers for a hung broker, too.
+    # Metadata is requested: the port of a hung broker still accepts connections.
     broker.end_offsets(cluster.find(name, runtime), [], timeout_s=ANSWER_S)
     return None
 
@@ -96,13 +98,13 @@ def _catalog(name: str, runtime: Runtime) -> str | None:
 
 
 def _store(name: str, runtime: Runtime) -> str | None:
-    """A folder of this machine must be there, take a file and have room; an object store must be within reach."""
+    """A local folder must exist, be writable and have free space; an object store must be reachable."""
     if "://" in name and not name.startswith("file://"):
         store.check(runtime.lake, name)
         return _port(runtime.lake.properties.get("s3.endpoint", ""))
     folder = Path(name.removeprefix("file://"))
     while not folder.exists() and folder != folder.parent:
-        folder = folder.parent  # it is made when the first table or checkpoint is
+        folder = folder.parent  # it is created with the first table or checkpoint
     free = os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize
     if free < ROOM_BYTES:
         return f"disk full: {size(free)} free in {folder}"
@@ -116,9 +118,9 @@ def _connect(name: str, runtime: Runtime) -> str | None:
 
 
 def _postgres(name: str, runtime: Runtime) -> str | None:
-    with closing(link.connect(link.find(name, runtime.postgres), runtime.pgpass, "probe", int(ANSWER_S))) as held:
-        [(standby,)] = table.query(held, "SELECT pg_is_in_recovery()")
-    return "it is a standby: nothing can be written" if standby else None
+    with closing(link.connect(link.find(name, runtime.postgres), runtime.pgpass, "probe", int(ANSWER_S))) as session:
+        [(standby,)] = table.query(session, "SELECT pg_is_in_recovery()")
+    return "it is a standby, which is read-only" if standby else None
 
 
 def _master(name: str, runtime: Runtime) -> str | None:
@@ -127,7 +129,7 @@ def _master(name: str, runtime: Runtime) -> str | None:
 
 
 def _kinesis(name: str, runtime: Runtime) -> str | None:
-    """Whoever answers is there: a refusal is about a stream or a key, and the stream's own error says that better."""
+    """An answer below 500 counts as available: a refusal concerns a stream or a key, which the stream's error names."""
     from botocore.exceptions import ClientError
 
     region, _, connection = name.partition(", ")
@@ -141,7 +143,7 @@ def _kinesis(name: str, runtime: Runtime) -> str | None:
 
 
 def _port(address: str) -> str | None:
-    """Whether something listens. An address we are not told cannot be blamed."""
+    """Whether something listens. An unknown address counts as available."""
     parts = urlsplit(address)
     if parts.hostname is None:
         return None

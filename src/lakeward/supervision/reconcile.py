@@ -1,7 +1,7 @@
-"""One pass over all streams: look, decide, act, record the words people see.
+"""Reconcile pass over all streams: observe, decide, act, record the states.
 
-It is level-triggered: what it does follows from what it sees, so a pass that was killed half way is finished by the
-next one. It holds the lease `reconcile`; the compare-and-set of the intent protects even where two passes overlap.
+It is level-triggered: it acts on what it observes, so the next pass finishes a pass that was killed. It holds the lease
+`reconcile`; the compare-and-set of the launch intent protects even if two passes overlap.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ LEASE_TTL = timedelta(seconds=60)
 __all__ = ["StateChange", "Summary", "backend_of", "reconcile_once", "registry_of"]
 
 ROUNDS = 4
-"""Kill, bury, launch and a look after it: what one death needs."""
+"""Kill, finalize, launch, observe: what the death of one driver needs."""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What one pass saw and did.
+    """What one pass observed and did.
 
     Attributes:
         done: what was done, in order.
-        states: the word and the sentence of every stream after the pass.
-        edges: the words that changed.
-        after_s: in how many seconds the next thing falls due by itself; None if nothing does.
-        held_by: who else was reconciling, so that this pass did nothing; None if it ran.
-        calm: why nothing may be launched just now.
+        states: state and reason of every stream after the pass.
+        edges: the state changes.
+        after_s: in how many seconds the next decision falls due; None if none does.
+        held_by: the holder of the lease, if another pass was running and this one did nothing; None if it ran.
+        calm: why nothing may be launched now (startup grace period).
         duration_s: how long it took.
-        proved: generations that became stable or were taken back.
+        proved: generations that became stable or were rolled back.
     """
 
     done: tuple[Done, ...] = ()
@@ -73,14 +73,14 @@ class Summary:
     def text(self) -> str:
         """The pass in one sentence."""
         if self.held_by is not None:
-            return f"Nothing done: {self.held_by} is reconciling"
-        words: dict[str, int] = {}
+            return f"Skipped: {self.held_by} is reconciling"
+        totals: dict[str, int] = {}
         for verdict in self.states.values():
-            words[verdict.state.value] = words.get(verdict.state.value, 0) + 1
-        seen = ", ".join(f"{number} {word}" for word, number in sorted(words.items())) or "none is deployed"
-        told = [*(item.text for item in self.done), *(f"{item.stream}: {item.text}" for item in self.proved)]
-        acts = "; ".join(told) or "nothing had to be done"
-        return f"Looked at {count(len(self.states), 'stream')} in {self.duration_s:.1f} s: {seen}; {acts}"
+            totals[verdict.state.value] = totals.get(verdict.state.value, 0) + 1
+        states = ", ".join(f"{number} {state}" for state, number in sorted(totals.items())) or "none is deployed"
+        done = [*(item.text for item in self.done), *(f"{item.stream}: {item.text}" for item in self.proved)]
+        acts = "; ".join(done) or "no action needed"
+        return f"Observed {count(len(self.states), 'stream')} in {self.duration_s:.1f} s: {states}; {acts}"
 
 
 def reconcile_once(
@@ -94,60 +94,60 @@ def reconcile_once(
     ttl: timedelta = LEASE_TTL,
     calm_s: float = leases.STREAM_TTL.total_seconds(),
 ) -> Summary:
-    """Look at all streams once and do what is due. Safe to call from anywhere, at any time, twice.
+    """Observe all streams once and do what is due. Safe to call from anywhere, at any time, repeatedly.
 
     Args:
         connect: opens a transaction on the registry (`registry_of(runtime)`).
         runtime: addresses handed to launched drivers.
         backend: where drivers run; the runtime's own when None.
-        holder: who reconciles, as others will read it.
-        settings: the project's settings, for the size of drivers, or what reads them when they are needed.
-        chance: gives a float in [0, 1), for the jitter of back-off.
-        ttl: life of the lease `reconcile`, longer than a pass.
-        calm_s: for how long nothing is launched after the registry answered again.
+        holder: who reconciles; shown to others.
+        settings: the project's settings, for the size of drivers, or a function that reads them.
+        chance: returns a float in [0, 1), for the jitter of back-off.
+        ttl: lifetime of the lease `reconcile`, longer than a pass.
+        calm_s: length of the startup grace period: nothing is launched for this long after the registry is back.
 
     Raises:
-        DependencyDown: the registry cannot be reached; nothing was concluded, nothing was done.
+        DependencyDown: the registry cannot be reached; nothing was decided or done.
     """
     begun = time.monotonic()
     runtime.drivers.mkdir(parents=True, exist_ok=True)
-    calm = StartupGracePeriod(runtime.drivers, calm_s)
+    startup = StartupGracePeriod(runtime.drivers, calm_s)
     token = secrets.token_hex(16)
     try:
         with connect() as connection:
             lease = leases.take(connection, "reconcile", "streams", token, holder, ttl)
             if lease is None:
                 other = leases.current(connection, "reconcile").get("streams")
-                return Summary(held_by=other.holder if other else "somebody else")
+                return Summary(held_by=other.holder if other else "another process")
         try:
-            actor = Actor(connect, runtime, backend or backend_of(runtime), _asked(settings), chance)
-            return _pass(actor, calm, begun)
+            actor = Actor(connect, runtime, backend or backend_of(runtime), _reader(settings), chance)
+            return _pass(actor, startup, begun)
         finally:
             with connect() as connection:
                 leases.release(connection, "reconcile", ["streams"], token)
     except DependencyDown:
-        calm.lost()
+        startup.lost()
         raise
 
 
-def _asked(settings: Settings | Callable[[], Settings] | None) -> Callable[[], Settings]:
+def _reader(settings: Settings | Callable[[], Settings] | None) -> Callable[[], Settings]:
     if settings is None or isinstance(settings, Settings):
         return lambda: settings or Settings()
     return settings
 
 
-def _pass(actor: Actor, calm: StartupGracePeriod, begun: float) -> Summary:
+def _pass(actor: Actor, startup: StartupGracePeriod, begun: float) -> Summary:
     done: list[Done] = []
     decided = Plan()
-    why_calm: str | None = None
+    grace: str | None = None
     with actor.connect() as connection:
         abandoned_operations.finish(connection)
-    facts, found = _surroundings(actor)
-    for turn in range(ROUNDS):
-        if turn:
-            facts, found = _look(actor, facts)
-        why_calm = calm.answered(server_up_s=facts.answering_s)
-        decided = plan(observe.world(facts, found, why_calm))
+    facts, found = _observe_and_probe(actor)
+    for attempt in range(ROUNDS):
+        if attempt:
+            facts, found = _observe(actor, facts)
+        grace = startup.answered(server_up_s=facts.answering_s)
+        decided = plan(observe.world(facts, found, grace))
         if not decided.acts:
             break
         for decision in decided.acts:
@@ -155,16 +155,16 @@ def _pass(actor: Actor, calm: StartupGracePeriod, begun: float) -> Summary:
             if result is not None:
                 done.append(result)
         if any(item.act == "failed" for item in done) and any(isinstance(item, Kill) for item in decided.acts):
-            break  # a process that survives SIGKILL is not hammered
-    if decided.acts:  # what was seen before them is not what is
-        facts, found = _look(actor, facts)
+            break  # a process that survives SIGKILL is not signalled again in this pass
+    if decided.acts:  # the observation from before the acts is outdated
+        facts, found = _observe(actor, facts)
     proved, states, edges = _finish(actor, facts, found)
     summary = Summary(
         done=tuple(done),
         states=states,
         edges=edges,
         after_s=decided.after_s,
-        calm=why_calm,
+        calm=grace,
         duration_s=time.monotonic() - begun,
         proved=proved,
     )
@@ -173,22 +173,22 @@ def _pass(actor: Actor, calm: StartupGracePeriod, begun: float) -> Summary:
             connection, dead_mans_switch.RECONCILE, duration_s=summary.duration_s, streams=len(states), acts=len(done)
         )
     for edge in edges:
-        log.info(f"Stream {edge.stream} is {edge.after}: {edge.why}", stream=edge.stream, before=edge.before)
+        log.info("stream state changed", stream=edge.stream, before=edge.before, after=edge.after, why=edge.why)
     return summary
 
 
-def _look(actor: Actor, before: Facts | None = None) -> tuple[Facts, Found]:
+def _observe(actor: Actor, before: Facts | None = None) -> tuple[Facts, Found]:
     with actor.connect() as connection:
         facts = observe.read(connection, whole=False, before=before)
     return facts, observe.ask(actor.backend, facts)
 
 
-def _surroundings(actor: Actor) -> tuple[Facts, Found]:
-    """The first look of a pass, and what else could explain trouble: a dependency, or everything failing at once."""
-    facts, found = _look(actor)
+def _observe_and_probe(actor: Actor) -> tuple[Facts, Found]:
+    """The first observation of a pass; probes dependencies and detects thrash if a stream is in trouble."""
+    facts, found = _observe(actor)
     verdicts = observe.verdicts(facts, found)
     with actor.connect() as connection:
-        state_log.found_again(connection, facts, found)
+        state_log.record_adopted(connection, facts, found)
     if not incidents.silent(facts, verdicts):
         return facts, found
     answers, needed = incidents.ask(facts, actor.runtime, verdicts, actor.settings)
@@ -202,12 +202,12 @@ def _surroundings(actor: Actor) -> tuple[Facts, Found]:
 def _finish(
     actor: Actor, facts: Facts, found: Found
 ) -> tuple[tuple[Proved, ...], dict[str, Verdict], tuple[StateChange, ...]]:
-    """What the pass leaves behind: proofs, words, incidents."""
+    """Record the results of the pass: proven generations, states, incidents."""
     with actor.connect() as connection:
         proved = tuple(stabilization.prove(connection, facts))
         if proved:
             facts = observe.read(connection, whole=False, before=facts)
     states = observe.verdicts(facts, found)
     with actor.connect() as connection:
-        edges = state_log.tell(connection, facts, states)
+        edges = state_log.record(connection, facts, states)
     return proved, states, edges

@@ -1,4 +1,4 @@
-"""Upkeep: what is past its keep time goes, a few times a day: rows of the registry, old launches, old Data Docs."""
+"""Retention: remove expired registry rows, launch folders and Data Docs, a few times a day."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ log = structlog.get_logger(__name__)
 
 EVERY_S = 6 * 3600.0
 BOX_S = 30.0
-"""A purge works no longer than this; the next one goes on."""
+"""Time limit of a purge; the next one continues."""
 STDOUT_BYTES = 50 * 1024 * 1024
-"""What Spark and Python print in months of one launch; the other logs rotate by themselves."""
+"""Size limit of `stdout.log`, which grows for months of one launch; the other logs rotate by themselves."""
 _SETTLED_S = 3600.0
 
 
 @dataclass(frozen=True)
 class Tidied:
-    """What went: rows by table, and folders of launches."""
+    """What was removed: rows by table, and folders of launches."""
 
     rows: dict[str, int] = field(default_factory=dict)
     folders: int = 0
@@ -44,35 +44,35 @@ class Tidied:
 def purge_if_due(
     runtime: Runtime, keep: Keep | None = None, backend: Backend | None = None, *, patience: float = 1.0
 ) -> dict[str, int]:
-    """Tidy up unless that was done lately; returns the rows removed by table, and `launches` for folders.
+    """Purge unless that was done recently; returns the rows removed by table, and `launches` for folders.
 
-    `patience` times the usual interval must have passed: more than 1 for who only steps in for somebody else.
+    `patience` times the usual interval must have passed: more than 1 for a caller that is only a fallback.
     """
     connect = registry_of(runtime)
     if not due(connect, "registry", EVERY_S * patience):
         return {}
     done = tidy(connect, runtime, keep or Keep(), backend or backend_of(runtime))
     counts = {**done.rows, **({"launches": done.folders} if done.folders else {})}
-    told(connect, "registry", f"Removed {sum(done.rows.values()):,} rows and {done.folders} launches", counts)
+    record(connect, "registry", f"Removed {sum(done.rows.values()):,} rows and {done.folders} launches", counts)
     return counts
 
 
 def due(connect: Connect, what: str, every_s: float) -> bool:
-    """Whether this was last done longer ago than that."""
+    """Whether this was last done longer ago than `every_s`."""
     with connect() as connection:
         last = events.newest_of_kind(connection, "stack", "purged").get(what)
         now: datetime = connection.execute(select(func.now())).scalar_one()
     return last is None or (now - last["at"]).total_seconds() >= every_s
 
 
-def told(connect: Connect, what: str, text: str, counts: dict[str, int]) -> None:
-    """Remember that it was done."""
+def record(connect: Connect, what: str, text: str, counts: dict[str, int]) -> None:
+    """Record that it was done."""
     with connect() as connection:
         events.record(connection, "stack", what, "purged", text, **counts)
 
 
 def tidy(connect: Connect, runtime: Runtime, keep: Keep, backend: Backend, *, box_s: float = BOX_S) -> Tidied:
-    """Remove everything past its keep time."""
+    """Remove everything that is past its retention time."""
     end = time.monotonic() + box_s
     rows: dict[str, int] = {}
     while time.monotonic() < end:
@@ -86,18 +86,18 @@ def tidy(connect: Connect, runtime: Runtime, keep: Keep, backend: Backend, *, bo
         data_docs.remove(runtime.data_docs)
     with connect() as connection:
         facts = observe.read(connection)
-    found = observe.ask(backend, facts)
-    if found is None:
-        return Tidied(rows)  # what lives is not known: no folder is touched
-    alive = {Path(job.log).resolve() for job in found if job.life is not Life.GONE and job.log}
+    jobs = observe.ask(backend, facts)
+    if jobs is None:
+        return Tidied(rows)  # it is not known which launches are alive: no folder is touched
+    alive = {Path(job.log).resolve() for job in jobs if job.life is not Life.GONE and job.log}
     return Tidied(rows, launches(runtime.drivers, alive, keep.launches.timedelta))
 
 
 def launches(drivers: Path, alive: Iterable[Path], keep: timedelta) -> int:
-    """Remove the folders of launches that ended longer ago than that, but the newest of each driver; returns how many.
+    """Remove the folders of launches that ended longer than `keep` ago, except each driver's newest; returns how many.
 
-    Of those that stay, the dead ones lose Spark's scratch files, and of the living ones `stdout.log` is kept short. A
-    folder without `launch.json` is none that Lakeward made: nothing in it is touched.
+    Of the remaining launches, ended ones lose Spark's scratch files, and `stdout.log` of running ones is truncated. A
+    folder without `launch.json` was not created by Lakeward and is not touched.
     """
     living = set(alive)
     removed = 0
@@ -125,14 +125,14 @@ def _age(folder: Path) -> float:
 
 
 def _shorten(file: Path) -> None:
-    """Begin a file anew that a process appends to; what stood in it is kept once beside it."""
+    """Truncate a file that a process appends to; its last part is kept as `<file>.1`."""
     try:
         if file.stat().st_size <= STDOUT_BYTES:
             return
-        kept = file.with_name(f"{file.name}.1")
-        with file.open("rb") as source, kept.open("wb") as sink:
+        previous = file.with_name(f"{file.name}.1")
+        with file.open("rb") as source, previous.open("wb") as sink:
             source.seek(-STDOUT_BYTES // 10, os.SEEK_END)
             shutil.copyfileobj(source, sink)
         os.truncate(file, 0)
     except OSError as error:
-        log.warning(f"{file} cannot be kept short", why=str(error))
+        log.warning("log file not truncated", file=str(file), why=str(error))

@@ -1,6 +1,6 @@
-"""The Spark UI of a driver that is gone: Spark's own history server, on loopback, over the event logs kept of it.
+"""Spark history server: the Spark UI of a driver that has ended, on loopback, from its event logs.
 
-It comes with pyspark and needs nothing but Java. It reads and never writes; its index stands in a temporary folder.
+The server is part of pyspark and needs Java only. It never writes to the logs; its index is in a temporary folder.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ class History:
 
 
 def launches(drivers: Path, driver: str) -> list[Path]:
-    """The launches of a driver whose event logs are kept, newest first."""
+    """The launches of a driver that have event logs, newest first."""
     folder = drivers / driver
     if not folder.is_dir():
         return []
-    found = (item for item in folder.iterdir() if (item / EVENTS).is_dir() and any((item / EVENTS).iterdir()))
-    return sorted(found, reverse=True)
+    with_events = (item for item in folder.iterdir() if (item / EVENTS).is_dir() and any((item / EVENTS).iterdir()))
+    return sorted(with_events, reverse=True)
 
 
 @contextmanager
 def serve(launch: Path, port: int) -> Iterator[History]:
-    """The history server over one launch's event logs; it ends with the block.
+    """Run the history server over one launch's event logs; it ends with the `with` block.
 
     Raises:
         LakewardError: it did not start.
@@ -83,21 +83,21 @@ def serve(launch: Path, port: int) -> Iterator[History]:
 
 
 def _ready(process: subprocess.Popen[bytes], port: int, log: Path) -> str:
-    """Wait until it shows the application; its address there, or the list if there are several."""
+    """Wait until the server shows the application; returns its page, or the list if there are several."""
     base = f"http://127.0.0.1:{port}"
     deadline = time.monotonic() + START_S
     with httpx.Client(trust_env=False, timeout=5) as client:
         while time.monotonic() < deadline and process.poll() is None:
             try:
-                found = client.get(f"{base}/api/v1/applications").json()
+                applications = client.get(f"{base}/api/v1/applications").json()
             except (httpx.HTTPError, ValueError):
-                found = []
-            if len(found) == 1:
-                return f"{base}/history/{found[0]['id']}/jobs/"
-            if found:
+                applications = []
+            if len(applications) == 1:
+                return f"{base}/history/{applications[0]['id']}/jobs/"
+            if applications:
                 return base
             time.sleep(0.2)
-    said = log.read_text(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
+    last = log.read_text(errors="replace").strip().splitlines()[-1:] or ["it printed nothing"]
     raise LakewardError(
-        "Spark's history server did not show the event log", why=said[0][:300], next="lakeward doctor", code="LW-2508"
+        "The Spark history server did not show the event log", why=last[0][:300], next="lakeward doctor", code="LW-2508"
     )

@@ -1,4 +1,4 @@
-"""Proving: generations that land become stable, and those that cannot give way to the one before."""
+"""Stabilization: mark generations that land as stable, and roll back generations that cannot."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AUTHOR = "reconcile"
 
 @dataclass(frozen=True)
 class Proved:
-    """What became of one generation: `act` is stable | taken-back."""
+    """The result for one generation: `act` is stable | taken-back."""
 
     stream: str
     act: str
@@ -26,7 +26,7 @@ class Proved:
 
 
 def prove(connection: Connection, facts: Facts) -> list[Proved]:
-    """Judge every generation that has not proved itself, and record what follows."""
+    """Judge every generation that is not stable yet, and record the result."""
     done: list[Proved] = []
     stable: list[tuple[Trial, str]] = []
     for trial in trials(connection, facts):
@@ -41,7 +41,7 @@ def prove(connection: Connection, facts: Facts) -> list[Proved]:
 
 
 def trials(connection: Connection, facts: Facts) -> list[Trial]:
-    """The generations that run and have not proved themselves, with all that is known of them."""
+    """The running generations that are not stable yet, with the facts for the judgement."""
     open_ones = [item for item in facts.streams if _open(item, facts)]
     since = {item.id: (item.generation, Proving.of(item.proving).since if item.proving else None) for item in open_ones}
     needed = max([stability.BATCHES, *(Proving.of(item.proving).batches for item in open_ones if item.proving)])
@@ -68,14 +68,14 @@ def _open(stream: Stream, facts: Facts) -> bool:
     return generation is not None and (stream.proving is not None or generation.stable_at is None)
 
 
-def _stable(connection: Connection, found: Sequence[tuple[Trial, str]]) -> list[Proved]:
-    """Record those that proved themselves; after a first deployment these are many at once."""
-    if not found:
+def _stable(connection: Connection, proven: Sequence[tuple[Trial, str]]) -> list[Proved]:
+    """Record the stable generations; after a first deployment these are many at once."""
+    if not proven:
         return []
-    numbers = {trial.stream.id: trial.generation.generation for trial, _ in found}
-    texts = {trial.stream.id: f"Generation {numbers[trial.stream.id]} is stable: {why}" for trial, why in found}
+    numbers = {trial.stream.id: trial.generation.generation for trial, _ in proven}
+    texts = {trial.stream.id: f"Generation {numbers[trial.stream.id]} is stable: {why}" for trial, why in proven}
     generations.mark_all_stable(connection, list(numbers.items()))
-    for trial, _ in found:
+    for trial, _ in proven:
         if trial.stream.proving is not None:
             streams.set_proving(connection, trial.stream.id, None)
     lines = [(name, text, {"generation": numbers[name]}) for name, text in texts.items()]
@@ -86,9 +86,9 @@ def _stable(connection: Connection, found: Sequence[tuple[Trial, str]]) -> list[
 def _take_back(connection: Connection, trial: Trial, back: TakeBack) -> list[Proved]:
     stream, number = trial.stream, trial.generation.generation
     if not generations.restore(connection, stream.id, back.to, before=number):
-        return []  # a person has chosen another one since the facts were read: that stands
+        return []  # a person has chosen another generation since the facts were read
     generations.mark_failed(connection, stream.id, number, back.why)
-    text = f"Generation {number} was taken back, {back.to} runs again: {back.why}"
+    text = f"Generation {number} was rolled back to {back.to}: {back.why}"
     fields = {"before": number, "after": back.to, "why": back.why}
     events.record(connection, "stream", stream.id, "taken-back", text, **fields)
     changes.record(connection, "stream", stream.id, "rollback", author=AUTHOR, comment=back.why, **fields)

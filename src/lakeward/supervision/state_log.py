@@ -1,4 +1,4 @@
-"""Telling: the word of every stream, the changed ones as lines of the timeline, trouble as incidents."""
+"""State log: store the state of every stream, changes as timeline events, trouble as incidents."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 
 from lakeward.platform.text import span
 from lakeward.registry import events, streams
-from lakeward.registry import incidents as kept
+from lakeward.registry import incidents as incident_rows
 from lakeward.supervision import dead_mans_switch, incidents
 from lakeward.supervision.backends.base import Life
 from lakeward.supervision.decide.health import Verdict
@@ -17,7 +17,7 @@ from lakeward.supervision.observe import Facts, Found
 
 @dataclass(frozen=True)
 class StateChange:
-    """A stream's word changed."""
+    """The state of a stream changed."""
 
     stream: str
     before: str
@@ -25,8 +25,8 @@ class StateChange:
     why: str
 
 
-def tell(connection: Connection, facts: Facts, states: dict[str, Verdict]) -> tuple[StateChange, ...]:
-    """Store the words, and what follows from them; returns those that changed."""
+def record(connection: Connection, facts: Facts, states: dict[str, Verdict]) -> tuple[StateChange, ...]:
+    """Store the states, and update timeline and incidents; returns the changes."""
     changed = {
         item.id: now
         for item in facts.streams
@@ -40,24 +40,24 @@ def tell(connection: Connection, facts: Facts, states: dict[str, Verdict]) -> tu
         if before.state == now.state.value:
             continue
         edges.append(StateChange(name, before.state, now.state.value, now.why))
-        held = span((facts.now - before.since).total_seconds())
-        text = f"{before.state} for {held} → {now.state.value}: {now.why}"
+        lasted = span((facts.now - before.since).total_seconds())
+        text = f"{before.state} for {lasted} → {now.state.value}: {now.why}"
         lines.append((name, text, {"before": before.state, "after": now.state.value}))
     events.record_all(connection, "stream", "state", lines)
     incidents.of_streams(connection, facts, states)
     incidents.of_state(connection, facts)
-    kept.closed(connection, incidents.RECONCILE, incidents.STREAMS, "A reconcile pass succeeded again")
+    incident_rows.closed(connection, incidents.RECONCILE, incidents.STREAMS, "A reconcile pass succeeded again")
     return tuple(edges)
 
 
-def found_again(connection: Connection, facts: Facts, found: Found) -> None:
-    """Drivers that ran on while nobody looked: found and kept, and their timeline says so."""
-    away = dead_mans_switch.look(connection)
-    if away is None:
+def record_adopted(connection: Connection, facts: Facts, found: Found) -> None:
+    """Record in the timeline which drivers ran on while no reconcile pass succeeded."""
+    missing = dead_mans_switch.look(connection)
+    if missing is None:
         return
     for job in found or ():
         row = facts.drivers.get(job.driver)
         if row is None or row.handle is None or job.token != row.token or job.life is not Life.ALIVE:
             continue
-        text = f"Found and kept, process {row.handle.get('pid')}: it ran on while {away.split(' (')[0]}"
+        text = f"Adopted process {row.handle.get('pid')}: it ran on while {missing.split(' (')[0]}"
         events.record(connection, "driver", row.name, "adopted", text, handle=dict(row.handle))

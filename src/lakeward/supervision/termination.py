@@ -1,4 +1,4 @@
-"""What a dead driver left behind: how it ended, its last words, and the batch it may have died of."""
+"""Driver termination: exit code, last error and failed batch of a dead driver."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from lakeward.supervision.backends import identity
 from lakeward.supervision.backends.base import Job
 from lakeward.telemetry.mask import mask
 
-REBOOTED = "the machine was started anew"
+REBOOTED = "the machine was rebooted"
 _TAIL_BYTES = 4000
-_MUTTERED = ("WARNING:", "OpenJDK 64-Bit Server VM warning:", "Picked up JAVA_TOOL_OPTIONS:")
-_TELLING = re.compile(r"OutOfMemoryError|No space left on device|Disk quota exceeded")
-_WORDLESS = (None, Cause.KILLED, Cause.JVM)
+_NOISE = ("WARNING:", "OpenJDK 64-Bit Server VM warning:", "Picked up JAVA_TOOL_OPTIONS:")
+_FATAL = re.compile(r"OutOfMemoryError|No space left on device|Disk quota exceeded")
+_UNEXPLAINED = (None, Cause.KILLED, Cause.JVM)
 
 
 @dataclass(frozen=True)
@@ -26,10 +26,10 @@ class Death:
     """The end of one launch.
 
     Attributes:
-        code: exit code, None when nobody could wait for the process.
-        error: its own words, empty when it left none.
+        code: exit code, None if it is not known.
+        error: its own error text, empty without one.
         judgement: class and cause.
-        stream, batch_id, offsets: what it died of, when it could say so.
+        stream, batch_id, offsets: the failed batch, if the driver recorded it.
     """
 
     code: int | None
@@ -40,7 +40,7 @@ class Death:
     offsets: Mapping[str, Any] | None = None
 
     def words(self, driver: str, *, known: bool, reason: str) -> str:
-        """The end in one sentence; `known`: a process was recorded, else `reason` says all there is."""
+        """The end in one sentence. `known`: a process was recorded; if not, `reason` is all that is known."""
         if not known:
             return f"Driver {driver}: {reason}{self._tail()}"
         return f"Driver {driver} {exit_words(self.code, self.judgement.cause)}{self._tail()}"
@@ -51,30 +51,30 @@ class Death:
 
 
 def of(row: Driver, job: Job | None) -> Death:
-    """Read what is left of a launch."""
-    left = dict(job.exit) if job is not None and job.exit is not None else {}
-    if row.exit_code is None and not left and row.handle and identity.rebooted(row.handle):
+    """Read the end of a launch from its registry row, its `exit.json` and its output."""
+    record = dict(job.exit) if job is not None and job.exit is not None else {}
+    if row.exit_code is None and not record and row.handle and identity.rebooted(row.handle):
         return Death(None, REBOOTED, judge(text=REBOOTED))
-    code = row.exit_code if row.exit_code is not None else left.get("exit_code")
-    error = mask(str(row.error or left.get("error") or last_words(job) or ""))
-    found = judge(text=error, exit_code=code)
-    if found.cause in _WORDLESS and (told := _telling(job)):
-        # A JVM says on its way out that it has no memory; the process around it only sees it gone.
-        error, found = told, judge(text=told, exit_code=code)
-    if left.get("failure_class") and found.cause in _WORDLESS:
-        found = Judgement(FailureClass(left["failure_class"]), found.cause)
-    return Death(code, error, found, left.get("stream"), left.get("batch_id"), left.get("offsets"))
+    code = row.exit_code if row.exit_code is not None else record.get("exit_code")
+    error = mask(str(row.error or record.get("error") or last_words(job) or ""))
+    judgement = judge(text=error, exit_code=code)
+    if judgement.cause in _UNEXPLAINED and (fatal := _fatal_line(job)):
+        # A JVM prints an OutOfMemoryError before it exits; the Python process around it only sees that it is gone.
+        error, judgement = fatal, judge(text=fatal, exit_code=code)
+    if record.get("failure_class") and judgement.cause in _UNEXPLAINED:
+        judgement = Judgement(FailureClass(record["failure_class"]), judgement.cause)
+    return Death(code, error, judgement, record.get("stream"), record.get("batch_id"), record.get("offsets"))
 
 
 def last_words(job: Job | None) -> str:
-    """The last line a driver printed that left no `exit.json`, e.g. an import error."""
-    # What every JVM mutters at its start explains no death.
-    spoken = (line for line in reversed(_printed(job)) if line and not line.startswith(_MUTTERED))
-    return next(spoken, "")[:500]
+    """The last line printed by a driver without `exit.json`, e.g. an import error."""
+    # Warnings that every JVM prints at its start explain no failure.
+    candidates = (line for line in reversed(_printed(job)) if line and not line.startswith(_NOISE))
+    return next(candidates, "")[:500]
 
 
-def _telling(job: Job | None) -> str:
-    return next((mask(line)[:500] for line in reversed(_printed(job)) if _TELLING.search(line)), "")
+def _fatal_line(job: Job | None) -> str:
+    return next((mask(line)[:500] for line in reversed(_printed(job)) if _FATAL.search(line)), "")
 
 
 def _printed(job: Job | None) -> list[str]:

@@ -1,9 +1,9 @@
-"""Named steps at which a test makes a process die, or runs a function of its own.
+"""Failpoints: named steps at which a test kills a process, or runs a function.
 
-A step that nobody asked for costs one dictionary look-up. The environment decides when the process starts:
+An unused step costs one dictionary look-up. The environment decides when the process starts:
 `LAKEWARD_FAILPOINT=<step>` (or `<step>:<n>` for its n-th time) kills the process with SIGKILL there, and only if
-`LAKEWARD_FAILPOINTS_ALLOWED=1` stands beside it. `LAKEWARD_FAILPOINT_SIGNAL=SIGSTOP` makes a zombie of it instead, for
-a test to wake. `LAKEWARD_FAILPOINT_ONCE=<file>` makes it happen once over all restarts: the file is created first.
+`LAKEWARD_FAILPOINTS_ALLOWED=1` is set as well. `LAKEWARD_FAILPOINT_SIGNAL=SIGSTOP` suspends it instead, and
+a test resumes it. `LAKEWARD_FAILPOINT_ONCE=<file>` makes it happen once over all restarts: the file is created first.
 
 `LAKEWARD_FAILPOINT_FOLDER=<folder>` (only beside the same permission) stops one stream of many, and as often as a test
 likes: while the file `<stream>.<step>` is there, holding a batch number, that batch and later ones leave the file

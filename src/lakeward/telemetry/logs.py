@@ -1,4 +1,4 @@
-"""structlog set-up: people's sentences on a terminal, JSON lines in a rotated file for drivers.
+"""structlog configuration: readable lines on a terminal, JSON lines in a rotated file for drivers.
 
 Inside Airflow nothing is configured: Airflow 3 logs with structlog itself and shows the fields.
 """

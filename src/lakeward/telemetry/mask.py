@@ -1,6 +1,6 @@
-"""Masking: what looks like a secret is cut out of texts that people read and pass on.
+"""Masking: removes what looks like a secret from texts that people read and share.
 
-Secrets are kept out of logs where they arise; this is the last line, for texts of other people's libraries.
+Secrets are kept out of logs at their origin; masking is the last line of defence, for texts of third-party libraries.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The tail of a driver's log, as far as it concerns one stream. Masked: it is read and passed on."""
+"""Log tail: the last lines of a driver's log that concern one stream, masked."""
 
 from __future__ import annotations
 

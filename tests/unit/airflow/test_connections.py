@@ -79,5 +79,5 @@ def test_the_connect_server_is_never_reached_by_number(home: Home) -> None:
 
 
 def test_a_stack_that_was_never_started_says_so(tmp_path: Path) -> None:
-    with pytest.raises(LakewardError, match="No Lakeward stack is known here"):
+    with pytest.raises(LakewardError, match="No Lakeward stack was found"):
         compose(Home(tmp_path), {})

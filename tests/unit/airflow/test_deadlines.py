@@ -25,7 +25,7 @@ def test_an_operation_that_takes_too_long_is_one_incident_until_its_run_ends(con
     deadlines.late(connected, RUN)
     deadlines.late(connected, RUN)
     (incident,) = open_ones(connected).values()
-    assert incident.text == "The reset of stream flights has not ended after 20 min (asked for by ann)"
+    assert incident.text == "The reset of stream flights has not ended after 20 min (requested by ann)"
     assert "approval" in incident.fields["next"]
     asked = []
 

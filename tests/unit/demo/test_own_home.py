@@ -29,7 +29,7 @@ def test_what_an_earlier_check_left_is_removed(home: Home) -> None:
 
 def test_one_that_just_starts_is_left_alone(home: Home) -> None:
     own_home.begin(home)
-    with exclusive(home), pytest.raises(Refused, match="at work"):
+    with exclusive(home), pytest.raises(Refused, match="running in this home"):
         own_home.begin(home)
     assert (home.root / own_home.MARK).exists()
     own_home.begin(home)

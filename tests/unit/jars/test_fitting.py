@@ -62,7 +62,7 @@ def test_a_driver_is_told_before_spark_starts_and_so_is_doctor(
     with pytest.raises(SpecError, match=f"The jar {bad} does not fit Spark ") as told:
         session.conf(Launch(driver="core", token="t", folder=tmp_path, runtime=runtime))
     assert told.value.next == f"rm {jars / 'spark' / bad}"
-    assert "by a class or a method that is not there" in told.value.why
+    assert "with a missing class or method" in told.value.why
     assert classify(error=told.value) is FailureClass.CONFIG
     with pytest.raises(SpecError):
         connect_server.server_conf(1, "1g", tmp_path)

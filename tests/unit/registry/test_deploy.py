@@ -137,7 +137,7 @@ def test_only_what_is_gone_can_be_retired(registry):
     put(registry, specs())
     with pytest.raises(SpecError, match="cannot be retired"):
         preview(registry, specs(), ["a"])
-    with pytest.raises(SpecError, match="no stream 'b' to retire"):
+    with pytest.raises(SpecError, match="'b' cannot be retired"):
         preview(registry, specs(), ["b"])
 
 

@@ -56,7 +56,7 @@ def test_a_removed_stream_is_kept_but_no_longer_wanted(registry):
 
 def test_an_unknown_stream_is_refused_with_the_known_ones(registry):
     _accept(registry)
-    with pytest.raises(SpecError, match="known streams: flights"):
+    with pytest.raises(SpecError, match="Known streams: flights"):
         streams.get(registry, "fligths")
 
 

@@ -48,7 +48,7 @@ def test_a_home_without_a_stack_is_told_and_left_as_it_is(tmp_path: Path, capsys
 
 def test_a_stack_that_just_starts_is_not_called_unknown(tmp_path: Path) -> None:
     home = Home(tmp_path)
-    with exclusive(home), pytest.raises(Refused, match="at work"):
+    with exclusive(home), pytest.raises(Refused, match="running in this home"):
         Stack(Project(tmp_path), home).down(None, print)
 
 

@@ -20,7 +20,7 @@ def test_what_a_part_needs_comes_along() -> None:
 
 
 def test_no_part_at_all_is_not_everything() -> None:
-    with pytest.raises(SpecError, match="names no part"):
+    with pytest.raises(SpecError, match="--only is empty"):
         groups.resolve([])
 
 

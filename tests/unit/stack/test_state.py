@@ -50,7 +50,7 @@ def test_a_zombie_is_not_alive() -> None:
 
 def test_two_commands_at_once_are_refused(tmp_path: Path) -> None:
     home = Home(tmp_path / "new")
-    with exclusive(home), pytest.raises(Refused, match="at work"), exclusive(home):
+    with exclusive(home), pytest.raises(Refused, match="running in this home"), exclusive(home):
         pass
     with exclusive(home):
         pass

@@ -60,7 +60,7 @@ def test_a_part_that_answers_itself_is_well(wait: Callable[[int], None]) -> None
 
 
 def test_an_answer_of_another_process_is_no_start(wait: Callable[[int], None], site: StackContext) -> None:
-    with pytest.raises(Unhealthy, match="Another process answers in the place of kafka") as error:
+    with pytest.raises(Unhealthy, match="Another process uses the port of kafka") as error:
         wait(os.getsid(0) + 1)
     assert f"process {os.getpid()} has taken 127.0.0.1:{site.ports['kafka']}" in error.value.why
 

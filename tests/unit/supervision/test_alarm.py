@@ -6,7 +6,7 @@ from sqlalchemy import text
 
 from lakeward.platform.errors import DependencyDown
 from lakeward.registry import heartbeats, incidents
-from lakeward.supervision.alarm import AGAIN_S, Alarm
+from lakeward.supervision.alarm import REPEAT_S, Alarm
 from lakeward.supervision.reconcile import reconcile_once
 from lakeward.supervision.startup_grace import StartupGracePeriod
 
@@ -26,9 +26,9 @@ def test_it_speaks_when_a_pass_would_do_something_and_repeats_only_what_still_ho
     alarm = Alarm(connected, runtime, backend, clock)
     assert alarm.look() == []
     deployed("flights")
-    assert [text for text in alarm.look() if text.startswith("nyc: ")] == ["nyc: it is wanted and does not run"]
+    assert [text for text in alarm.look() if text.startswith("nyc: ")] == ["nyc: it is desired and does not run"]
     assert alarm.look() == []
-    clock.now += AGAIN_S
+    clock.now += REPEAT_S
     assert alarm.look() != []
     reconcile_once(connected, runtime, backend, holder="test", chance=lambda: 0.0, calm_s=0.0)
     assert [text for text in alarm.look() if text.startswith("nyc: ")] == []

@@ -43,8 +43,8 @@ def test_a_proof_that_stays_away_is_told_once_and_so_is_its_end(late, connected)
     assert text.splitlines() == [
         "nyc.flights: 3 commits, 1,200 rows not proven for 36 min, the limit is 15m; since snapshot 6 of "
         "2026-11-21 02:50:00 UTC",
-        "readers of `verified` are on snapshot 5, proven 2026-11-21 02:10:00 UTC; the stream goes on landing",
-        "why: no check run has looked since 2026-11-21 02:10:00 UTC",
+        "readers of `verified` are on snapshot 5, proven 2026-11-21 02:10:00 UTC; the stream continues",
+        "why: no check run has checked it since 2026-11-21 02:10:00 UTC",
         "do: lakeward quality run nyc.flights   and: lakeward stack status   is quality_check paused in Airflow?",
     ]
     assert late(21, table())[1] == text  # said already: no message anew
@@ -59,7 +59,7 @@ def test_a_run_that_could_not_check_is_the_reason(late) -> None:
     assert "could not check it: The connect server does not answer" in late(16, table(newest=newest))[1]
     late(17, table(Lag()))
     late(18, table(newest=None, proof=None))
-    assert "why: no check run has ever looked at it" in late(60, table(newest=None, proof=None))[1]
+    assert "why: no check run has ever checked it" in late(60, table(newest=None, proof=None))[1]
 
 
 def test_a_table_that_a_check_holds_has_that_message_alone(late, connected) -> None:

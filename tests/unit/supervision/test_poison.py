@@ -57,7 +57,7 @@ def test_a_batch_that_kills_its_driver_three_times_waits_with_its_offsets_error_
     assert "cannot decode record 17: a\\u0000b" in blocked["error"], "spelled out: no NUL ends a pass"
     assert any("batch begins" in line and "a\\u0000\\ud800b" in line for line in blocked["log"])
     assert blocked["what"] == (
-        "Batch 42 of stream poison-flights ends its driver each time: the same batch failed 3 times in the same way"
+        "Stream poison-flights: batch 42 kills its driver: the same batch failed 3 times in the same way"
     )
     with connected() as connection:
         assert restarts.newest(connection)["nyc", None].failure_class == "poison"

@@ -74,7 +74,7 @@ def test_a_killed_driver_is_buried_and_launched_with_a_new_token(
     sigkill(before.handle["pid"])
     eventually(lambda: not alive(backend))
     summary = once()
-    assert [item.act for item in summary.done] == ["buried", "launched"]
+    assert [item.act for item in summary.done] == ["finalized", "launched"]
     after = driver(connected)
     assert after.token != before.token
     assert summary.states["flights"].state is State.RESTARTING
@@ -92,7 +92,7 @@ def test_back_off_is_waited_out_and_a_person_may_cut_it_short(once, deployed, co
     once()
     eventually(lambda: not alive(backend))
     summary = once(chance=lambda: 0.999)
-    assert [item.act for item in summary.done] == ["buried"]
+    assert [item.act for item in summary.done] == ["finalized"]
     assert "Connection refused" in summary.done[0].text
     assert summary.done[0].fields["failure_class"] == "dependency"
     assert summary.after_s > 5
@@ -115,7 +115,7 @@ def test_a_configuration_error_waits_for_a_person_and_spares_the_neighbours(
     eventually(lambda: not alive(backend))
     (runtime.drivers / "mode").unlink()
     summary = once()
-    assert [item.act for item in summary.done] == ["buried", "launched"]
+    assert [item.act for item in summary.done] == ["finalized", "launched"]
     assert summary.states["flights"].state is State.BLOCKED
     assert "no such column: x" in summary.states["flights"].why
     eventually(lambda: once().states["alerts"].state is State.HEALTHY)
@@ -267,7 +267,7 @@ def test_a_lost_registry_calms_the_next_pass(once, deployed, connected, runtime)
     StartupGracePeriod(runtime.drivers).lost()
     summary = once(calm_s=15.0)
     assert summary.done == ()
-    assert "answers again" in (summary.calm or "")
+    assert "drivers renew first" in (summary.calm or "")
 
 
 def test_an_unreachable_registry_is_remembered(runtime, backend):

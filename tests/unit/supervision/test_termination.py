@@ -39,7 +39,7 @@ def test_a_driver_that_went_down_with_its_machine_is_said_to(tmp_path: Path) -> 
     end = termination.of(row, None)
     assert end.judgement == Judgement(FailureClass.INFRA, Cause.REBOOT)
     assert end.words("demo", known=True, reason="") == (
-        "Driver demo went down with its machine: the machine was started anew"
+        "Driver demo went down with its machine: the machine was rebooted"
     )
     assert (
         termination.of(replace(row, handle={**handle, "boot_id": identity.boot_id()}), None).judgement.cause

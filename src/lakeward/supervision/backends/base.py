@@ -1,4 +1,4 @@
-"""What a backend is: it starts a detached driver, finds the ones it started, and ends them by identity."""
+"""The backend protocol: start a detached driver, find started drivers, and end them by identity."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Life(StrEnum):
     """What is left of a launch."""
 
     ALIVE = "alive"
-    REMNANT = "remnant"  # the driver itself is gone, processes it started are left
+    REMNANT = "remnant"  # the driver itself is gone, processes it started still run
     GONE = "gone"
     UNKNOWN = "unknown"  # it cannot be asked from here
 
@@ -27,12 +27,12 @@ class Job:
     """One launch as the backend knows it.
 
     Attributes:
-        driver, token: whose launch it is.
+        driver, token: the launch.
         life: what is left of it.
-        handle: the backend's identity; None when the process never was recorded and is not found.
+        handle: the backend's identity; None if the process was never recorded and is not found.
         host: where it runs.
         log: where it logs.
-        exit: the driver's last words (`exit.json`), None if it left none.
+        exit: the driver's `exit.json`, None without one.
     """
 
     driver: str
@@ -55,7 +55,7 @@ class Known:
 
 
 def launch_folder(drivers: Path, driver: str) -> Path:
-    """A fresh folder for one launch of a driver; names sort by time."""
+    """A new folder for one launch of a driver; names sort by time."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
     return drivers / driver / f"{stamp}-{secrets.token_hex(3)}"
 
@@ -64,7 +64,7 @@ class Backend(Protocol):
     """Starts, finds and ends drivers. Every call is short and safe to repeat.
 
     Raises (all methods):
-        DependencyDown: the backend cannot be asked. Nothing may be concluded from that.
+        DependencyDown: the backend cannot be asked. The state of its drivers is then unknown.
     """
 
     name: str
@@ -73,17 +73,17 @@ class Backend(Protocol):
         """Start a driver that outlives its starter, and return its identity.
 
         Raises:
-            LakewardError: it could not be started; no process is left.
+            LakewardError: it could not be started; no process remains.
         """
 
     def find(self, known: Sequence[Known] = ()) -> list[Job]:
-        """The newest launches of every driver it knows of, dead or alive, and what became of `known`."""
+        """The newest launches of every driver it knows, dead or alive, and the state of `known`."""
 
     def stop(self, job: Job, *, grace_s: float) -> bool:
-        """End a job: ask it (SIGTERM), and after `grace_s` seconds kill all that is left. True if nothing is left."""
+        """End a job: SIGTERM, and SIGKILL to what remains after `grace_s` seconds. True if nothing remains."""
 
     def kill(self, job: Job) -> bool:
-        """End at once whatever is left of a job. True if nothing is left."""
+        """SIGKILL to everything that remains of a job. True if nothing remains."""
 
     def dump(self, job: Job) -> str | None:
-        """Write down what the threads of a job do, beside its log; where, None if it could not be had. Never raises."""
+        """Write a thread dump of a job beside its log; returns the file, None if none could be taken. Never raises."""

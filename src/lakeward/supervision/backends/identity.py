@@ -1,7 +1,7 @@
-"""Identity of a process on this machine: boot id, pid and start time. A pid alone proves nothing.
+"""Process identity on this machine: boot id, pid and start time. A pid alone is not unique over time.
 
-Nobody can wait() for a detached driver: its parent is pid 1. So it is recognised by when it started, in which boot,
-and it counts as gone when it is a zombie. Its children (the JVM) share its process group.
+A detached driver has pid 1 as its parent, so its starter cannot wait() for it. It is recognised by boot id and start
+time, and counts as gone when it is a zombie. Its children (the JVM) share its process group.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ def host() -> str:
 
 @lru_cache(maxsize=1)
 def boot_id() -> str:
-    """What tells one boot of this machine from the next."""
+    """The id of the current boot of this machine."""
     file = Path("/proc/sys/kernel/random/boot_id")
     return file.read_text().strip() if file.exists() else str(int(psutil.boot_time()))
 
 
 def start_ticks(pid: int) -> float | None:
-    """When a process started: clock ticks since boot on Linux (untouched by changes of the wall clock), or None."""
-    return _look(pid)[0]
+    """When a process started: clock ticks since boot on Linux (independent of the wall clock), or None."""
+    return _stat(pid)[0]
 
 
-def _look(pid: int) -> tuple[float | None, bool]:
-    """When a process started (None: there is none), and whether it is a zombie."""
+def _stat(pid: int) -> tuple[float | None, bool]:
+    """When a process started (None: no such process), and whether it is a zombie."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as stat:  # noqa: PTH123  # asked a thousand times a pass: Path costs more
-            # The name in parentheses may hold anything, blanks and parentheses too.
+        with open(f"/proc/{pid}/stat", "rb") as stat:  # noqa: PTH123  # called a thousand times a pass: Path costs more
+            # The name in parentheses may contain anything, blanks and parentheses too.
             fields = stat.read().rsplit(b")", 1)[1].split()
         return float(fields[19]), fields[0] in (b"Z", b"X", b"x")
     except (OSError, IndexError):
@@ -58,7 +58,7 @@ def of(pid: int) -> dict[str, Any]:
     """The identity of a running process.
 
     Raises:
-        ProcessLookupError: there is none.
+        ProcessLookupError: no such process.
     """
     started = start_ticks(pid)
     if started is None:
@@ -67,7 +67,7 @@ def of(pid: int) -> dict[str, Any]:
 
 
 def rebooted(handle: Mapping[str, Any]) -> bool:
-    """Whether this machine was started anew since the process ran on it."""
+    """Whether this machine was rebooted since the process ran on it."""
     return handle.get("host") == host() and handle.get("boot_id", boot_id()) != boot_id()
 
 
@@ -75,16 +75,16 @@ def life(handle: Mapping[str, Any], groups: Callable[[], Mapping[int, Sequence[i
     """What is left of a process and its group.
 
     Args:
-        groups: gives the process groups of this machine, for who asks about many processes at once.
+        groups: returns the process groups of this machine, for callers that check many processes.
     """
     if handle.get("host") != host():
         return Life.UNKNOWN
     if rebooted(handle):
         return Life.GONE
     pid = int(handle["pid"])
-    started, zombie = _look(pid)
+    started, zombie = _stat(pid)
     if started is not None and abs(started - float(handle["start_time"])) > _SAME_START_S:
-        return Life.GONE  # the pid belongs to another: Linux gives no pid away that is still a group's
+        return Life.GONE  # the pid was reused: Linux does not reuse a pid while it is a process group's id
     if started is not None and not zombie:
         return Life.ALIVE
     members = groups().get(pid, ()) if groups is not None else _groups(only=pid).get(pid, ())
@@ -97,24 +97,24 @@ def group(pid: int) -> list[int]:
 
 
 def groups() -> Mapping[int, Sequence[int]]:
-    """Every process group of this machine with its members, zombies too; read once, it serves many questions."""
+    """Every process group of this machine with its members, zombies included."""
     return _groups()
 
 
 def _groups(only: int | None = None) -> dict[int, list[int]]:
-    found: dict[int, list[int]] = {}
+    members: dict[int, list[int]] = {}
     for pid in psutil.pids():
         try:
             leader = os.getpgid(pid)
         except (ProcessLookupError, PermissionError):
             continue
         if only is None or leader == only:
-            found.setdefault(leader, []).append(pid)
-    return found
+            members.setdefault(leader, []).append(pid)
+    return members
 
 
 def signal_group(handle: Mapping[str, Any], number: int) -> bool:
-    """Send a signal to what is left of a process, if it still is that process. False when nothing is left."""
+    """Send a signal to the group of a process, if it is still that process. False if nothing remains."""
     if life(handle) not in (Life.ALIVE, Life.REMNANT):
         return False
     try:
@@ -125,7 +125,7 @@ def signal_group(handle: Mapping[str, Any], number: int) -> bool:
 
 
 def signal_leader(handle: Mapping[str, Any], number: int) -> bool:
-    """Send a signal to the process alone, if it still is that process."""
+    """Send a signal to the process alone, if it is still that process."""
     if life(handle) is not Life.ALIVE:
         return False
     try:

@@ -1,13 +1,13 @@
-"""Drivers as processes of this machine, detached from whoever started them.
+"""Local backend: drivers as processes of this machine, detached from their starter.
 
-A driver gets a session of its own, a clean environment and a file for its output, so that nothing done to the
+A driver gets its own session, a clean environment and a file for its output, so that nothing that happens to the
 starter (the end of an Airflow task, mark-failed, SIGKILL of the scheduler, Ctrl-C) reaches it. Under systemd or in
-a container its cgroup is still the starter's, and a cgroup is killed whole: `LAKEWARD_DRIVER_WRAPPER` may name a
-program that moves it out and becomes it, e.g. `systemd-run --user --scope --collect --`.
+a container its cgroup is still the starter's, and a cgroup is killed as a whole: `LAKEWARD_DRIVER_WRAPPER` may name a
+program that moves the driver out and executes it, e.g. `systemd-run --user --scope --collect --`.
 
 Every launch has a folder `<drivers>/<driver>/<launch>/` with `launch.json` (0600), `process.json` (its identity) and
-what the driver itself writes: `driver.log`, `stdout.log`, `exit.json`. A starter that died before it could write
-`process.json` leaves a process that is found by its command line.
+the driver's own files: `driver.log`, `stdout.log`, `exit.json`. If the starter dies before it writes `process.json`,
+the process is found by its command line.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from lakeward.supervision.backends import identity, threads
 from lakeward.supervision.backends.base import Job, Known, Life
 
 INHERITED = ("PATH", "HOME", "LANG", "JAVA_HOME")
-"""All a driver inherits. Airflow's environment holds the keys of its database: none of it is passed on."""
+"""The environment variables a driver inherits. Airflow's environment has database keys and is not passed on."""
 WRAPPER = "LAKEWARD_DRIVER_WRAPPER"
 KEEP_LAUNCHES = 5
-"""Folders of dead launches kept for each driver: their logs."""
+"""Number of launch folders, with their logs, that are kept for each driver."""
 _POLL_S = 0.1
 
 
 _children: list[subprocess.Popen[bytes]] = []
-"""What this process started and has not seen die: a long-lived starter must reap its own children."""
+"""Started and not yet reaped: a long-lived starter must reap its own children."""
 
 
 class LocalBackend:
@@ -49,7 +49,7 @@ class LocalBackend:
     name = "local"
 
     def __init__(self, drivers: Path, *, wrapper: Sequence[str] = ()) -> None:
-        """`drivers`: folder of all launches. `wrapper`: a program that runs another one, put before the driver's."""
+        """`drivers`: folder of all launches. `wrapper`: a command that is put before the driver's command."""
         self.drivers = drivers
         self._command = (*wrapper, sys.executable, "-m", "lakeward.driver")
         self._dead: dict[Path, Job] = {}
@@ -58,7 +58,7 @@ class LocalBackend:
 
     @classmethod
     def of_environment(cls, drivers: Path) -> LocalBackend:
-        """The backend of this process, with the wrapper its environment names."""
+        """The backend of this process, with the wrapper from its environment."""
         return cls(drivers, wrapper=shlex.split(os.environ.get(WRAPPER, "")))
 
     def start(self, launch: Launch) -> Job:
@@ -79,7 +79,7 @@ class LocalBackend:
                 )
         except OSError as error:
             raise LakewardError(
-                f"The driver {launch.driver} could not be started",
+                f"Driver {launch.driver} could not be started",
                 why=f"{error.filename or self._command[0]}: {error.strerror}",
                 next="lakeward doctor",
                 code="LW-2501",
@@ -91,7 +91,7 @@ class LocalBackend:
         return Job(launch.driver, launch.token, Life.ALIVE, handle, identity.host(), str(folder))
 
     def find(self, known: Sequence[Known] = ()) -> list[Job]:
-        """Every launch with a folder, and the known ones that have none any more."""
+        """Every launch with a folder, and the known launches whose folder is missing."""
         _reap()
         jobs = list(self._launched())
         seen = {(job.driver, job.token) for job in jobs}
@@ -111,14 +111,14 @@ class LocalBackend:
         return self.kill(job)
 
     def kill(self, job: Job) -> bool:
-        """SIGKILL to the driver and all it started."""
+        """SIGKILL to the driver and its process group."""
         if job.handle is None:
             return job.life is Life.GONE
         identity.signal_group(job.handle, signal.SIGKILL)
         return self._gone(job.handle, within_s=5.0)
 
     def dump(self, job: Job) -> str | None:
-        """The threads of the driver and of the JVM below it, into a file of the launch's folder."""
+        """Write the threads of the driver and of its JVM to a file in the launch's folder."""
         if job.handle is None or identity.life(job.handle) is not Life.ALIVE:
             return None
         written = threads.write(int(job.handle["pid"]), Path(job.log))
@@ -136,12 +136,12 @@ class LocalBackend:
 
     def _launched(self) -> Iterator[Job]:
         lines: dict[str, int] | None = None
-        groups = cache(identity.groups)  # one look at the machine for all launches
+        groups = cache(identity.groups)  # read once for all launches
         try:
             files = sorted(self.drivers.glob("*/*/launch.json"))
         except OSError as error:
             raise DependencyDown(
-                "The folder of the drivers cannot be read",
+                "The folder of driver launches cannot be read",
                 why=f"{self.drivers}: {error.strerror}",
                 next="lakeward doctor",
                 code="LW-2502",
@@ -153,7 +153,7 @@ class LocalBackend:
                 continue
             launch = self._launch(file)
             if launch is None:
-                continue  # half written by a starter that died before it started anything
+                continue  # incomplete: the starter died before it started a process
             driver, token = launch
             handle = self._handle(folder)
             if handle is None:
@@ -164,11 +164,11 @@ class LocalBackend:
             last = None if life is Life.ALIVE else _read(folder / "exit.json")
             job = Job(driver, token, life, handle, identity.host(), str(folder), last)
             if life is Life.GONE and handle is not None:
-                self._dead[folder] = job  # nothing of it comes back: its last words are its last
+                self._dead[folder] = job  # final: a dead launch does not change any more
             yield job
 
     def _launch(self, file: Path) -> tuple[str, str] | None:
-        """Driver and token of a launch file, which is written once."""
+        """Driver and token of a launch file, which never changes."""
         if file not in self._launches:
             try:
                 launch = Launch.read(file)
@@ -178,16 +178,16 @@ class LocalBackend:
         return self._launches[file]
 
     def _handle(self, folder: Path) -> dict[str, Any] | None:
-        """The identity written beside a launch, once."""
+        """The identity recorded for a launch, which never changes."""
         if folder not in self._handles:
-            found = _read(folder / "process.json")
-            if found is None:
+            handle = _read(folder / "process.json")
+            if handle is None:
                 return None
-            self._handles[folder] = found
+            self._handles[folder] = handle
         return self._handles[folder]
 
     def _tidy(self, driver: str, *, keep: Path) -> None:
-        """Remove all but the newest folders of dead launches."""
+        """Remove the folders of dead launches, except the newest."""
         folders = sorted((item for item in (self.drivers / driver).iterdir() if item.is_dir()), reverse=True)
         for folder in folders[KEEP_LAUNCHES:]:
             handle = _read(folder / "process.json")
@@ -204,16 +204,16 @@ def _reap() -> None:
 
 
 def _environment(launch: Launch) -> dict[str, str]:
-    kept = {name: os.environ[name] for name in INHERITED if name in os.environ}
-    kept.setdefault("LANG", "C.UTF-8")
+    environment = {name: os.environ[name] for name in INHERITED if name in os.environ}
+    environment.setdefault("LANG", "C.UTF-8")
     if launch.runtime.pgpass is not None:
-        kept["PGPASSFILE"] = str(launch.runtime.pgpass)
-    return kept
+        environment["PGPASSFILE"] = str(launch.runtime.pgpass)
+    return environment
 
 
 def _by_launch_file() -> dict[str, int]:
     """Launch file -> pid of the group leader that was started with it, by the command lines of this machine."""
-    found: dict[str, int] = {}
+    pids: dict[str, int] = {}
     for process in psutil.process_iter(["pid", "cmdline"]):
         line = process.info["cmdline"] or []
         if line and line[-1].endswith("/launch.json"):
@@ -223,8 +223,8 @@ def _by_launch_file() -> dict[str, int]:
             except (ProcessLookupError, PermissionError):
                 continue
             if leads:
-                found[line[-1]] = pid
-    return found
+                pids[line[-1]] = pid
+    return pids
 
 
 def _identity(pid: int) -> dict[str, Any] | None:
@@ -236,14 +236,14 @@ def _identity(pid: int) -> dict[str, Any] | None:
 
 def _read(file: Path) -> dict[str, Any] | None:
     try:
-        found = json.loads(file.read_text())
+        content = json.loads(file.read_text())
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    return content if isinstance(content, dict) else None
 
 
 def _write(file: Path, content: Mapping[str, Any]) -> None:
-    """Write whole or not at all."""
+    """Write a file atomically."""
     fresh = file.with_suffix(".new")
     fresh.write_text(json.dumps(dict(content)))
     fresh.replace(file)

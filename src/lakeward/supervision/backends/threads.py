@@ -1,6 +1,6 @@
-"""What the threads of a process that hangs do, written down before it is ended. Bounded: it may be hung for good.
+"""Thread dumps of a hung process, written before it is ended. Time-limited, because the process may never answer.
 
-Only stacks: no environment, no command line, no system properties, because those may hold what nobody should read.
+Stacks only: no environment, no command line, no system properties, because those may contain secrets.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import psutil
 ANSWER_S = 10.0
 FOLDER = "dumps"
 KEEP = 10
-"""Dumps kept in one launch's folder, those of the driver itself included."""
+"""Number of dumps kept in one launch's folder, the driver's own included."""
 
 
 def write(pid: int, folder: Path) -> Path | None:
-    """Write the stacks of a Python process and the JVMs below it; None when none could be had."""
+    """Write the stacks of a Python process and the JVMs below it; None if none could be taken."""
     parts = [part for part in (_python(pid), *(_java(child) for child in _jvms(pid))) if part]
     if not parts:
         return None
@@ -32,7 +32,7 @@ def write(pid: int, folder: Path) -> Path | None:
         for old in sorted(file.parent.iterdir())[:-KEEP]:
             old.unlink(missing_ok=True)
     except OSError:
-        return None  # a full disk is no reason to keep a hung driver
+        return None  # a full disk must not keep a hung driver alive
     return file
 
 
@@ -41,18 +41,18 @@ def _jvms(pid: int) -> list[int]:
         below = psutil.Process(pid).children(recursive=True)
     except psutil.Error:
         return []
-    found = []
+    jvms = []
     for child in below:
         try:
             if child.name() == "java":
-                found.append(child.pid)
+                jvms.append(child.pid)
         except psutil.Error:
             continue
-    return found
+    return jvms
 
 
 def _java(pid: int) -> str:
-    """`jcmd Thread.print`, else `jstack`; without a JDK the JVM itself prints on SIGQUIT, into its own output."""
+    """`jcmd Thread.print`, else `jstack`; without a JDK, SIGQUIT, on which the JVM prints to its own output."""
     for tool, *rest in (("jcmd", str(pid), "Thread.print", "-l"), ("jstack", "-l", str(pid))):
         program = _tool(tool)
         text = _run([program, *rest]) if program else ""
@@ -68,15 +68,15 @@ def _java(pid: int) -> str:
 def _python(pid: int) -> str:
     program = shutil.which("py-spy")
     text = _run([program, "dump", "--pid", str(pid)]) if program else ""
-    # Its first lines repeat the command line.
+    # Its first lines contain the command line.
     body = "\n".join(line for line in text.splitlines() if not line.startswith(("Process ", "Python v")))
     return f"Python, process {pid}\n{body.strip()}" if body.strip() else ""
 
 
 def _tool(name: str) -> str | None:
     home = os.environ.get("JAVA_HOME")
-    beside = Path(home) / "bin" / name if home else None
-    return str(beside) if beside is not None and beside.exists() else shutil.which(name)
+    bundled = Path(home) / "bin" / name if home else None
+    return str(bundled) if bundled is not None and bundled.exists() else shutil.which(name)
 
 
 def _run(command: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""Dependencies: what a stream needs from outside, by names that tell one broken thing from nine broken streams."""
+"""Dependencies: the external systems a stream needs, by names that allow one incident for many affected streams."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakeward.spec.model.file_paths import folder_of, on_s3
 
 
 class Kind(StrEnum):
-    """What can be away."""
+    """Kinds of external systems."""
 
     KAFKA = "kafka"
     CATALOG = "catalog"
@@ -24,7 +24,7 @@ class Kind(StrEnum):
 
 
 MACHINE = "the machine's identity"
-"""Stands for a connection where none is named."""
+"""Used in place of a connection where none is named."""
 _LABELS = {
     Kind.KAFKA: "Kafka ({})",
     Kind.CATALOG: "the catalog ({})",
@@ -38,24 +38,24 @@ _LABELS = {
 
 @dataclass(frozen=True, order=True)
 class Dependency:
-    """One thing outside. `name`: the connection, the database, the folder or the address."""
+    """One external system. `name`: the connection, the database, the folder or the address."""
 
     kind: Kind
     name: str
 
     @property
     def subject(self) -> str:
-        """Its name among the incidents."""
+        """The subject of its incident."""
         return f"{self.kind}:{self.name}"
 
     @property
     def label(self) -> str:
-        """In a sentence."""
+        """Its name in a sentence."""
         return _LABELS[self.kind].format(self.name)
 
 
 def needs(spec: Mapping[str, Any], runtime: Runtime) -> frozenset[Dependency]:
-    """What one stream needs, from its resolved spec."""
+    """The dependencies of one stream, from its resolved spec."""
     return frozenset(_needs(spec, runtime))
 
 
@@ -66,14 +66,14 @@ def _needs(spec: Mapping[str, Any], runtime: Runtime) -> Iterator[Dependency]:
         if kafka:
             yield Dependency(Kind.KAFKA, str(kafka.get("connection") or "lakeward_kafka"))
         kinesis = end.get("kinesis")
-        if kinesis:  # the service of a region, by whom it is asked: it is what can be away
+        if kinesis:  # one service for each region and connection
             yield Dependency(Kind.KINESIS, f"{kinesis['region']}, {kinesis.get('connection') or MACHINE}")
     for source in (spec.get("sources") or {}).values():
         path = str((source.get("files") or {}).get("path") or "")
         if on_s3(path):
             yield Dependency(Kind.STORE, folder_of(path))
-    if served := sink.get("postgres"):
-        yield Dependency(Kind.POSTGRES, str(served["connection"]))
+    if postgres := sink.get("postgres"):
+        yield Dependency(Kind.POSTGRES, str(postgres["connection"]))
     if any(name in sink for name in ("iceberg", "delta")) or spec.get("quarantine"):
         yield Dependency(Kind.CATALOG, runtime.lake.database)
         yield Dependency(Kind.STORE, runtime.lake.warehouse)
@@ -81,10 +81,10 @@ def _needs(spec: Mapping[str, Any], runtime: Runtime) -> Iterator[Dependency]:
 
 
 def of_its_driver(master: str | None) -> frozenset[Dependency]:
-    """What a stream needs through its driver: the master of the cluster its executors are on, if it has one."""
+    """The dependencies of a driver: the master of the cluster that runs its executors, if it has one."""
     return frozenset() if master is None else frozenset({Dependency(Kind.MASTER, master)})
 
 
 def of_the_platform(runtime: Runtime) -> frozenset[Dependency]:
-    """What no stream needs by itself, and maintenance and checks do."""
+    """The dependencies of maintenance and checks, which no stream has."""
     return frozenset({Dependency(Kind.CONNECT, runtime.connect)} if runtime.connect else ())

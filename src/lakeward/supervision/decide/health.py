@@ -1,8 +1,8 @@
-"""Health: the one word people see of a stream, and the sentence that explains it. Pure.
+"""Health: the state of a stream, and the sentence that explains it. Pure.
 
-Trend and age decide, thresholds only cap: an idle stream (nothing waits at the source) is healthy however old its
-last batch is. A failed stream stays `restarting` until its next batch has landed, so that recovery is a proof. What was
-seen before the stream was wanted again says nothing of this start.
+Trend and age decide, thresholds are upper bounds: an idle stream (nothing waits at the source) is healthy, however old
+its last batch is. A failed stream stays `restarting` until its next batch has landed, so that recovery is proven.
+Observations from before the last start request do not count for this start.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from lakeward.supervision.decide.schedule import last_due
 
 
 class State(StrEnum):
-    """The words of the contract."""
+    """Stream states of the command line contract."""
 
     STARTING = "starting"
     HEALTHY = "healthy"
@@ -40,36 +40,36 @@ class State(StrEnum):
 
 
 TROUBLE = frozenset({State.STALLED, State.RESTARTING, State.BLOCKED, State.UNKNOWN})
-"""The stream is down or nobody can say: its Dag must not look green."""
+"""The stream is down, or its state is not known: its Dag must not look green."""
 
 SETTLED = frozenset({State.HEALTHY, State.LAGGING, State.STOPPED, State.COMPLETED})
-"""Where trouble ends. `starting` and `stopping` are on the way to one of these."""
+"""States in which trouble is over. `starting` and `stopping` lead to one of these."""
 
 
 SILENT_S = 60.0
-"""A running driver says something every 2 s; after this long in silence it counts as not answering."""
+"""A running driver sends a heartbeat every 2 s; without one for this long it counts as not answering."""
 
 
 @dataclass(frozen=True)
 class HealthInput:
-    """Everything known of one stream at one moment, ages in database time.
+    """Everything known about one stream at one moment, ages in database time.
 
     Attributes:
         stream: its row.
         limits: of the generation it runs.
         every: its trigger's interval; None where it has none.
         driver: the newest launch of the driver that hosts it; None if it was never launched.
-        process: what the backend says is left of that launch.
+        process: what is left of that launch, according to the backend.
         lease: the stream's own lease.
-        observation: what the driver last said of the query.
+        observation: what the driver last reported about the query.
         failure: the newest failure of the stream or of its driver.
         now: the database's time.
-        down: a dependency of it that does not answer, in words.
-        unasked: which part could not be asked, when `process` is unknown.
-        thrash: why automatic restarts have stopped.
-        schedule: its trigger's cron fields, of a stream that lands what is there and completes.
+        down: its dependency that does not answer, in words.
+        unasked: which part could not be asked, if `process` is unknown.
+        thrash: why automatic restarts are suspended.
+        schedule: its trigger's cron fields, for a stream that lands what is available and completes.
         max_state_rows: how many rows of state its spec allows.
-        pressed: how it is slowed down because its table's maintenance is behind.
+        pressed: the back-pressure of its table, whose maintenance is behind.
     """
 
     stream: Stream
@@ -96,21 +96,21 @@ class HealthInput:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The word and the sentence."""
+    """State and reason."""
 
     state: State
     why: str
 
 
 def idle(seen: Observation) -> bool:
-    """Whether nothing waits at its sources. Where the lag is known it decides: a query that said it was idle may be in
-    a batch by now that gets nowhere.
+    """Whether nothing waits at its sources. A known lag decides: a query that reported idle may be stuck in a batch by
+    now.
     """
     return seen.query_state == "idle" if seen.lag_records is None else seen.lag_records == 0
 
 
 def waited_s(seen: Observation) -> float:
-    """For how long the records that wait have been there at most, in seconds. What came just now waits for no stall."""
+    """The longest time that the waiting records can have waited, in seconds; infinite if it is not known."""
     return float("inf") if seen.lag_s is None else seen.lag_s + seen.age_s
 
 
@@ -118,7 +118,7 @@ _WAITS = frozenset({State.STARTING, State.STALLED, State.RESTARTING})
 
 
 def verdict(sight: HealthInput) -> Verdict:
-    """Judge one stream. One whose dependency is away is not to blame: its sentence names what is."""
+    """Judge one stream. If its dependency is down, the reason names the dependency first."""
     found = _verdict(sight)
     if found.state in _WAITS and sight.down is not None:
         return Verdict(found.state, f"{sight.down}; {found.why}")
@@ -131,15 +131,15 @@ def verdict(sight: HealthInput) -> Verdict:
 
 
 def slowed(pressed: Pressed) -> str:
-    """That a stream is slowed down for its table's sake, in words."""
+    """The back-pressure on a stream, in words."""
     if pressed.level is Level.RELEASED:
-        return f"it was held for the rewrite of its table and goes on now: {pressed.why}"
-    until = "it waits for" if pressed.level is Level.HOLD else "it commits half as often until"
+        return f"it was paused for the rewrite of its table and continues now: {pressed.why}"
+    until = "it is paused until" if pressed.level is Level.HOLD else "it commits half as often until"
     return f"{until} the next rewrite of its table: {pressed.why}"
 
 
 def outgrown(seen: Observation | None, most: int | None) -> str | None:
-    """That a stream's state has more rows than its spec allows, in words; None if it has not."""
+    """That a stream's state has more rows than its spec allows, in words; None otherwise."""
     if seen is None or seen.state_rows is None or most is None or seen.state_rows <= most:
         return None
     return f"its state has {count(seen.state_rows, 'row')}, more than max_rows of {most:,}"
@@ -156,8 +156,8 @@ def _verdict(sight: HealthInput) -> Verdict:
         if sight.observation is not None and sight.observation.query_state == "completed":
             return _completed(sight, sight.observation)
         if sight.process is not Life.GONE and lease is not None and _same_launch(sight):
-            asked = holds or sight.process is not Life.UNKNOWN
-            return Verdict(State.STOPPING, "waits for the running batch to end" if asked else _unasked(sight))
+            known = holds or sight.process is not Life.UNKNOWN
+            return Verdict(State.STOPPING, "waits for the running batch to end" if known else _unasked(sight))
         return Verdict(State.STOPPED, _stopped(sight))
     if sight.driver is None:
         return Verdict(State.STARTING, "waits for its driver to be launched")
@@ -169,7 +169,7 @@ def _verdict(sight: HealthInput) -> Verdict:
 
 
 def _completed(sight: HealthInput, seen: Observation) -> Verdict:
-    """It landed what there was. How fresh it is its schedule decides: what came since waits for the next run."""
+    """A completed run. Its schedule decides whether it is late: records that came since wait for the next run."""
     if sight.schedule is not None:
         due = last_due(sight.schedule, sight.now)
         late = (sight.now - due).total_seconds()
@@ -189,10 +189,10 @@ def _without_process(sight: HealthInput) -> Verdict:
     if failure is not None and driver is not None and failure.age_s <= min(driver.launched_s, _wanted_since(sight)):
         return Verdict(State.RESTARTING, f"{_first_line(failure.error)}; {_next(failure, sight.now)}")
     if driver is not None and driver.exit_code == 0:
-        return Verdict(State.STARTING, "its driver ended as asked; the next launch is due")
+        return Verdict(State.STARTING, "its driver ended on request; the next launch is due")
     if driver is not None and driver.state == BURIED:
-        return Verdict(State.STARTING, "its driver ended while nothing of it was to run; the next launch is due")
-    return Verdict(State.RESTARTING, f"its driver is gone, silent {_silence(sight)}; the next launch is due")
+        return Verdict(State.STARTING, "its driver ended while none of its streams was to run; the next launch is due")
+    return Verdict(State.RESTARTING, f"its driver is gone, no heartbeat {_silence(sight)}; the next launch is due")
 
 
 def _with_process(sight: HealthInput, driver: Driver, *, holds: bool) -> Verdict:
@@ -212,7 +212,7 @@ def _with_process(sight: HealthInput, driver: Driver, *, holds: bool) -> Verdict
     if seen is None or seen.commit_age_s is None or seen.commit_age_s > age:
         return _before_first_batch(sight, driver, age)
     if not holds and driver.age_s is not None and driver.age_s > SILENT_S:
-        return Verdict(State.STALLED, f"its driver runs but has said nothing for {span(driver.age_s)}")
+        return Verdict(State.STALLED, f"its driver runs but sent no heartbeat for {span(driver.age_s)}")
     return _by_progress(sight, driver, seen)
 
 
@@ -224,7 +224,7 @@ def _by_progress(sight: HealthInput, driver: Driver, seen: Observation) -> Verdi
     nothing = idle(seen)
     if not nothing and quiet > sight.patience_s:
         return Verdict(
-            State.LAGGING if _held(sight) else State.STALLED, f"no batch for {span(quiet)} while {_wait(waiting)}"
+            State.LAGGING if _paused(sight) else State.STALLED, f"no batch for {span(quiet)} while {_wait(waiting)}"
         )
     batch = "the last batch" if seen.batch_id is None else f"batch {seen.batch_id:,}"
     tail = "nothing waits" if nothing else _wait(waiting)
@@ -243,8 +243,8 @@ def _by_progress(sight: HealthInput, driver: Driver, seen: Observation) -> Verdi
 
 
 def _before_first_batch(sight: HealthInput, driver: Driver, age: float) -> Verdict:
-    """The driver runs, and no batch has landed for `age` seconds: since it was launched, the query failed, or the
-    stream was wanted again.
+    """The driver runs, and no batch has landed for `age` seconds: since the launch, since the query failed, or since
+    the start was requested.
     """
     seen = sight.observation
     waited = float("inf")
@@ -256,43 +256,43 @@ def _before_first_batch(sight: HealthInput, driver: Driver, age: float) -> Verdi
             return Verdict(State.HEALTHY, f"it runs and had nothing to land; now {_wait(seen.lag_records)}")
     if min(age, waited) > sight.patience_s:
         waiting = f" while {_wait(seen.lag_records)}" if seen is not None and seen.lag_records else ""
-        state = State.LAGGING if _held(sight) else State.STALLED
+        state = State.LAGGING if _paused(sight) else State.STALLED
         return Verdict(state, f"no batch in the {span(age)} since it was started{waiting}")
     if sight.failure is not None and _recovering(sight):
         return Verdict(
             State.RESTARTING,
-            f"{_first_line(sight.failure.error)}; attempt {sight.failure.attempt} runs since {span(age)}, no batch yet",
+            f"{_first_line(sight.failure.error)}; attempt {sight.failure.attempt} runs for {span(age)}, no batch yet",
         )
     if age < driver.launched_s:
-        return Verdict(State.STARTING, f"it was to start {span(age)} ago in a driver that runs, no batch yet")
+        return Verdict(State.STARTING, f"its start was requested {span(age)} ago in a running driver, no batch yet")
     return Verdict(State.STARTING, f"its driver was launched {span(driver.launched_s)} ago, no batch yet")
 
 
-def _held(sight: HealthInput) -> bool:
-    """Whether it lands nothing because it was told to wait, now or until now: to restart it would help nobody."""
+def _paused(sight: HealthInput) -> bool:
+    """Whether it lands nothing because of back-pressure, now or until just now: a restart would not help."""
     return sight.pressed is not None and sight.pressed.level in (Level.HOLD, Level.RELEASED)
 
 
 def _wanted_since(sight: HealthInput) -> float:
-    """For how long it has been wanted since it last was not, in seconds; for ever where that is long over."""
+    """Seconds since the start was requested; infinite if that start is complete."""
     stream, seen = sight.stream, sight.observation
     since = (sight.now - stream.since).total_seconds()
     if stream.state == State.STARTING:
         return since
     ended = (State.STOPPED, State.COMPLETED, State.BLOCKED)
     if stream.state in ended and seen is not None and seen.commit_age_s is not None:
-        return since if seen.commit_age_s < since else 0.0  # its next batch may have landed before any pass looked
-    # The word of before: somebody wants it again, and no pass has looked since.
+        return since if seen.commit_age_s < since else 0.0  # its next batch may have landed before any pass observed it
+    # The stored state is from before the start request: no pass has observed the stream since.
     return 0.0 if stream.state in (State.STOPPING, *ended) else float("inf")
 
 
 def _failed_since(sight: HealthInput) -> float:
-    """Age of the newest failure inside this launch, in seconds; without one, for ever."""
+    """Age of the newest failure in seconds; infinite without one."""
     return float("inf") if sight.failure is None else sight.failure.age_s
 
 
 def _recovering(sight: HealthInput) -> bool:
-    """Whether a failure is why it starts now. A start by a person after a failure is a start, not a restart."""
+    """Whether it starts now because of a failure. A start by a person after a failure is a start, not a restart."""
     failure = sight.failure
     if failure is None:
         return False
@@ -301,7 +301,7 @@ def _recovering(sight: HealthInput) -> bool:
 
 def _next(failure: Restart, now: datetime) -> str:
     if failure.next_attempt_at is None:
-        return "no further attempt by itself"
+        return "no further automatic attempt"
     wait = (failure.next_attempt_at - now).total_seconds()
     return f"attempt {failure.attempt} in {span(wait)}" if wait > 0 else f"attempt {failure.attempt} is due"
 
@@ -313,7 +313,7 @@ def _wait(records: int | None) -> str:
 
 
 def _same_launch(sight: HealthInput) -> bool:
-    """Whether the stream's lease, lapsed or not, is its driver's: a driver gives it back when the query has ended."""
+    """Whether the stream's lease, expired or not, is its driver's: a driver releases it when the query has ended."""
     return sight.driver is not None and sight.lease is not None and sight.lease.token == sight.driver.token
 
 
@@ -322,13 +322,13 @@ def _stopped(sight: HealthInput) -> str:
     if seen is None and sight.schedule is not None:
         return f"waits for its schedule, {sight.schedule} (UTC); it has not landed anything yet"
     if seen is None or seen.committed_at is None:
-        return "as asked; it has not landed anything yet"
+        return "on request; it has not landed anything yet"
     batch = "its last batch" if seen.batch_id is None else f"batch {seen.batch_id:,}"
-    return f"as asked; {batch} landed {moment(seen.committed_at)}"
+    return f"on request; {batch} landed {moment(seen.committed_at)}"
 
 
 def _unasked(sight: HealthInput) -> str:
-    return f"{sight.unasked or 'its process could not be asked'} and the driver is silent {_silence(sight)}"
+    return f"{sight.unasked or 'its process could not be asked'} and the driver sent no heartbeat {_silence(sight)}"
 
 
 def _silence(sight: HealthInput) -> str:

@@ -1,10 +1,10 @@
-"""Reconcile: what to do about each driver, from what is wanted and what is seen. Pure; somebody else acts.
+"""Reconcile decision: what to do with each driver, from desired and observed state. Pure; `supervision.act` acts.
 
-Three rules stand above the table in `_decide`:
+Three rules precede the table in `_decide`:
 
-1. Never a launch while the lease is live or a process is alive, unless the lease belongs to a process proven gone.
-2. Never a restart because somebody could not be asked: not Airflow, not the backend, not the registry.
-3. For one lease's life after the registry answered again nothing is launched: drivers renew first.
+1. No launch while the lease is live or a process is alive, unless the lease belongs to a process proven gone.
+2. No restart because Airflow, the backend or the registry could not be asked.
+3. No launch for one lease lifetime after a registry outage: drivers renew first.
 """
 
 from __future__ import annotations
@@ -21,35 +21,35 @@ from lakeward.registry.streams import Stream
 from lakeward.supervision.backends.base import Job, Life
 
 INTENT_S = 30.0
-"""An intent to launch without a process is somebody else's launch under way for this long."""
+"""A launch intent without a process counts as a launch in progress for this long."""
 HUNG_S = 300.0
-"""A process whose lease lapsed this long ago, seen on a healthy registry, does not answer: it is killed."""
-AGAIN_S = 10.0
-"""What waits for somebody else is looked at again after this."""
+"""A process whose lease expired this long ago, while the registry was healthy, counts as hung and is killed."""
+RECHECK_S = 10.0
+"""A decision that waits for an incident is made again after this."""
 STRAY_S = 30.0
-"""A process of an older launch has this long to see the newer token and end by itself."""
+"""A process of an older launch has this long to see the newer token and exit by itself."""
 
 
 @dataclass(frozen=True)
 class ObservedState:
-    """What is known at one moment. `found` None: the backend could not be asked. `calm` says why nothing may start."""
+    """What is known at one moment. `found` None: the backend could not be asked. `calm`: why nothing may start."""
 
     streams: Sequence[Stream]
     drivers: Mapping[str, Driver]
     leases: Mapping[str, Lease]  # scope "driver"
     found: Sequence[Job] | None
     failures: Mapping[str, Restart]  # newest failure of a whole driver
-    asked: Mapping[str, datetime]  # newest start or restart a person asked for, by stream
+    asked: Mapping[str, datetime]  # newest start or restart requested by a person, by stream
     now: datetime
     calm: str | None = None
     down: Mapping[str, str] = field(default_factory=dict)  # stream -> its dependency that does not answer
-    thrash: str | None = None  # why automatic restarts have stopped
-    stuck: Mapping[str, str] = field(default_factory=dict)  # driver -> why it has to be ended although it lives
+    thrash: str | None = None  # why automatic restarts are suspended
+    stuck: Mapping[str, str] = field(default_factory=dict)  # driver -> why it has to be ended although it is alive
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What to do about a driver, and why. `reason` is a sentence without its full stop."""
+    """What to do with a driver, and why. `reason` is a sentence without its full stop."""
 
     driver: str
     reason: str
@@ -57,14 +57,14 @@ class Decision:
 
 @dataclass(frozen=True)
 class Nothing(Decision):
-    """Leave it. `after_s`: in how many seconds this may change by itself."""
+    """Do nothing. `after_s`: in how many seconds this may change by itself."""
 
     after_s: float | None = None
 
 
 @dataclass(frozen=True)
 class Launch(Decision):
-    """Start it: `previous` is the token the intent must find (compare-and-set)."""
+    """Start it. `previous` is the token that the registry must have (compare-and-set)."""
 
     previous: str | None
     streams: tuple[str, ...] = ()
@@ -72,14 +72,14 @@ class Launch(Decision):
 
 @dataclass(frozen=True)
 class Adopt(Decision):
-    """A process runs that was started but never recorded: record its handle."""
+    """A process runs that was started but not recorded: record its handle."""
 
     job: Job
 
 
 @dataclass(frozen=True)
 class FinalizeLaunch(Decision):
-    """A launch is proven gone: record its end, give its leases back, decide on the next attempt when wanted."""
+    """A launch is proven gone: record its end, release its leases, and schedule the next attempt if it is to run."""
 
     token: str
     job: Job | None
@@ -88,36 +88,36 @@ class FinalizeLaunch(Decision):
 
 @dataclass(frozen=True)
 class Kill(Decision):
-    """End a process that must not go on: a stray of an older launch, a hung one, or what a dead driver left."""
+    """End a process: of an older launch, a hung one, or a child process of a dead driver."""
 
     job: Job
 
 
 @dataclass(frozen=True)
 class Unstick(Kill):
-    """End a driver that lives and does not do what it lives for; its threads are written down first."""
+    """End a driver that is alive and makes no progress; a thread dump is written first."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The decisions of one pass, one or more a driver, in the order they are to be carried out."""
+    """The decisions of one pass, one or more for each driver, in the order of execution."""
 
     decisions: tuple[Decision, ...] = field(default_factory=tuple)
 
     @property
     def after_s(self) -> float | None:
-        """When the next thing falls due by itself, in seconds."""
+        """In how many seconds the next decision falls due; None if none does."""
         due = [item.after_s for item in self.decisions if isinstance(item, Nothing) and item.after_s is not None]
         return min(due, default=None)
 
     @property
     def acts(self) -> tuple[Decision, ...]:
-        """What changes something."""
+        """The decisions that change something."""
         return tuple(item for item in self.decisions if not isinstance(item, Nothing))
 
 
 def plan(world: ObservedState) -> Plan:
-    """Decide for every driver that is wanted, known or seen."""
+    """Decide for every driver that is desired, recorded or running."""
     hosts: dict[str, list[Stream]] = {}
     for stream in world.streams:
         hosts.setdefault(stream.driver, []).append(stream)
@@ -130,14 +130,14 @@ def plan(world: ObservedState) -> Plan:
     return Plan(tuple(decisions))
 
 
-def _decide(name: str, hosted: Sequence[Stream], mine: Sequence[Job], world: ObservedState) -> list[Decision]:
+def _decide(name: str, hosted: Sequence[Stream], jobs: Sequence[Job], world: ObservedState) -> list[Decision]:
     if world.found is None:
         return [Nothing(name, "the backend could not be asked: nothing is restarted for that")]
     row = world.drivers.get(name)
-    current = next((item for item in mine if row is not None and item.token == row.token), None)
-    others = [item for item in mine if item is not current]
+    current = next((item for item in jobs if row is not None and item.token == row.token), None)
+    others = [item for item in jobs if item is not current]
     decisions: list[Decision] = [
-        Kill(name, "what a driver left behind when it died", item) for item in mine if item.life is Life.REMNANT
+        Kill(name, "a child process of a dead driver", item) for item in jobs if item.life is Life.REMNANT
     ]
     strays = [item for item in others if item.life is Life.ALIVE]
     if strays:
@@ -145,41 +145,41 @@ def _decide(name: str, hosted: Sequence[Stream], mine: Sequence[Job], world: Obs
     if row is not None and current is not None and current.life is Life.ALIVE:
         return decisions + _alive(name, current, row, world)
     if decisions:
-        return decisions  # a process of the group may still write: the next look decides
+        return decisions  # a process of the group may still write: the next round decides
     if row is not None and current is not None and remains(row, current) is Life.UNKNOWN:
         return [Nothing(name, "its process could not be asked: nothing is restarted for that")]
     return _gone(name, hosted, row, current, world)
 
 
 def remains(row: Driver, job: Job) -> Life:
-    """What is left of the newest launch. One that cannot be asked is gone where its row, or what it wrote last of all,
-    says that it ended.
+    """What is left of the newest launch. A launch that cannot be asked is gone if its row or its `exit.json` says that
+    it ended.
     """
     return Life.GONE if job.life is Life.UNKNOWN and (row.ended or job.exit is not None) else job.life
 
 
 def _strays(name: str, strays: Sequence[Job], row: Driver | None, world: ObservedState) -> list[Decision]:
-    """Processes of other launches than the registry's newest: they see the newer token and end by themselves."""
+    """Processes of launches other than the registry's newest: they see the newer token and exit by themselves."""
     waited = None if row is None else row.launched_s
     if waited is not None and waited > STRAY_S and world.calm is None:
         return [Kill(name, f"an older launch still runs {span(waited)} after the newer one", item) for item in strays]
     if row is None:
-        return [Nothing(name, "a process runs that the registry does not know: it ends by itself when it asks")]
+        return [Nothing(name, "a process runs that the registry does not know: it exits when it reads the registry")]
     return [
-        Nothing(name, "an older launch still runs; nothing is started beside it", max(0.0, STRAY_S - row.launched_s))
+        Nothing(name, "an older launch still runs: nothing is started beside it", max(0.0, STRAY_S - row.launched_s))
     ]
 
 
 def _alive(name: str, current: Job, row: Driver, world: ObservedState) -> list[Decision]:
     if row.handle is None:
-        return [Adopt(name, "it runs, and whoever started it did not get to record it", current)]
+        return [Adopt(name, "it runs, and its starter died before recording it", current)]
     lease = world.leases.get(name)
-    # Who never took its lease has been without it since its launch.
+    # A driver that never took its lease has been without it since its launch.
     lapsed = row.launched_s if lease is None else (world.now - lease.until).total_seconds()
     silent = row.age_s if row.age_s is not None else row.launched_s
-    # The registry must have been in reach all the while, or silence proves nothing; `calm` covers its return.
+    # Silence proves something only if the registry was reachable all the time; `calm` covers the time after an outage.
     if world.calm is None and lapsed > HUNG_S and silent > HUNG_S:
-        return [Unstick(name, f"its process exists but has not answered for {span(silent)}", current)]
+        return [Unstick(name, f"its process exists but sent no heartbeat for {span(silent)}", current)]
     why = world.stuck.get(name)
     if world.calm is None and why is not None:
         return [Unstick(name, why, current)]
@@ -189,28 +189,34 @@ def _alive(name: str, current: Job, row: Driver, world: ObservedState) -> list[D
 def _gone(
     name: str, hosted: Sequence[Stream], row: Driver | None, current: Job | None, world: ObservedState
 ) -> list[Decision]:
-    """No process of this driver is alive. `current` is the newest launch if the backend knows it."""
+    """Decide for a driver without a live process. `current` is the newest launch if the backend knows it."""
     wanted = tuple(item.id for item in hosted if _wanted(item))
     lease = world.leases.get(name)
     live = lease is not None and lease.live
     if row is not None and not row.ended:
         unstarted = row.handle is None and (current is None or current.handle is None)
         if unstarted and row.launched_s < INTENT_S:
-            return [Nothing(name, "somebody is launching it", INTENT_S - row.launched_s)]
+            return [Nothing(name, "another process is launching it", INTENT_S - row.launched_s)]
         if current is None and live and lease is not None:
-            return [Nothing(name, "the backend does not know its process, but its lease is live", _left(lease, world))]
+            return [
+                Nothing(
+                    name, "the backend does not know its process, but its lease is live", _remaining_s(lease, world)
+                )
+            ]
         return [
             FinalizeLaunch(
                 name, "it was never started" if unstarted else "its process is gone", row.token, current, bool(wanted)
             )
         ]
     if row is not None and row.state == EXITED and row.exit_code != 0 and not _recorded(name, row, world):
-        # Also when nothing of it is to run: who starts it later has not to answer for this end.
+        # Also if none of its streams is to run: a later start must not count as a restart after this end.
         return [FinalizeLaunch(name, "it ended by itself", row.token, current, bool(wanted))]
     if not wanted:
-        return [Nothing(name, "nothing of it is to run")]
+        return [Nothing(name, "none of its streams is to run")]
     if lease is not None and live and not (current is not None and lease.token == current.token):
-        return [Nothing(name, f"its lease is live for {span(_left(lease, world))} more", _left(lease, world))]
+        return [
+            Nothing(name, f"its lease is live for {span(_remaining_s(lease, world))} more", _remaining_s(lease, world))
+        ]
     held = _held(hosted, wanted, row, world)
     if held is not None:
         return [held]
@@ -220,13 +226,13 @@ def _gone(
 
 
 def _recorded(name: str, row: Driver, world: ObservedState) -> bool:
-    """Whether the end of this launch already is among the failures, so that its pause is known."""
+    """Whether the end of this launch is recorded among the failures already, so that its pause is known."""
     failure = world.failures.get(name)
     return failure is not None and failure.at >= row.launched_at
 
 
 def _next(name: str, wanted: tuple[str, ...], row: Driver | None, world: ObservedState) -> Decision:
-    """A launch, or the pause that is left before it."""
+    """A launch, or the remaining pause before it."""
     failure = world.failures.get(name)
     previous = None if row is None else row.token
     if failure is not None:
@@ -235,37 +241,38 @@ def _next(name: str, wanted: tuple[str, ...], row: Driver | None, world: Observe
         launched_since = row is not None and row.launched_at > failure.at
         if not forgiven and not launched_since:
             if failure.next_attempt_at is None:
-                return Nothing(name, f"no attempt by itself after a {failure.failure_class} failure")
+                return Nothing(name, f"no automatic attempt after a {failure.failure_class} failure")
             wait = (failure.next_attempt_at - world.now).total_seconds()
-            # What is away is not back sooner because somebody starts: the attempt waits for it and is not burnt.
-            away = {world.down.get(stream) for stream in wanted}
-            if None not in away:
-                return Nothing(name, f"attempt {failure.attempt} waits: {min(str(each) for each in away)}", AGAIN_S)
+            # A start does not bring a dependency back: the attempt waits for it and is not used up.
+            down = {world.down.get(stream) for stream in wanted}
+            if None not in down:
+                return Nothing(name, f"attempt {failure.attempt} waits: {min(str(item) for item in down)}", RECHECK_S)
             if world.thrash is not None:
-                return Nothing(name, world.thrash, AGAIN_S)
+                return Nothing(name, world.thrash, RECHECK_S)
             if wait > 0:
                 return Nothing(name, f"attempt {failure.attempt} follows in {span(wait)}", wait)
             return Launch(name, f"attempt {failure.attempt} after {failure.failure_class} failure", previous, wanted)
-    return Launch(name, "it is wanted and does not run", previous, wanted)
+    return Launch(name, "it is desired and does not run", previous, wanted)
 
 
 def _held(
     hosted: Sequence[Stream], wanted: tuple[str, ...], row: Driver | None, world: ObservedState
 ) -> Nothing | None:
-    """Why restarts are held, when every stream of a driver that is down is held. A person's own start is no restart."""
+    """Why restarts are held, if every stream of the driver is held. A start by a person is not held."""
     until = [item.hold_until for item in hosted if item.id in wanted and item.hold_until is not None]
     if len([moment for moment in until if moment > world.now]) < len(wanted):
         return None
     newest = max((world.asked[stream] for stream in wanted if stream in world.asked), default=None)
     if newest is not None and (row is None or newest >= row.launched_at):
         return None
-    left = (min(until) - world.now).total_seconds()
-    return Nothing(row.name if row else hosted[0].driver, f"automatic restarts are held for {span(left)} more", left)
+    remaining = (min(until) - world.now).total_seconds()
+    name = row.name if row else hosted[0].driver
+    return Nothing(name, f"automatic restarts are held for {span(remaining)} more", remaining)
 
 
 def _wanted(stream: Stream) -> bool:
     return stream.desired == "running" and stream.blocked is None and stream.removed_at is None
 
 
-def _left(lease: Lease, world: ObservedState) -> float:
+def _remaining_s(lease: Lease, world: ObservedState) -> float:
     return max(0.5, (lease.until - world.now).total_seconds())

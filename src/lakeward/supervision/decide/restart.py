@@ -1,7 +1,7 @@
-"""Restart policy: how long to wait before the next attempt. Pure: chance comes in, a delay goes out.
+"""Restart policy: how long to wait before the next attempt. Pure: the random number is an argument.
 
-Back-off is 10 s x 2^n with full jitter, capped; n starts again at 0 once the stream committed for `reset_after`.
-Full jitter keeps many streams that failed on one broker from coming back in step.
+Back-off is 10 s x 2^n with full jitter, capped; n is reset to 0 once the stream has committed for `reset_after`.
+Full jitter keeps streams that failed on the same broker from restarting at the same moment.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from lakeward.spec.model.stream import Restart as RestartSpec
 
 BASE = timedelta(seconds=10)
 POISON_ATTEMPTS = 3
-"""A batch that failed this often in the same way waits for a person."""
+"""A batch that failed this many times in the same way blocks its stream."""
 
 SLOW = {FailureClass.DEPENDENCY: 2.0}
-"""Classes that wait longer: a broker that is away is not back sooner because somebody asks."""
+"""Classes with a longer pause: retries do not bring a broker back."""
 
 
 @dataclass(frozen=True)
 class Policy:
-    """How far back-off grows, and what makes it start again."""
+    """How far back-off grows, and when it is reset."""
 
     base: timedelta = BASE
     cap: timedelta = timedelta(minutes=10)
@@ -39,7 +39,7 @@ class Policy:
 
 
 class Failure(Protocol):
-    """What is known of the failure before this one (`registry.restarts.Restart` fits)."""
+    """The failure before this one (`registry.restarts.Restart` matches)."""
 
     @property
     def attempt(self) -> int: ...
@@ -47,10 +47,10 @@ class Failure(Protocol):
 
 @dataclass(frozen=True)
 class Attempt:
-    """What follows a failure: the number of the coming attempt (1 is the first), and the pause before it.
+    """What follows a failure: the number of the next attempt (1 is the first), and the pause before it.
 
-    `delay` None: no attempt by itself, a person is needed. `failure_class` is what the failure turned out to be: one
-    that meets the same batch again and again is that batch's.
+    `delay` None: no automatic attempt, a person is needed. `failure_class` is the final class: repeated failures of the
+    same batch become `poison`.
     """
 
     number: int
@@ -75,16 +75,16 @@ def decide(
         failure_class: class of this failure.
         previous: the failure before this one, None if there was none.
         committing_s: for how many seconds batches were committed since then.
-        random: gives a float in [0, 1).
+        random: returns a float in [0, 1).
         policy: base, cap and reset of the stream (of a driver: the defaults).
-        same_batch_failures: how often this batch, with the same offsets, failed the same way, this time included; 0
-            when not known.
+        same_batch_failures: how often this batch, with the same offsets, failed in the same way, this time included; 0
+            if not known.
         cause: the named cause, if there is one.
     """
     steady = previous is None or committing_s >= policy.reset_after.total_seconds()
     number = 1 if previous is None or steady else previous.attempt + 1
     if failure_class is FailureClass.CONFIG:
-        return Attempt(number, None, "trying again cannot help: something has to be changed first", failure_class)
+        return Attempt(number, None, "a retry cannot help: a change is needed first", failure_class)
     if same_batch_failures >= POISON_ATTEMPTS and _of_the_batch(failure_class, cause):
         why = f"the same batch failed {same_batch_failures} times in the same way"
         return Attempt(number, None, why, FailureClass.POISON)
@@ -93,9 +93,9 @@ def decide(
 
 
 def _of_the_batch(failure_class: FailureClass, cause: Cause | None) -> bool:
-    """Whether a failure that meets the same batch again and again may be called that batch's.
+    """Whether repeated failures of the same batch may be attributed to that batch.
 
-    A broker or a disk is away for every batch, and a kill from outside says nothing about what it met.
+    A broker or a disk fails for every batch, and a kill from outside is not caused by a batch.
     """
     if failure_class is FailureClass.POISON:
         return True
@@ -103,6 +103,6 @@ def _of_the_batch(failure_class: FailureClass, cause: Cause | None) -> bool:
 
 
 def _pause(number: int, policy: Policy, factor: float) -> timedelta:
-    # 2**n overflows long before a month of attempts: the exponent is bounded, the cap decides anyway.
+    # 2**n overflows within a month of attempts: the exponent is bounded, and the cap decides anyway.
     grown = policy.base * (2.0 ** min(number - 1, 20)) * factor
     return min(policy.cap, grown)

@@ -1,8 +1,8 @@
-"""Proof: whether a new generation is stable, needs more time, or has to be taken back. Pure.
+"""Stability of a new generation: stable, needs more time, or has to be rolled back. Pure.
 
-A generation is stable after `batches` landed batches with lag under the limits. One that does not get there in time,
-or that fails in a way trying again cannot help, gives way to the generation before it, once. Only time in which it
-could land counts: not while it is stopped or held, while nothing comes, or while nobody looks.
+A generation is stable after `batches` landed batches with lag under the limits. A generation that does not reach that
+in time, or that fails in a way that a retry cannot help, is rolled back to the generation before it, once. Only time
+in which it could land counts: not while it is stopped or held, while no records come, or while no pass runs.
 """
 
 from __future__ import annotations
@@ -23,23 +23,24 @@ from lakeward.supervision.decide.health import idle
 BATCHES = 5
 """Landed batches that prove a generation."""
 WITHIN = timedelta(minutes=10)
-"""How long a new generation has for that at least, while there are records to land."""
-UNWATCHED = timedelta(minutes=3)
-"""After a longer pause between two looks nobody knows what the generation could do: the machine may have been off."""
+"""The shortest time a new generation has to prove itself, while there are records to land."""
+UNOBSERVED = timedelta(minutes=3)
+"""A longer gap between two passes does not count: the machine may have been off."""
 OF_THE_GENERATION = frozenset({"config", "poison", "state-unfit"})
-"""Reasons to wait for a person that the generation before may not have."""
+"""Reasons of a block that the previous generation may not have."""
 
 
 def within(every: Duration | None) -> timedelta:
-    """How long a new generation has whose trigger has this interval: time for two batches more than it needs."""
+    """How long a new generation has, by its trigger's interval: time for two batches more than it needs."""
     return WITHIN if every is None else max(WITHIN, (BATCHES + 2) * every.timedelta)
 
 
 @dataclass(frozen=True)
 class Proving:
-    """What an upgrade wrote: `generation` has to land `batches` batches before `until`, or `previous` comes back.
+    """The conditions an upgrade recorded: `generation` has to land `batches` batches before `until`, or it is rolled
+    back to `previous`.
 
-    `until` moves on by the time that does not count: `lost_s` seconds so far, judged at `looked` for the last time.
+    `until` is extended by the time that does not count: `lost_s` seconds so far, last judged at `looked`.
     """
 
     generation: int
@@ -53,7 +54,7 @@ class Proving:
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> Self:
-        """As `streams.proving` keeps it."""
+        """Read the form that `streams.proving` stores."""
         return cls(
             generation=int(stored["generation"]),
             previous=None if stored.get("previous") is None else int(stored["previous"]),
@@ -66,7 +67,7 @@ class Proving:
         )
 
     def stored(self) -> dict[str, Any]:
-        """The form the registry keeps."""
+        """The form that the registry stores."""
         return {
             "generation": self.generation,
             "previous": self.previous,
@@ -81,14 +82,14 @@ class Proving:
 
 @dataclass(frozen=True)
 class Stable:
-    """It proved itself."""
+    """The generation is stable."""
 
     why: str
 
 
 @dataclass(frozen=True)
 class Wait:
-    """Not yet. `proving`: what is known of its time now; None without an upgrade."""
+    """Not stable yet. `proving`: the updated conditions; None without an upgrade."""
 
     why: str
     proving: Proving | None = None
@@ -96,7 +97,7 @@ class Wait:
 
 @dataclass(frozen=True)
 class TakeBack:
-    """Generation `to` comes back."""
+    """Roll back to generation `to`."""
 
     to: int
     why: str
@@ -104,14 +105,13 @@ class TakeBack:
 
 @dataclass(frozen=True)
 class Trial:
-    """What is known of a generation that has not proved itself.
+    """What is known of a generation that is not stable yet.
 
     Attributes:
-        landed: batches it landed, counted up to what is needed.
-        last_stable: the newest generation before it that proved itself and shares its checkpoint; None if none does.
-        excused: why it cannot land just now that is not its fault, e.g. its broker is away.
-        scheduled: it lands what is there and completes: how old that is its schedule decides, and how many batches it
-            makes of it, too.
+        landed: batches it landed, counted up to the number needed.
+        last_stable: the newest stable generation before it that shares its checkpoint; None without one.
+        excused: an external reason why it cannot land now, e.g. its broker is down.
+        scheduled: it lands what is available and completes: its schedule decides on lag and number of batches.
     """
 
     stream: Stream
@@ -126,12 +126,12 @@ class Trial:
 
 
 def judge(trial: Trial) -> Stable | Wait | TakeBack | None:
-    """What to do about the generation a stream runs; None: nothing, it is stable or nobody may decide."""
+    """What to do about the generation a stream runs; None: nothing, it is stable or a person decides."""
     stream, generation = trial.stream, trial.generation
     proving = _proving(trial)
     back = proving.previous if proving is not None and proving.previous is not None else trial.last_stable
     if generation.failed_at is not None:
-        back = None  # it was taken back once already: a person runs it again, and decides
+        back = None  # it was rolled back before, and a person started it again: a person decides
     if stream.blocked is not None:
         of_its_own = stream.blocked.get("reason") in OF_THE_GENERATION
         if of_its_own and back is not None and generation.stable_at is None:
@@ -155,37 +155,37 @@ def judge(trial: Trial) -> Stable | Wait | TakeBack | None:
     took = span((trial.now - proving.since).total_seconds() - proving.lost_s)
     why = late or f"only {trial.landed} of {_batches(needed)} landed"
     if back is None:
-        return Wait(f"{why} in {took}, and there is no generation to go back to", proving)
+        return Wait(f"{why} in {took}, and there is no generation to roll back to", proving)
     return TakeBack(back, f"in {took}: {why}")
 
 
 def _ran_through(trial: Trial, proving: Proving) -> bool:
-    """Whether it completed a run since it has to prove itself."""
+    """Whether it completed a run since the upgrade."""
     seen = trial.observation
     done = trial.scheduled and seen is not None and seen.query_state == "completed" and seen.at > proving.since
     return done and trial.stream.desired != "running"
 
 
 def _lost(trial: Trial, proving: Proving, late: str | None) -> str | None:
-    """Why the time since the last look does not count, or None."""
+    """Why the time since the last pass does not count, or None."""
     stream = trial.stream
     if stream.desired != "running":
         return "it is stopped"
     if stream.blocked is not None:
-        return "it waits for a person"
+        return "it is blocked"
     if stream.hold_until is not None and stream.hold_until > trial.now:
         return "it is held"
     if trial.excused is not None:
         return trial.excused
     if late is None and trial.observation is not None and idle(trial.observation):
-        return "nothing came to land"
-    if trial.now - (proving.looked or proving.since) > UNWATCHED:
-        return "nobody looked"
+        return "no records came"
+    if trial.now - (proving.looked or proving.since) > UNOBSERVED:
+        return "no pass ran"
     return None
 
 
 def _counted(trial: Trial, proving: Proving, lost: str | None) -> Proving:
-    """The proof as it is after this look."""
+    """The conditions after this pass."""
     passed = trial.now - (proving.looked or proving.since)
     if lost is None:
         return replace(proving, looked=trial.now)
@@ -201,7 +201,7 @@ def _batches(number: int) -> str:
 def _proving(trial: Trial) -> Proving | None:
     stored = trial.stream.proving
     found = None if stored is None else Proving.of(stored)
-    # A proof of another generation is somebody's leftover: it proves nothing about this one.
+    # Conditions of another generation are a leftover and do not apply.
     return found if found is not None and found.generation == trial.stream.generation else None
 
 

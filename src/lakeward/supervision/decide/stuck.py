@@ -1,8 +1,8 @@
-"""Stuck: whether a driver that lives has to be ended, because it does not do what it lives for. Pure.
+"""Stuck driver: whether a driver that is alive has to be ended because it makes no progress. Pure.
 
-The driver watches its own queries: it knows a slow batch from one that hangs, interrupts the latter, keeps a thread
-dump, and starts that one query again. What is judged here is the driver whose control loop itself stands still, so that
-nobody inside is left to do that. It says so with its sign of life (`stuck`), which comes from another thread.
+The driver watches its own queries: it distinguishes a slow batch from a hung one, interrupts a hung batch, writes a
+thread dump, and restarts that query. This module judges a driver whose control loop itself hangs, so that it cannot do
+that. Its heartbeat, which comes from another thread, reports `stuck`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from lakeward.supervision.decide.health import HealthInput, waited_s
 
 
 def stuck(sights: Iterable[HealthInput]) -> str | None:
-    """Why a driver has to be ended, from the first of its streams that shows it; or None.
+    """Why a driver has to be ended, from its first stream without progress; or None.
 
-    A driver one of whose streams landed a batch lately helps itself: it is left alone.
+    A driver is left alone while one of its streams has landed a batch recently.
     """
     worst: str | None = None
     for sight in sights:
@@ -39,9 +39,9 @@ def _why(sight: HealthInput) -> str | None:
     if stream.run_after is not None and stream.run_after > sight.now:
         return None
     if seen is None or seen.at < driver.launched_at or seen.query_state not in ("running", "idle"):
-        return None  # it does not run: what is missing is a start, and the driver's pauses decide on that
+        return None  # it does not run: the driver decides when to start it
     if not seen.lag_records:
-        return None  # nothing waits, or nobody knows: silence is no proof
+        return None  # nothing waits, or the lag is not known: silence is no proof
     commit = seen.commit_age_s if seen.commit_age_s is not None else driver.launched_s
     failed = sight.failure.age_s if sight.failure is not None else float("inf")
     quiet = min(commit, driver.launched_s, failed, waited_s(seen))

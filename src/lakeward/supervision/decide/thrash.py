@@ -1,4 +1,4 @@
-"""Thrash: when many streams fail at once, starting them again and again helps nobody and hides what is wrong. Pure."""
+"""Thrash: suspend automatic restarts while many streams fail at once, because restarts then hide the cause. Pure."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ WINDOW = timedelta(seconds=60)
 LEAST_STREAMS = 5
 SHARE = 0.3
 LEAST_FAILURES = 3
-"""One shared driver that dies takes many streams along and is one failure: that is no thrash."""
+"""A shared driver that dies is one failure of many streams, and no thrash."""
 PAUSE = timedelta(minutes=2)
-"""How long restarts stop. A person's start is not held back."""
+"""How long automatic restarts are suspended. A start by a person is not."""
 
 _EXPLAINED = frozenset({FailureClass.DEPENDENCY, FailureClass.FENCED})
 
@@ -31,12 +31,12 @@ class Fall:
 
 
 def judge(falls: Sequence[Fall], hosted: Mapping[str, Collection[str]], explained: Collection[str]) -> str | None:
-    """Why restarts should stop now, or None.
+    """Why automatic restarts are to be suspended now, or None.
 
     Args:
         falls: the failures within `WINDOW`.
         hosted: driver -> its streams that should run.
-        explained: streams whose dependency is known to be down: nothing of theirs is a riddle.
+        explained: streams whose dependency is known to be down.
     """
     running = {stream for streams in hosted.values() for stream in streams}
     if len(running) < LEAST_STREAMS:
@@ -46,10 +46,10 @@ def judge(falls: Sequence[Fall], hosted: Mapping[str, Collection[str]], explaine
     for fall in falls:
         if fall.failure_class in _EXPLAINED or fall.cause is Cause.REBOOT:
             continue
-        mine = ({fall.stream} if fall.stream is not None else set(hosted.get(fall.driver, ()))) & running
-        mine -= set(explained)
-        if mine:
-            failed |= mine
+        affected = ({fall.stream} if fall.stream is not None else set(hosted.get(fall.driver, ()))) & running
+        affected -= set(explained)
+        if affected:
+            failed |= affected
             units.add((fall.driver, fall.stream))
     if len(units) < LEAST_FAILURES or len(failed) <= SHARE * len(running):
         return None

@@ -1,4 +1,4 @@
-"""Trouble: which streams are an incident of their own, and which only show somebody else's. Pure."""
+"""Trouble: which streams are an incident of their own, and which are affected by another incident. Pure."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from lakeward.registry.streams import Stream
 from lakeward.supervision.decide.health import TROUBLE, State, Verdict
 
 GRACE_S = 60.0
-"""A restart that succeeds within this is a line in the timeline and nobody's message."""
+"""A restart that succeeds within this time is a timeline entry and no incident."""
 ATTEMPTS = 3
-"""A restart that fails this often in a row is an incident however quick it is."""
+"""A stream that failed this many times in a row is an incident at once."""
 
 
 def of_their_own(
@@ -21,22 +21,22 @@ def of_their_own(
     *,
     explained: Mapping[str, str],
     attempts: Mapping[str, int],
-    told: Collection[str] = (),
+    reported: Collection[str] = (),
 ) -> dict[str, str]:
-    """Stream -> its trouble in a sentence, for the streams people should hear of one by one.
+    """Stream -> its trouble in a sentence, for the streams that are an incident of their own.
 
     Args:
         streams: with `state` and `since` as they were recorded.
-        explained: streams that show the trouble of a dependency, or of all: that is one incident, not theirs.
-        attempts: number of the coming attempt, for streams that failed.
-        told: streams with an incident of their own that is open: being restarted is not its end.
+        explained: streams affected by a dependency or by thrash: those are incidents of their own kind.
+        attempts: number of the next attempt, for streams that failed.
+        reported: streams whose own incident is open: a restart does not close it.
     """
     found = {}
     for stream in streams:
         seen = verdicts[stream.id]
         if seen.state not in TROUBLE or (stream.id in explained and seen.state is not State.BLOCKED):
             continue
-        graced = seen.state is State.RESTARTING and stream.id not in told
+        graced = seen.state is State.RESTARTING and stream.id not in reported
         if graced and attempts.get(stream.id, 0) < ATTEMPTS:
             since = (now - stream.since).total_seconds() if stream.state == seen.state.value else 0.0
             if since < GRACE_S:

@@ -1,1 +1,1 @@
-"""Messages to people: one for each incident, updated while it lasts, and its end."""
+"""Messages to people: one for each incident, updated while it is open, and resolved."""

@@ -1,4 +1,4 @@
-"""Where messages go. A channel sends the first message of an incident and changes it afterwards."""
+"""Message channels: log, webhook and Slack. A channel sends the first message of an incident and updates it later."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ log = structlog.get_logger(__name__)
 
 TIMEOUT_S = 5.0
 _LATER = (408, 425, 429)
-"""Answers of the 4xx by which a receiver only asks for patience."""
+"""Answers of the 4xx that ask for a later retry."""
 _SLACK_LATER = (
     "ratelimited", "rate_limited", "internal_error", "fatal_error", "service_unavailable", "request_timeout",
 )  # fmt: skip
 
 
 class Undelivered(Transient):
-    """Raised when a message did not arrive; it is sent again with the next pass."""
+    """Raised when a message was not delivered; the next pass sends it again."""
 
 
 class MessageRefused(Undelivered):
-    """Raised when the receiver is there and does not take this message: the same again is no use for a while."""
+    """Raised when the receiver is available and rejects this message: an immediate retry is of no use."""
 
 
 class Channel(Protocol):
-    """One place where people read."""
+    """One destination of messages."""
 
     @property
     def name(self) -> str:
-        """As it stands with the message."""
+        """The name recorded with the message."""
 
     def send(self, incident: Incident) -> dict[str, Any]:
-        """Send the newest text; returns what is needed to change the message later.
+        """Send the newest text; returns what is needed to update the message later.
 
         Raises:
-            MessageRefused: the receiver does not take it.
-            Undelivered: it did not arrive.
+            MessageRefused: the receiver rejects it.
+            Undelivered: it was not delivered.
         """
 
 
@@ -66,35 +66,35 @@ def words(incident: Incident) -> str:
 
 
 def once(incident: Incident) -> str:
-    """The same for the same text of the same incident: a receiver that gets it twice may drop the second."""
+    """The idempotency key: equal for the same text of the same incident, so that a receiver can drop duplicates."""
     return f"{incident.id}-{hashlib.sha256(incident.text.encode()).hexdigest()[:16]}"
 
 
 class Log:
-    """Where nothing is configured: the log of the task that looks after the streams."""
+    """The channel without configuration: the log of the reconcile task."""
 
     name = "log"
 
     def send(self, incident: Incident) -> dict[str, Any]:
-        """Write it."""
+        """Write the message to the log."""
         (log.info if incident.closed_at is not None else log.error)(words(incident), incident=incident.id)
         return {}
 
 
 @dataclass(frozen=True)
 class Webhook:
-    """A POST of JSON for every new text. `text` is what Slack, Mattermost, Teams relays and most others show; the
-    same `incident` names the same message, for receivers that change it.
+    """A JSON POST for every new text. Slack, Mattermost, Teams relays and most others show `text`. `incident` is equal
+    for all texts of an incident, for receivers that update messages.
 
-    What the receiver answers as `id` comes back as `message` with the next text. If it refuses that, because somebody
-    deleted the message, the text is sent anew.
+    The `id` of the receiver's answer is sent as `message` with the next text. If the receiver rejects that, because the
+    message was deleted, the text is sent as a new message.
     """
 
     url: str
     name: str = "webhook"
 
     def send(self, incident: Incident) -> dict[str, Any]:
-        """Post it."""
+        """Post the message."""
         known = (incident.message or {}).get("id")
         body = {
             "text": words(incident),
@@ -112,8 +112,8 @@ class Webhook:
             try:
                 answer = _post(self.url, body | {"message": known}, {"Idempotency-Key": key})
             except MessageRefused as error:
-                _anew(incident, error)
-                key += "-anew"  # the answer to the first one may be remembered by its key
+                _log_resend(incident, error)
+                key += "-anew"  # the receiver may have cached its answer to the first key
             else:
                 return {"id": answer.get("id") or known}
         answer = _post(self.url, body, {"Idempotency-Key": key})
@@ -122,7 +122,7 @@ class Webhook:
 
 @dataclass(frozen=True)
 class Slack:
-    """Slack's own API: one message an incident in a channel, really changed (`chat.postMessage`, `chat.update`)."""
+    """Slack's API: one message for each incident in a channel, updated in place (`chat.postMessage`, `chat.update`)."""
 
     token: str
     channel: str
@@ -130,9 +130,9 @@ class Slack:
     name: str = "slack"
 
     def send(self, incident: Incident) -> dict[str, Any]:
-        """Post the message, or change it; its end is also told below it, so that a phone rings once more.
+        """Post the message, or update it. Its end is also posted as a reply, which notifies people once more.
 
-        One that cannot be changed (somebody deleted it, or its channel is gone) is posted anew.
+        A message that cannot be updated (deleted, or its channel is missing) is posted again.
         """
         before = incident.message or {}
         text = words(incident)
@@ -141,34 +141,35 @@ class Slack:
             try:
                 self._call("chat.update", {**place, "text": text})
             except MessageRefused as error:
-                _anew(incident, error)
+                _log_resend(incident, error)
             else:
                 if incident.closed_at is not None:
-                    below = {"channel": place["channel"], "thread_ts": place["ts"], "text": text}
-                    self._call("chat.postMessage", below)
+                    reply = {"channel": place["channel"], "thread_ts": place["ts"], "text": text}
+                    self._call("chat.postMessage", reply)
                 return place
-        found = self._call("chat.postMessage", {"channel": self.channel, "text": text})
-        return {"ts": found["ts"], "channel": found.get("channel", self.channel)}
+        posted = self._call("chat.postMessage", {"channel": self.channel, "text": text})
+        return {"ts": posted["ts"], "channel": posted.get("channel", self.channel)}
 
     def _call(self, method: str, body: dict[str, Any]) -> dict[str, Any]:
         answer = _post(f"{self.url.rstrip('/')}/{method}", body, {"Authorization": f"Bearer {self.token}"})
         if not answer.get("ok"):
             why = str(answer.get("error", "no reason given"))
             kind = Undelivered if why in _SLACK_LATER else MessageRefused
-            raise kind("Slack refuses a message", why=f"{method}: {why}")
+            raise kind("Slack rejected a message", why=f"{method}: {why}")
         return answer
 
 
-def _anew(incident: Incident, error: MessageRefused) -> None:
-    log.warning("A message cannot be changed any more, it is sent anew", why=error.why, incident=incident.id)
+def _log_resend(incident: Incident, error: MessageRefused) -> None:
+    log.warning("message not updatable, sent again", why=error.why, incident=incident.id)
 
 
 def _post(url: str, body: dict[str, Any], headers: dict[str, str]) -> dict[str, Any]:
     """POST JSON; the answer's JSON object, empty if it is none.
 
     Raises:
-        MessageRefused: an answer that puts the blame on the message (4xx).
-        Undelivered: no answer, or another one that is not 2xx. The address is not told: its path may be a secret.
+        MessageRefused: a 4xx answer that rejects the message.
+        Undelivered: no answer, or another answer that is not 2xx. The error omits the path of the address, which may
+            be a secret.
     """
     place = url.split("://")[-1].split("/")[0].split("@")[-1]
     try:
@@ -181,7 +182,7 @@ def _post(url: str, body: dict[str, Any], headers: dict[str, str]) -> dict[str, 
         kind = MessageRefused if answer.is_client_error and answer.status_code not in _LATER else Undelivered
         raise kind("A message was not delivered", why=f"{place} answered {answer.status_code}")
     try:
-        found = answer.json()
+        content = answer.json()
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}

@@ -1,6 +1,6 @@
-"""Delivering: every text of every incident once, in order, and again until it arrived.
+"""Message delivery: every text of every incident once, in order, with retries.
 
-A receiver that is away ends the pass: everything waits for it. A message it refuses waits alone, in pauses that grow.
+An unavailable receiver ends the pass: all messages wait for it. A rejected message waits alone, with growing pauses.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from datetime import timedelta
 import structlog
 from sqlalchemy import func, select
 
-from lakeward.platform.text import span
 from lakeward.registry import incidents
 from lakeward.registry.incidents import Incident
 from lakeward.supervision.notify.channel import Channel, MessageRefused, Undelivered
@@ -22,24 +21,24 @@ log = structlog.get_logger(__name__)
 
 _LOCK = 0x6E6F7469  # one sender at a time: the reconcile task and the triggerer may both want to
 BOX_S = 15.0
-"""A pass sends no longer than this; the rest is the next one's."""
+"""Time limit of a pass; the next pass sends the rest."""
 PAUSE, LONGEST_PAUSE = timedelta(minutes=1), timedelta(minutes=10)
-"""After a refusal the same text waits this long, twice as long after each further one."""
+"""Pause after a rejection, doubled with each further one."""
 
 
 @dataclass(frozen=True)
 class Delivery:
-    """What became of one pass: ids sent, and why not all of them were (empty: all were)."""
+    """The result of one pass: ids sent, and why some were not (empty: all were sent)."""
 
     sent: tuple[int, ...] = ()
     trouble: str = ""
 
 
 def deliver(connect: Connect, channel: Channel, *, box_s: float = BOX_S) -> Delivery:
-    """Send what no message has yet.
+    """Send all pending texts.
 
-    A text counts as sent when the receiver took it. Whoever dies between that and the record of it sends it again, with
-    the same idempotency key.
+    A text counts as sent when the receiver accepted it. After a crash between that and its record, it is sent again
+    with the same idempotency key.
 
     Raises:
         DependencyDown: the registry cannot be reached.
@@ -59,22 +58,21 @@ def deliver(connect: Connect, channel: Channel, *, box_s: float = BOX_S) -> Deli
                 pause = _pause(incident)
                 with connect() as connection:
                     incidents.remember_refusal(connection, incident, pause)
-                again = f"{error.what}; it is sent again in {span(pause.total_seconds())}"
-                log.error(again, why=error.why, incident=incident.id)
+                log.error("message rejected", why=error.why, incident=incident.id, retry_in_s=pause.total_seconds())
                 trouble = f"{error.what}: {error.why}"
                 continue
             except Undelivered as error:
-                log.error(f"{error.what}; it is sent again with the next pass", why=error.why, incident=incident.id)
+                log.error("message not delivered", why=error.why, incident=incident.id)
                 return Delivery(tuple(sent), f"{error.what}: {error.why}")
-            # At once and by itself: what was said must be known as said, whatever happens to the next.
-            said = {**message, "channel_name": channel.name, "text": incident.text}
+            # In its own transaction: a sent message must be recorded, whatever happens to the next one.
+            record = {**message, "channel_name": channel.name, "text": incident.text}
             with connect() as connection:
-                incidents.remember_message(connection, incident.id, said)
+                incidents.remember_message(connection, incident.id, record)
             sent.append(incident.id)
     return Delivery(tuple(sent), trouble)
 
 
 def _pause(incident: Incident) -> timedelta:
-    """How long a text waits that was refused just now."""
+    """The pause of a text that was just rejected."""
     doubled = 1 << min(incident.refusals, 10)
     return min(LONGEST_PAUSE, PAUSE * doubled)

@@ -1,9 +1,9 @@
-"""What people read of a stream: the facts, gathered once, and the texts and documents made of them.
+"""Reports about a stream: the facts, gathered once, and the JSON document and on-call block made of them.
 
-`material` gathers, `document` is the JSON form, `block` the text; the report run, the command line and the page all
-read these.
+`material` gathers the facts, `document` is the JSON form, `block` the text. The report run, the command line and the
+web page use these.
 """
 
-from lakeward.supervision.report.due import Due, Report, due, of_stream, read, told
+from lakeward.supervision.report.due import Due, Report, due, of_stream, read, record
 
-__all__ = ["Due", "Report", "due", "of_stream", "read", "told"]
+__all__ = ["Due", "Report", "due", "of_stream", "read", "record"]

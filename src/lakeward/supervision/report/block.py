@@ -1,7 +1,7 @@
-"""The on-call block: a stream's document as at most forty lines, always in the same order.
+"""On-call block: a stream's document as at most forty lines, always in the same order.
 
-Line one says what and since when, line two whether data is lost, `next` what to do. Every line begins with its word,
-ids and offsets are plain numbers, times are RFC 3339 in UTC: what stands here can be searched for.
+Line one is state and since when, line two whether data is lost, `next` what to do. Every line begins with its field
+name. Ids and offsets are plain numbers and times are RFC 3339 in UTC, so that they can be searched for.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from lakeward.supervision.report.safety import show, show_range
 MOST = 40
 _RECENT, _TAIL = 7, 8
 _WIDTH = 13
-_SPARKS = ("addBatch", "commitBatch", "commitOffsets", "getBatch", "latestOffset", "queryPlanning", "walCommit")
-"""Spark's names for the phases of a batch; ours lie within one of them."""
+_SPARK_PHASES = ("addBatch", "commitBatch", "commitOffsets", "getBatch", "latestOffset", "queryPlanning", "walCommit")
+"""Spark's names for the phases of a batch; Lakeward's phases are part of `addBatch`."""
 _OURS_IN = "addBatch"
 _SKEW = 0.5
-"""A partition with more than this share of what waits is told; of two partitions, one with three quarters."""
+"""A partition with more than this share of the waiting records is reported; of two partitions, one with 75 %."""
 
 
 def block(found: Mapping[str, Any], trouble: str | None = None) -> list[str]:
-    """The lines.
+    """Render the block.
 
     Args:
         found: the document of a stream (`document.document`).
-        trouble: what was wrong when this was asked for, in a sentence; it may be over by now.
+        trouble: the trouble when the report was requested, in a sentence; it may be over by now.
     """
     now: datetime = found["now"]
     lines = [_head(found, now, trouble), _line("data lost?", f"{_upper(found['data'])}: {found['data']['text']}")]
@@ -52,7 +52,7 @@ def moment(at: datetime | str | None) -> str:
 def _head(found: Mapping[str, Any], now: datetime, trouble: str | None) -> str:
     state = str(found["state"]).upper()
     text = f"{state} for {span((now - found['since']).total_seconds())}, since {moment(found['since'])}: {found['why']}"
-    return f"{found['id']} is {text}" if trouble is None else f"{found['id']}: {trouble}; by now it is {text}"
+    return f"{found['id']} is {text}" if trouble is None else f"{found['id']}: {trouble}; now it is {text}"
 
 
 def _upper(data: Mapping[str, Any]) -> str:
@@ -81,7 +81,7 @@ def _facts(found: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, str]]
 
 def _doing(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     links = found["links"]
-    ui = links["spark_ui"] or f"its driver is gone; lakeward streams ui {found['id']} opens what was kept"
+    ui = links["spark_ui"] or f"its driver is gone; lakeward streams ui {found['id']} opens its event logs"
     if found["driver"]["backend"] is None:
         ui = ""
     yield "spark ui", ui
@@ -96,7 +96,7 @@ def _doing(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _safe(found: Mapping[str, Any]) -> str:
     safe = found["safe_to"]
     if safe is None:
-        return "nothing has landed yet" if found["committed_at"] is None else "not known: no table says so"
+        return "nothing has landed yet" if found["committed_at"] is None else "not known: no table records it"
     names = (("seq", "seq"), ("batch_id", "batch"), ("generation", "generation"), ("snapshot_id", "snapshot"))
     ids = ", ".join(f"{word} {safe[name]}" for name, word in names if safe[name] is not None)
     by = "" if safe["by"] == "table" else " (by the registry's copy)"
@@ -109,15 +109,15 @@ def _next_batch(found: Mapping[str, Any]) -> str:
         return ""
     if not batch["again"]:
         number = f"batch {batch['batch_id']}: " if batch["batch_id"] is not None else ""
-        return f"{number}new records from {show(batch['from'])}; nothing is replayed"
+        return f"{number}new records from {show(batch['from'])}; no batch is repeated"
     now = found["state"] in ("healthy", "lagging")
-    number = f"batch {batch['batch_id']} {'is running' if now else 'again'}"
+    number = f"batch {batch['batch_id']} {'is running' if now else 'is repeated'}"
     if batch["landed"]:
-        return f"{number}: it has landed already, so nothing is written twice"
+        return f"{number}: it has landed already, and nothing is written twice"
     if batch["to"] is None:
-        return f"{number}: from {show(batch['from'])}; it has not landed, and lands once"
+        return f"{number}: from {show(batch['from'])}; it has not landed yet, and lands once"
     records = f" ({count(batch['records'], 'record')})" if batch["records"] is not None else ""
-    tail = "" if now else "; it has not landed, and lands once"
+    tail = "" if now else "; it has not landed yet, and lands once"
     return f"{number}: {show_range(batch['from'], batch['to'])}{records}{tail}"
 
 
@@ -130,7 +130,7 @@ def _risk(found: Mapping[str, Any]) -> str:
     word = "YES" if found["at_risk"] else "no"
     return (
         f"{word}: the source keeps records {kept}, the oldest waits {span(found['lag_s'])}: "
-        f"{span(found['at_risk_in_s'])} are left to land it"
+        f"{span(found['at_risk_in_s'])} remain to land it"
     )
 
 
@@ -162,15 +162,15 @@ def _lag(found: Mapping[str, Any]) -> str:
 
 
 def _outlook(found: Mapping[str, Any]) -> str:
-    """What becomes of a lag that does not fall."""
+    """The outlook for a lag that does not fall."""
     if found["state"] in ("healthy", "lagging"):
-        return "it does not catch up like this"
+        return "it does not catch up at this rate"
     if found["state"] == "blocked":
-        return "nothing of it lands before somebody has seen to what blocks it"
-    comes, landed = found["arriving_per_second"], found["processed_rows_per_second"]
-    if comes and landed is not None and comes >= landed:
-        return "when it runs again it does not catch up as fast as it landed before"
-    return "it catches up once it runs again"
+        return "blocked: no data is written until the cause is fixed"
+    arriving, landed = found["arriving_per_second"], found["processed_rows_per_second"]
+    if arriving and landed is not None and arriving >= landed:
+        return "after the restart it does not catch up at its previous rate"
+    return "it catches up after the restart"
 
 
 def _skew(partitions: Sequence[Mapping[str, Any]]) -> str:
@@ -180,13 +180,13 @@ def _skew(partitions: Sequence[Mapping[str, Any]]) -> str:
     worst = sorted(partitions, key=lambda part: -part["lag_records"])[:2]
     if worst[0]["lag_records"] <= _SKEW * total * max(1.0, 3 / len(partitions)):
         return ""
-    told = [
+    parts = [
         f"{part['topic']}/{part['partition']} has {part['lag_records']:,} of them "
         f"(landed to {part['position'] if part['position'] is not None else 'nothing'}, ends at {part['end']})"
         for part in worst
         if part["lag_records"]
     ]
-    return "; ".join(told)
+    return "; ".join(parts)
 
 
 def _rates(found: Mapping[str, Any]) -> str:
@@ -202,13 +202,13 @@ def _batch(found: Mapping[str, Any]) -> str:
         slow = found["batch_duration_s"] > found["trigger_s"]
         every = f", {'TOO SLOW for' if slow else 'with'} a trigger of {found['trigger_s']:g} s"
     phases = sorted(found["durations_s"].items(), key=lambda item: -item[1])
-    told = {name: f"{name} {value:.2f} s" for name, value in phases if name != "triggerExecution" and value >= 0.01}
-    ours = [told.pop(name) for name in list(told) if name not in _SPARKS]
-    if ours and _OURS_IN in told:
-        told[_OURS_IN] += f" (of it {', '.join(ours[:3])})"
+    shown = {name: f"{name} {value:.2f} s" for name, value in phases if name != "triggerExecution" and value >= 0.01}
+    ours = [shown.pop(name) for name in list(shown) if name not in _SPARK_PHASES]
+    if ours and _OURS_IN in shown:
+        shown[_OURS_IN] += f" (of it {', '.join(ours[:3])})"
     word = "" if found["state"] in ("healthy", "lagging") else "the last one "
     return f"{word}took {found['batch_duration_s']:.1f} s{every}" + (
-        f": {', '.join(list(told.values())[:4])}" if told else ""
+        f": {', '.join(list(shown.values())[:4])}" if shown else ""
     )
 
 
@@ -219,7 +219,7 @@ def _event_time(found: Mapping[str, Any]) -> str:
     if found["watermark"]:
         parts.append(f"watermark {found['watermark']}")
     if found["late_dropped"]:
-        parts.append(f"{count(found['late_dropped'], 'row')} came too late")
+        parts.append(f"{count(found['late_dropped'], 'row')} dropped as late")
     return ", ".join(parts)
 
 
@@ -233,7 +233,7 @@ def _state(found: Mapping[str, Any]) -> str:
 def _restarts(found: Mapping[str, Any], now: datetime) -> str:
     number = f"{count(found['restarts_24h'], 'failure')} in 24 h" if found["restarts_24h"] else "no failure in 24 h"
     if found["hold_until"]:
-        return f"{number}; none by itself before {moment(found['hold_until'])}: somebody holds it"
+        return f"{number}; automatic restarts are held until {moment(found['hold_until'])}"
     if found["next_attempt_at"] is not None:
         wait = (found["next_attempt_at"] - now).total_seconds()
         when = f"in {span(wait)}" if wait > 0 else f"due {span(-wait)} ago"
@@ -241,7 +241,7 @@ def _restarts(found: Mapping[str, Any], now: datetime) -> str:
     if found["state"] == "restarting":
         return f"{number} before this one"
     if found["state"] == "blocked":
-        return f"{number}; it is not started again by itself: it waits for a person"
+        return f"{number}; no automatic restart: blocked until a person acts"
     return number
 
 
@@ -264,12 +264,12 @@ def _offsets(found: Mapping[str, Any]) -> str:
 
 
 def _range(offsets: Mapping[str, Any]) -> str:
-    """`{source: {start, end}}` or `{start, end}` by source; one position a source where that is all that is known."""
+    """Render `{source: {start, end}}` or `{start: ..., end: ...}` by source, or one position for each source."""
     if offsets.keys() == {"start", "end"}:
         return show_range(offsets["start"], offsets["end"])
-    if all(isinstance(each, Mapping) for each in offsets.values()):
-        start = {name: each["start"] for name, each in offsets.items() if each.get("start") is not None}
-        return show_range(start, {name: each["end"] for name, each in offsets.items() if each.get("end") is not None})
+    if all(isinstance(ends, Mapping) for ends in offsets.values()):
+        start = {name: ends["start"] for name, ends in offsets.items() if ends.get("start") is not None}
+        return show_range(start, {name: ends["end"] for name, ends in offsets.items() if ends.get("end") is not None})
     return show(dict(offsets))
 
 
@@ -286,11 +286,9 @@ def _identity(found: Mapping[str, Any], now: datetime) -> str:
         parts.append(f"application {driver['app_id']}")
     parts.append(f"launched {moment(driver['launched_at'])}")
     beat = driver["heartbeat"]
-    parts.append(f"last sign of life {span((now - beat).total_seconds())} ago" if beat else "no sign of life yet")
+    parts.append(f"last heartbeat {span((now - beat).total_seconds())} ago" if beat else "no heartbeat yet")
     if driver["exit_code"] is not None:
-        parts.append(
-            f"ended with exit code {driver['exit_code']}" if driver["exit_code"] else "ended with nothing left to run"
-        )
+        parts.append(f"ended with exit code {driver['exit_code']}" if driver["exit_code"] else "ended normally")
     if driver["beside"]:
         parts.append(f"also runs {listed(driver['beside'])}")
     return ", ".join(parts)
@@ -301,18 +299,18 @@ def _differs(found: Mapping[str, Any]) -> str:
         return ""
     what = ", ".join(found["differs"][:10]) or "nothing"
     more = f" and {len(found['differs']) - 10} more" if len(found["differs"]) > 10 else ""
-    return f"from generation {found['stable_generation']}, the last one that proved itself, in: {what}{more}"
+    return f"from generation {found['stable_generation']}, the last stable one, in: {what}{more}"
 
 
 def _recent(found: Mapping[str, Any], now: datetime) -> list[str]:
     items = found["changed"]
     if not items:
         return ["nothing changed"]
-    told = [f"{moment(item['at'])} {_short(item['text'])}{_times(item)}" for item in items]
-    if len(told) > _RECENT:
-        older = len(told) - _RECENT + 1
-        told = [f"{older} more: lakeward streams events {found['id']}", *told[older:]]
-    return told
+    lines = [f"{moment(item['at'])} {_short(item['text'])}{_times(item)}" for item in items]
+    if len(lines) > _RECENT:
+        older = len(lines) - _RECENT + 1
+        lines = [f"{older} more: lakeward streams events {found['id']}", *lines[older:]]
+    return lines
 
 
 def _times(item: Mapping[str, Any]) -> str:

@@ -1,6 +1,6 @@
-"""One stream as a document: the fields of the contract and what the on-call block is printed from.
+"""Stream document: the JSON fields of the contract, from which the on-call block is printed, too.
 
-Every figure that cannot be known is None; nothing is guessed.
+A value that is not known is None; nothing is estimated.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lakeward.telemetry.mask import mask
 _FAILING = frozenset({State.RESTARTING, State.BLOCKED, State.STALLED, State.UNKNOWN})
 _LANDS = frozenset({State.HEALTHY, State.LAGGING})
 FRESH_S = 60.0
-"""Figures of the driver that are older say nothing about now."""
+"""Older figures of the driver are not used."""
 
 
 def entry(view: View, stream: Stream) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def entry(view: View, stream: Stream) -> dict[str, Any]:
 
 
 def document(m: Material) -> dict[str, Any]:
-    """Everything known of one stream."""
+    """Everything known about one stream."""
     stream, facts, seen, view = m.stream, m.facts, m.verdict, m.view
     spec = view.spec(stream.id)
     observed = facts.observations.get(stream.id)
@@ -75,7 +75,7 @@ def document(m: Material) -> dict[str, Any]:
         **_progress_fields(progress, watch, facts.now),
         "trigger_s": spec.trigger.interval.seconds if spec and spec.trigger.interval else None,
         "late_dropped": m.late,
-        "restarts_24h": sum(facts.failures_24h.get(each, 0) for each in pair),
+        "restarts_24h": sum(facts.failures_24h.get(key, 0) for key in pair),
         "attempts": failure.attempt if failure and seen.state in _FAILING else 0,
         "next_attempt_at": failure.next_attempt_at if failure and seen.state is State.RESTARTING else None,
         "hold_until": stream.hold_until if stream.hold_until and stream.hold_until > facts.now else None,
@@ -100,7 +100,7 @@ def document(m: Material) -> dict[str, Any]:
 
 
 def _since(stream: Stream, seen: Verdict, facts: Facts) -> datetime:
-    """Since when the word holds. A word nobody has recorded yet is seen for the first time now; a block says itself."""
+    """Since when the stream is in this state: as recorded, or now if it is not recorded yet; a block has its own."""
     blocked = (stream.blocked or {}).get("at") if seen.state is State.BLOCKED else None
     if blocked is not None:
         return datetime.fromisoformat(str(blocked))
@@ -172,7 +172,7 @@ def _trend(records: int | None, slope: float | None) -> str | None:
         return "none"
     if records is None or slope is None:
         return None
-    if abs(slope) < max(0.05, records / 86_400):  # a day and more to double or to drain
+    if abs(slope) < max(0.05, records / 86_400):  # it takes more than a day to double or to drain
         return "steady"
     return "falling" if slope < 0 else "growing"
 
@@ -183,7 +183,7 @@ def _progress_fields(progress: Mapping[str, Any], watch: Mapping[str, Any], now:
     times = progress.get("eventTime") or {}
     operators = progress.get("stateOperators") or []
     newest = times.get("max")
-    held = watch.get("state") or {}
+    store = watch.get("state") or {}
     return {
         "event_time_lag_s": (now - datetime.fromisoformat(newest)).total_seconds() if newest else None,
         "input_rows_per_second": progress.get("inputRowsPerSecond"),
@@ -191,19 +191,19 @@ def _progress_fields(progress: Mapping[str, Any], watch: Mapping[str, Any], now:
         "batch_duration_s": durations.get("triggerExecution"),
         "durations_s": durations,
         "watermark": times.get("watermark"),
-        "state_rows": sum(int(each.get("numRowsTotal") or 0) for each in operators) if operators else None,
-        "state_bytes": sum(int(each.get("memoryUsedBytes") or 0) for each in operators) if operators else None,
-        "state_disk_bytes": held.get("disk_bytes") if operators else None,
+        "state_rows": sum(int(item.get("numRowsTotal") or 0) for item in operators) if operators else None,
+        "state_bytes": sum(int(item.get("memoryUsedBytes") or 0) for item in operators) if operators else None,
+        "state_disk_bytes": store.get("disk_bytes") if operators else None,
     }
 
 
 def _failure(m: Material) -> dict[str, Any] | None:
-    """The newest failure: what blocks the stream, else what its query or its driver last failed of."""
-    found = _failed(m)
-    if found is None:
+    """The newest failure: the reason of the block, else the last failure of its query or its driver."""
+    failure = _failed(m)
+    if failure is None:
         return None
-    text = mask(str(found["error"] or ""))
-    return found | {"error": text, "code": code_in(text)}
+    text = mask(str(failure["error"] or ""))
+    return failure | {"error": text, "code": code_in(text)}
 
 
 def _failed(m: Material) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""Reports: which are due, what they say, and that each is said once."""
+"""Due reports: which streams need a report now, and the record that makes each report appear once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lakeward.supervision.report.document import document
 from lakeward.telemetry.mask import mask
 
 KIND = "report"
-"""The event a report leaves: what was told last decides what is told next."""
+"""The event that records a report: the last one decides whether the next is due."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,8 @@ class Report:
     """The block about one stream.
 
     Attributes:
-        found: the trouble this report was asked for, which may be over by now.
-        blocked_at: since when the stream waits for a person, RFC 3339; None if it does not.
+        found: the trouble this report was requested for, which may be over by now.
+        blocked_at: since when the stream is blocked, RFC 3339; None if it is not.
     """
 
     stream: str
@@ -42,15 +42,15 @@ class Report:
 
     @property
     def trouble(self) -> bool:
-        """Whether it tells of trouble: the stream is down, nobody can say, or it was down when the report was due."""
+        """Whether it reports trouble: the stream is down or unknown, or it was when the report became due."""
         return self.verdict.state in TROUBLE or self.found is not None
 
 
 @dataclass(frozen=True)
 class Due:
-    """A report that has to be told.
+    """A report that is due.
 
-    `run` names it, the same for the same state however often it is found due; `found` is the trouble in a sentence.
+    `run` is its run id, equal for the same occurrence of a state; `found` is the trouble in a sentence.
     """
 
     stream: str
@@ -61,27 +61,27 @@ class Due:
 def of_stream(
     connect: Connect, runtime: Runtime, stream: str, found: str | None = None, backend: Backend | None = None
 ) -> Report:
-    """The report about one stream, as things stand.
+    """The report about one stream, from its current state.
 
     Args:
-        found: the trouble it is about, when it was found earlier: it is told although it may be over.
+        found: the trouble it is about, if that was observed earlier: it is reported although it may be over.
 
     Raises:
         SpecError: there is no such stream, or it was removed.
         DependencyDown: the registry cannot be reached.
     """
     view, document_ = read(connect, runtime, stream, backend)
-    judged = view.verdicts[stream]
-    if judged.state in TROUBLE:
-        found = None  # it is not over: what is true now is what matters
+    verdict = view.verdicts[stream]
+    if verdict.state in TROUBLE:
+        found = None  # the trouble continues: the current state says more
     lines = tuple(block(document_, None if found is None else mask(found)))
-    return Report(stream, judged, lines, found, _blocked_at(view.facts.by_id[stream]))
+    return Report(stream, verdict, lines, found, _blocked_at(view.facts.by_id[stream]))
 
 
 def read(
     connect: Connect, runtime: Runtime, stream: str, backend: Backend | None = None
 ) -> tuple[material.View, dict[str, Any]]:
-    """All streams now, and the whole document of one of them.
+    """The current view of all streams, and the document of one of them.
 
     Raises:
         SpecError: there is no such stream, or it was removed.
@@ -97,8 +97,8 @@ def read(
     return view, document(material.gather(connect, runtime, view, stream))
 
 
-def told(connection: Connection, report: Report) -> None:
-    """Remember that this was told, so that it is told once."""
+def record(connection: Connection, report: Report) -> None:
+    """Record that this was reported, so that it is reported once."""
     events.record(
         connection,
         "stream",
@@ -112,16 +112,16 @@ def told(connection: Connection, report: Report) -> None:
 
 
 def due(connection: Connection) -> list[Due]:
-    """The reports to tell now: one when trouble begins, one when it waits for a person, one when it ends."""
+    """The reports that are due: when trouble begins, when the stream becomes blocked, and when trouble ends."""
     last = events.newest_of_kind(connection, "stream", KIND)
-    wanted = []
+    reports = []
     for stream in streams.all_streams(connection):
         before = last.get(stream.id, {}).get("fields") or {}
         state = State(stream.state)
         begins = state in TROUBLE and not before.get("trouble")
         at = _blocked_at(stream) if state is State.BLOCKED else None
         since = stream.since if at is None else datetime.fromisoformat(at)
-        # A block that was not told is news, also when the one before it was.
+        # A block that was not reported yet is due, even if an earlier block was reported.
         another = before.get("state") != state.value or at not in (None, before.get("blocked_at"))
         worsens = state is State.BLOCKED and another
         ends = state in SETTLED and bool(before.get("trouble"))
@@ -129,10 +129,10 @@ def due(connection: Connection) -> list[Due]:
             run = f"report__{state.value}__{since:%Y-%m-%dT%H-%M-%S}"
             moment = f"{since:%H:%M:%S} UTC"
             trouble = f"At {moment} it was {state.value.upper()}: {stream.why}" if state in TROUBLE else None
-            wanted.append(Due(stream.id, run, trouble))
-    return wanted
+            reports.append(Due(stream.id, run, trouble))
+    return reports
 
 
 def _blocked_at(stream: Stream) -> str | None:
-    """Since when it waits for a person: one block has one such moment."""
+    """Since when the stream is blocked; identifies one block."""
     return (stream.blocked or {}).get("at")

@@ -1,4 +1,4 @@
-"""What two generations of a stream differ in: the keys of the spec, by name. Pure."""
+"""Generation diff: the spec keys in which two generations of a stream differ. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lakeward.registry.generations import Generation
 
 
 def keys(before: Generation, after: Generation) -> list[str]:
-    """The keys whose values differ, in the form a person wrote them, e.g. `trigger.every`; versions last."""
+    """The keys whose values differ, as a user writes them, e.g. `trigger.every`; versions last."""
     first, second = _flat(before.spec), _flat(after.spec)
     changed = sorted(name for name in first.keys() | second.keys() if first.get(name) != second.get(name))
     if before.sql != after.sql and not any(name.startswith("transform") for name in changed):

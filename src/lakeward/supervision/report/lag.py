@@ -1,6 +1,6 @@
-"""How far a stream is behind, seen from outside: the broker's ends against the position of what is landed.
+"""Stream lag, measured from outside: the source's end offsets minus the landed position.
 
-Spark's own figures stop with the query; these go on when nothing runs.
+Spark's own figures stop with the query; these are available when nothing runs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer
 
 WINDOW_S = 60.0
-"""Over this long the rate of the source is taken."""
+"""The window in which the arrival rate of the source is measured."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class Partition:
     """One partition of a source.
 
     Attributes:
-        position: up to where it is landed; None before anything is.
-        end: the offset of the next record that comes.
-        begin: the first offset the source still has; None if it was not asked.
+        position: the landed position; None before the first batch.
+        end: the offset of the next record.
+        begin: the first offset that the source still has; None if it was not asked.
     """
 
     source: str
@@ -46,18 +46,18 @@ class Partition:
 
     @property
     def lag(self) -> int:
-        """Records (offsets) that wait."""
+        """Number of waiting records (offsets)."""
         return max(0, self.end - max(self.position or 0, self.begin or 0))
 
     @property
     def gone(self) -> int:
-        """Offsets that the source gave up before they were landed: lost unless somebody else has them."""
+        """Number of offsets that expired at the source before they landed: lost unless another copy exists."""
         if self.position is None or self.begin is None:
             return 0
         return max(0, self.begin - self.position)
 
     def document(self) -> dict[str, Any]:
-        """As `streams status -o json` shows it."""
+        """The form of `streams status -o json`."""
         return {
             "source": self.source,
             "topic": self.topic,
@@ -70,15 +70,15 @@ class Partition:
 
 @dataclass(frozen=True)
 class Lag:
-    """What the source says.
+    """The lag of a stream.
 
     Attributes:
         partitions: every partition of every topic of the source.
-        oldest_s: age of the oldest record that waits, in seconds; 0 when nothing waits, None if it cannot be told.
-        arriving_per_second: records that came in over the last minute, per second.
-        retention_s: shortest retention of the topics; None when they keep for ever.
-        per_second: slope of the lag as the driver measured it, in records; None when nobody did.
-        age_s: how old the figures are; 0 when the source was asked just now.
+        oldest_s: age of the oldest waiting record, in seconds; 0 if nothing waits, None if it is not known.
+        arriving_per_second: records that arrived in the last minute, per second.
+        retention_s: shortest retention of the topics; None if it is unlimited.
+        per_second: slope of the lag as the driver measured it, in records; None without a measurement.
+        age_s: age of the figures; 0 if the source was asked just now.
     """
 
     partitions: tuple[Partition, ...] = field(default_factory=tuple)
@@ -90,7 +90,7 @@ class Lag:
 
     @property
     def records(self) -> int:
-        """Records that wait, over all partitions."""
+        """Number of waiting records of all partitions."""
         return sum(item.lag for item in self.partitions)
 
 
@@ -100,8 +100,8 @@ def of_kafka(name: str, source: KafkaSource, position: str, runtime: Runtime) ->
     Args:
         name: the source's name in the spec.
         source: its spec.
-        position: what is landed, `-` before anything is.
-        runtime: knows the connection.
+        position: the landed position, `-` before the first batch.
+        runtime: has the connection.
 
     Raises:
         DependencyDown: the broker does not answer.
@@ -111,7 +111,7 @@ def of_kafka(name: str, source: KafkaSource, position: str, runtime: Runtime) ->
 
     cluster = find(source.connection, runtime)
     landed = parse(position)
-    topics = [str(topic) for topic in source.topics] or list(landed)  # librdkafka takes str alone, no kind of it
+    topics = [str(topic) for topic in source.topics] or list(landed)  # librdkafka takes str only, no subclass
     ends, begins = end_offsets(cluster, topics), begin_offsets(cluster, topics)
     partitions = tuple(
         Partition(
@@ -127,92 +127,93 @@ def of_kafka(name: str, source: KafkaSource, position: str, runtime: Runtime) ->
             partitions,
             _oldest(consumer, waiting) if waiting else 0.0,
             _arriving(consumer, cluster, ends),
-            min((kept for kept in retentions(cluster, topics).values() if kept is not None), default=None),
+            min((limit for limit in retentions(cluster, topics).values() if limit is not None), default=None),
         )
     finally:
         consumer.close()
 
 
 def of_iceberg(stream: str, name: str, source: IcebergSource, position: str, runtime: Runtime) -> Lag:
-    """The lag behind an Iceberg table, in rows, out of its metadata.
+    """The lag behind an Iceberg table, in rows, from its metadata.
 
     Raises:
         DependencyDown: the catalog does not answer, or there is no such table.
-        Blocked: the table has no longer what comes after the position.
-        SpecError: nothing is landed yet, and where it should begin is gone.
+        Blocked: the snapshots after the position have expired.
+        SpecError: nothing has landed yet, and the start snapshot is missing.
     """
     from lakeward.connectors.iceberg.source import continuity, history
-    from lakeward.connectors.iceberg.source import position as feed_position
+    from lakeward.connectors.iceberg.source import position as source_position
 
-    found = history.read(runtime, str(source.table))
-    if found is None:
+    table = history.read(runtime, str(source.table))
+    if table is None:
         raise DependencyDown(f"Source {name} cannot be asked", why=f"there is no table {source.table}", code="LW-2505")
-    begun = position != NO_DATA
-    at = feed_position.parse(position) if begun else continuity.first(stream, name, source, found)
-    continuity.check(stream, name, at, found, source.skip)
-    rows, since = found.waiting(at)
-    end = max(rows, (found.main[0].total or 0) if found.main else 0)
+    landed = position != NO_DATA
+    at = source_position.parse(position) if landed else continuity.first(stream, name, source, table)
+    continuity.check(stream, name, at, table, source.skip)
+    rows, since = table.waiting(at)
+    end = max(rows, (table.main[0].total or 0) if table.main else 0)
     now = datetime.now(UTC)
-    came = sum(
-        each.rows for each in found.main if each.operation == "append" and (now - each.at).total_seconds() <= WINDOW_S
+    arrived = sum(
+        snapshot.rows
+        for snapshot in table.main
+        if snapshot.operation == "append" and (now - snapshot.at).total_seconds() <= WINDOW_S
     )
     return Lag(
         (Partition(name, f"table {source.table}", 0, end - rows, end),),
         0.0 if since is None else max(0.0, (now - since).total_seconds()),
-        came / WINDOW_S,
+        arrived / WINDOW_S,
     )
 
 
 def of_delta(stream: str, name: str, source: DeltaSource, position: str, runtime: Runtime) -> Lag | None:
-    """The same behind a Delta table, out of its log; None where a writer of it does not say how many rows it added.
+    """The lag behind a Delta table, in rows, from its log; None if a writer did not record how many rows it added.
 
     Raises:
         DependencyDown: there is no such table.
-        Blocked: the table has no longer what comes after the position.
+        Blocked: the versions after the position have expired.
     """
     from lakeward.connectors.delta import location
-    from lakeward.connectors.delta.source import backlog as waiting
-    from lakeward.connectors.delta.source import history
+    from lakeward.connectors.delta.source import backlog, history
 
     folder = location.folder_of(runtime.lake, str(source.table))
     if not location.exists(folder):
-        raise DependencyDown(f"Source {name} cannot be asked", why=f"{folder} holds no Delta table", code="LW-2506")
+        raise DependencyDown(f"Source {name} cannot be asked", why=f"{folder} is not a Delta table", code="LW-2506")
     at = None if position == NO_DATA else history.parse(position)
     if at is None and source.starting_version is not None:
         at = history.Offset("", source.starting_version, whole=False)
     if at is not None:
         history.check(stream, name, str(source.table), folder, at, skip=source.skip_changes)
-    found, whole = waiting.behind(folder, at), waiting.behind(folder, None)
-    if found.rows is None:
+    behind, whole = backlog.behind(folder, at), backlog.behind(folder, None)
+    if behind.rows is None:
         return None
     now = datetime.now(UTC).timestamp()
-    end = max(found.rows, whole.rows or 0)
-    came = sum(each.rows or 0 for each in waiting.since(folder, round((now - WINDOW_S) * 1000)))
+    end = max(behind.rows, whole.rows or 0)
+    arrived = sum(commit.rows or 0 for commit in backlog.since(folder, round((now - WINDOW_S) * 1000)))
     return Lag(
-        (Partition(name, f"table {source.table}", 0, end - found.rows, end),),
-        0.0 if found.since_ms is None else max(0.0, now - found.since_ms / 1000),
-        came / WINDOW_S,
+        (Partition(name, f"table {source.table}", 0, end - behind.rows, end),),
+        0.0 if behind.since_ms is None else max(0.0, now - behind.since_ms / 1000),
+        arrived / WINDOW_S,
     )
 
 
-def together(found: Iterable[Lag]) -> Lag | None:
-    """Several sources of one stream as one; None without any."""
-    each = list(found)
-    if not each:
+def together(lags: Iterable[Lag]) -> Lag | None:
+    """The lags of several sources of one stream as one; None without any."""
+    items = list(lags)
+    if not items:
         return None
-    ages = [item.oldest_s for item in each]
-    rates = [item.arriving_per_second for item in each]
+    ages = [item.oldest_s for item in items]
+    rates = [item.arriving_per_second for item in items]
     return Lag(
-        tuple(part for item in each for part in item.partitions),
+        tuple(part for item in items for part in item.partitions),
         None if None in ages else max(age for age in ages if age is not None),
         None if None in rates else sum(rate for rate in rates if rate is not None),
-        min((item.retention_s for item in each if item.retention_s is not None), default=None),
+        min((item.retention_s for item in items if item.retention_s is not None), default=None),
     )
 
 
 def of_watch(watch: Mapping[str, Any], now: datetime) -> Lag | None:
-    """What the driver measured last (`registry.observations`); None when it measured nothing yet, or in another form:
-    a driver may be a version older or newer."""
+    """The last measurement of the driver (`registry.observations`); None without one, or in an unknown form: the driver
+    may have another version."""
     if not watch.get("partitions") or not watch.get("at"):
         return None
     try:
@@ -242,7 +243,7 @@ def _of_watch(watch: Mapping[str, Any], now: datetime) -> Lag:
 
 
 def _oldest(consumer: Consumer, waiting: list[Partition]) -> float | None:
-    """Age of the first waiting record over the partitions; a partition that gives none in time says nothing."""
+    """Age of the oldest waiting record over the partitions that answer in time; None if none does."""
     from confluent_kafka import TopicPartition
 
     first_waiting = ((item, max(item.position or 0, item.begin or 0)) for item in waiting)
@@ -262,17 +263,17 @@ def _arriving(consumer: Consumer, cluster: Cluster, ends: Offsets) -> float | No
     from confluent_kafka import KafkaException, TopicPartition
 
     since = round((time.time() - WINDOW_S) * 1000)
-    asked = [TopicPartition(topic, part, since) for topic, parts in ends.items() for part in parts]
+    partitions = [TopicPartition(topic, part, since) for topic, parts in ends.items() for part in parts]
     try:
-        found = consumer.offsets_for_times(asked, timeout=TIMEOUT_S) if asked else []
+        starts = consumer.offsets_for_times(partitions, timeout=TIMEOUT_S) if partitions else []
     except KafkaException as error:
         raise DependencyDown(
             "Kafka does not answer", why=f"brokers {cluster.bootstrap}: {error.args[0].str()}", code="LW-2507"
         ) from None
-    # A partition with nothing that young answers with its end (-1): nothing came.
-    came = sum(
+    # A partition without records in the window answers with its end (-1).
+    arrived = sum(
         max(0, ends[item.topic][item.partition] - item.offset)
-        for item in found
+        for item in starts
         if item.offset is not None and item.offset >= 0
     )
-    return came / WINDOW_S
+    return arrived / WINDOW_S

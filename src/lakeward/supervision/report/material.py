@@ -1,4 +1,4 @@
-"""Everything known of one stream at one moment, gathered once for every text and document that is made of it."""
+"""Report material: everything known about one stream at one moment, gathered once for all reports about it."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ TAIL = 8
 
 @dataclass(frozen=True)
 class View:
-    """All streams at one moment: what the registry says, what the backend says, and the word for each.
+    """All streams at one moment: the registry's facts, the backend's launches, and the state of each stream.
 
-    `missed` says that nobody looks after them any more; None when somebody does.
+    `missed`: why the streams are not supervised; None if they are.
     """
 
     facts: Facts
@@ -55,7 +55,7 @@ class View:
         return self.facts.drivers.get(stream.driver)
 
     def gone(self, stream: Stream) -> bool:
-        """Whether its driver's process is known to be gone, or never was; False where nobody could be asked."""
+        """Whether its driver's process is known to be gone or was never started; False if that is not known."""
         driver = self.driver(stream)
         if driver is None or driver.ended:
             return True
@@ -69,15 +69,15 @@ class View:
 
 @dataclass(frozen=True)
 class Material:
-    """What is known of one stream.
+    """What is known about one stream.
 
     Attributes:
-        newest: its newest recorded batch, None before any.
-        late: rows dropped because they came after the watermark, over the recorded batches; None before any.
-        stable: the generation before this one that proved itself, None without one.
+        newest: its newest recorded batch, None before the first.
+        late: rows dropped because they came after the watermark, in the recorded batches; None before the first.
+        stable: the newest stable generation before this one, None without one.
         differs: the keys in which the running generation differs from it.
-        incident: the open incident of the stream, or the one of many that it shows; None without one.
-        tail: the last lines of the driver's log, when it is in trouble.
+        incident: the open incident of the stream, or of many streams with this one; None without one.
+        tail: the last lines of the driver's log, if the stream is in trouble.
     """
 
     view: View
@@ -101,12 +101,12 @@ class Material:
 
 
 def look_at(connect: Connect, backend: Backend) -> View:
-    """All streams now, judged here and not by whoever reconciled last."""
+    """All streams now, judged here and not by the last reconcile pass."""
     with connect() as connection:
         facts = observe.read(connection)
         missed = dead_mans_switch.look(connection)
-    found = observe.ask(backend, facts)
-    return View(facts, found, observe.verdicts(facts, found), missed)
+    jobs = observe.ask(backend, facts)
+    return View(facts, jobs, observe.verdicts(facts, jobs), missed)
 
 
 def gather(connect: Connect, runtime: Runtime, view: View, stream: str) -> Material:
@@ -147,10 +147,10 @@ def gather(connect: Connect, runtime: Runtime, view: View, stream: str) -> Mater
     )
 
 
-def _incident(found: Mapping[tuple[str, str], Incident], stream: str) -> Incident | None:
-    """The stream's own incident, else the one of many that it shows."""
-    shown = (each for each in found.values() if stream in (each.fields.get("streams") or ()))
-    return found.get(("stream", stream)) or next(shown, None)
+def _incident(incidents: Mapping[tuple[str, str], Incident], stream: str) -> Incident | None:
+    """The stream's own incident, else one of many streams that affects it."""
+    affecting = (incident for incident in incidents.values() if stream in (incident.fields.get("streams") or ()))
+    return incidents.get(("stream", stream)) or next(affecting, None)
 
 
 def _compared(connection: Connection, view: View, stream: Stream) -> tuple[Generation | None, list[str]]:
@@ -162,7 +162,7 @@ def _compared(connection: Connection, view: View, stream: Stream) -> tuple[Gener
 
 
 def _tail(view: View, stream: Stream) -> list[str]:
-    """The last lines before the trouble: of the launch that failed, which need not be the newest one."""
+    """The last log lines before the failure, from the launch that failed, which may not be the newest one."""
     driver = view.driver(stream)
     verdict = view.verdicts.get(stream.id)
     if driver is None or not driver.log or verdict is None or verdict.state not in TROUBLE:

@@ -1,6 +1,6 @@
-"""What changed lately around a stream: deploys, people, restarts, maintenance, commits of others, failed checks.
+"""Recent changes around a stream: deploys, operations, restarts, maintenance, commits of other writers, failed checks.
 
-Most nights the cause stands here.
+Most incidents are caused by one of these.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ _DRIVER_KINDS = {"launched", "adopted", "killed", "failed", "exited", "unstuck",
 _STREAM_KINDS = {"failed", "blocked", "started", "hung", "stable", "taken-back"}
 _ALL_KINDS = {"dependency", "thrash"}
 _SLACK = timedelta(minutes=1)
-"""A commit this near to an action of maintenance is that action's."""
+"""A commit this close to a maintenance action is attributed to it."""
 
 
 @dataclass(frozen=True)
 class Recent:
-    """One thing that happened.
+    """One recent change.
 
     Attributes:
         what: deploy | people | driver | stream | maintenance | commit | check.
-        times: how often in a row; `at` is the newest.
-        first: when it happened the first of these times; None if it did once.
+        times: number of occurrences; `at` is the newest.
+        first: time of the first occurrence; None if there is only one.
     """
 
     at: datetime
@@ -44,62 +44,62 @@ class Recent:
     first: datetime | None = None
 
     def document(self) -> dict[str, Any]:
-        """As the JSON form shows it."""
+        """The JSON form."""
         return {"at": self.at, "what": self.what, "text": self.text, "times": self.times, "first": self.first}
 
 
 def read(connection: Connection, stream: Stream, table: str | None, since: datetime) -> list[Recent]:
-    """What the registry knows, oldest first."""
-    found = [
+    """The changes that the registry has, oldest first."""
+    items = [
         Recent(row["at"], "deploy" if row["change"] == "deploy" else "people", _change(row))
         for row in changes.newest(connection, "stream", stream.id, _READ)
     ]
-    found += _events(connection, "driver", stream.driver, _DRIVER_KINDS)
-    found += _events(connection, "stream", stream.id, _STREAM_KINDS)
-    found += [
+    items += _events(connection, "driver", stream.driver, _DRIVER_KINDS)
+    items += _events(connection, "stream", stream.id, _STREAM_KINDS)
+    items += [
         Recent(row["at"], "stream", row["text"])
         for row in events.newest(connection, "stack", "streams", _READ)
         if row["kind"] in _ALL_KINDS and stream.id in (row["fields"].get("streams") or [stream.id])
     ]
     if table is not None:
-        found += [
+        items += [
             Recent(row["started_at"], "maintenance", _action(table, row))
             for row in maintenance.newest_actions(connection, table, _READ)
         ]
-        found += [
+        items += [
             Recent(row["at"], "check", f"quality of {table}: {row['verdict']}")
             for row in verifications.newest(connection, table, limit=_READ)
             if row["verdict"] != "pass"
         ]
-    return sorted((item for item in found if item.at >= since), key=lambda item: item.at)
+    return sorted((item for item in items if item.at >= since), key=lambda item: item.at)
 
 
 def of_others(connection: Connection, table: str, commits: Sequence[Commit]) -> list[Recent]:
-    """The commits that are no action of our maintenance either."""
+    """The commits of other writers: no stream and no maintenance action made them."""
     ours = [
         (row["started_at"] - _SLACK, (row["finished_at"] or row["started_at"]) + _SLACK)
         for row in maintenance.newest_actions(connection, table, _READ)
     ]
     return [
-        Recent(item.at, "commit", f"{item.operation} of {table} by somebody else: snapshot {item.snapshot}")
+        Recent(item.at, "commit", f"{item.operation} of {table} by another writer: snapshot {item.snapshot}")
         for item in commits
         if not any(begin <= item.at <= end for begin, end in ours)
     ]
 
 
 def folded(items: Iterable[Recent]) -> list[Recent]:
-    """The same thing again and again is one line with its number: figures and ids may differ."""
-    found: list[Recent] = []
+    """Repeated changes become one entry with a count; numbers and ids in the text may differ."""
+    entries: list[Recent] = []
     at: dict[tuple[str, str], int] = {}
     for item in sorted(items, key=lambda item: item.at):
         key = (item.what, re.sub(r"\d+", "#", item.text))
         if key not in at:
-            at[key] = len(found)
-            found.append(item)
+            at[key] = len(entries)
+            entries.append(item)
             continue
-        before = found[at[key]]
-        found[at[key]] = Recent(item.at, item.what, item.text, before.times + 1, before.first or before.at)
-    return sorted(found, key=lambda item: item.at)
+        before = entries[at[key]]
+        entries[at[key]] = Recent(item.at, item.what, item.text, before.times + 1, before.first or before.at)
+    return sorted(entries, key=lambda item: item.at)
 
 
 def _events(connection: Connection, scope: str, name: str, kinds: set[str]) -> list[Recent]:

@@ -1,4 +1,4 @@
-"""Is data lost? The first question at night, answered from the table's position and the source, never from counters."""
+"""Data safety: whether data is lost, decided from the table's position and the source, never from counters."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from lakeward.supervision.report.material import Material
 
 AT_RISK_SHARE = 0.5
 """Data is at risk when the oldest waiting record has used up this share of the source's retention."""
-_KEPT_NOTHING = ("kafka", "console", "python", "memory", "format")
+_AT_LEAST_ONCE = ("kafka", "console", "python", "memory", "format")
 
 
 class Lost(StrEnum):
-    """The answer in a word."""
+    """The answer."""
 
     NO = "no"
     YES = "yes"
@@ -35,31 +35,34 @@ class Answer:
     text: str
 
 
-# What a stream is blocked for -> what that means for its data.
+# Reason of the block -> what it means for the stream's data.
 _BLOCKED = {
-    "rolled-back": Answer(Lost.YES, "rows that were landed are not in the table any more, until a person acts"),
-    "table-replaced": Answer(Lost.YES, "rows that were landed are not in the table any more, until a person acts"),
-    "table-renamed": Answer(Lost.NO, "what was landed stands under another name; the source still has the rest"),
-    "source-expired": Answer(Lost.YES, "the source gave up records before they were landed"),
+    "rolled-back": Answer(Lost.YES, "landed rows are missing from the table until a person acts"),
+    "table-replaced": Answer(Lost.YES, "landed rows are missing from the table until a person acts"),
+    "table-renamed": Answer(Lost.NO, "the landed rows are in a table of another name; the source still has the rest"),
+    "source-expired": Answer(Lost.YES, "records expired at the source before they landed"),
     "topic-replaced": Answer(
-        Lost.AT_RISK, "the topic was deleted and made again: what it held and was not landed is gone"
+        Lost.AT_RISK, "the topic was deleted and created again: its records that had not landed are lost"
     ),
-    "source-missing": Answer(Lost.AT_RISK, "the table it reads is gone, and with it what was not landed yet"),
-    "source-replaced": Answer(Lost.AT_RISK, "the table it reads was made anew: what was not landed yet is gone"),
-    "source-rolled-back": Answer(Lost.NO, "but it landed rows that the table it reads may not hold any more"),
+    "source-missing": Answer(Lost.AT_RISK, "the table it reads does not exist: its rows that have not landed are lost"),
+    "source-replaced": Answer(Lost.AT_RISK, "the table it reads was replaced: its rows that have not landed are lost"),
+    "source-rolled-back": Answer(Lost.NO, "but it landed rows that the table it reads may not have any more"),
     "source-files-gone": Answer(
-        Lost.AT_RISK, "files were taken and are gone before they landed; nothing lands until a person acts"
+        Lost.AT_RISK, "files were listed and deleted before they landed; nothing lands until a person acts"
     ),
-    "expired-unseen": Answer(Lost.UNKNOWN, "somebody else expired snapshots: an audit tells whether rows are missing"),
+    "expired-unseen": Answer(
+        Lost.UNKNOWN, "another program expired snapshots: streams audit shows whether rows are missing"
+    ),
     "checkpoint-ahead": Answer(
-        Lost.AT_RISK, "the checkpoint calls batches done that the table does not have; the source may still have them"
+        Lost.AT_RISK,
+        "the checkpoint has committed batches that the table does not have; the source may still have them",
     ),
-    "no-position": Answer(Lost.UNKNOWN, "the table does not say what of this stream it holds"),
+    "no-position": Answer(Lost.UNKNOWN, "the table has no position of this stream"),
     "position-unreadable": Answer(Lost.UNKNOWN, "the table's position cannot be read"),
-    "unstaged": Answer(Lost.NO, "but a batch is in the table that no position counts: it would land twice"),
-    "commit-overwritten": Answer(Lost.UNKNOWN, "the table's log does not hold a commit its state was made of"),
+    "unstaged": Answer(Lost.NO, "but the table has a batch that no position counts: it would land twice"),
+    "commit-overwritten": Answer(Lost.UNKNOWN, "the table's log lacks a commit that its state is based on"),
     "diverged": Answer(
-        Lost.NO, "the table has a batch of this number with other offsets; nothing more lands until a person acts"
+        Lost.NO, "the table has a batch with this number and other offsets; nothing lands until a person acts"
     ),
 }
 _STOPPED_IN_TIME = (
@@ -70,7 +73,7 @@ _STOPPED_IN_TIME = (
 
 
 def lost(m: Material) -> Answer:
-    """Whether data is lost, as far as anybody can tell from here."""
+    """Whether data is lost, as far as the available facts show."""
     blocked = m.stream.blocked or {}
     reason = str(blocked.get("reason", ""))
     if reason in _BLOCKED:
@@ -78,41 +81,41 @@ def lost(m: Material) -> Answer:
         return Answer(answer.lost, f"{answer.text}: {blocked.get('why') or blocked.get('what') or reason}")
     spec = m.view.spec(m.stream.id)
     if spec is not None and any(source.socket for source in spec.sources.values()):
-        said = "a socket keeps nothing: what it sent while the stream was down, or was under way at its end, is gone"
-        return Answer(Lost.UNKNOWN, said)
-    gone = _gone(m.asked.lag)
-    if gone:
-        return Answer(Lost.YES, f"the source gave up records before they were landed: {gone}")
-    kept = "the source still has the rest"
+        text = "a socket has no retention: what it sent while the stream was down, or just before its end, is lost"
+        return Answer(Lost.UNKNOWN, text)
+    expired = _expired(m.asked.lag)
+    if expired:
+        return Answer(Lost.YES, f"records expired at the source before they landed: {expired}")
+    rest = "the source still has the rest"
     if m.asked.lag is None:
-        kept = "the rest waits at the source, which could not be asked now"
+        rest = "the rest waits at the source, which could not be asked now"
     if reason in _STOPPED_IN_TIME:
-        return Answer(Lost.NO, f"it was stopped before a row was lost or doubled; {kept}")
-    sink = next((name for name in _KEPT_NOTHING if spec is not None and getattr(spec.sink, name, None)), None)
+        return Answer(Lost.NO, f"it was stopped before a row was lost or doubled; {rest}")
+    sink = next((name for name in _AT_LEAST_ONCE if spec is not None and getattr(spec.sink, name, None)), None)
     if sink is not None:
-        return Answer(Lost.NO, f"{kept}; but sink {sink} is written at least once: the last batch may come twice")
+        return Answer(Lost.NO, f"{rest}; but sink {sink} is at least once: the last batch may be written twice")
     recorded = _recorded(m)
     if m.asked.table_answered is False:
-        saw = "nothing of it yet" if recorded is None else f"{recorded} landed last"
-        return Answer(Lost.UNKNOWN, f"nothing says so, but the table could not be asked; the registry saw {saw}")
+        last = "no batch yet" if recorded is None else f"{recorded} as the last one"
+        return Answer(Lost.UNKNOWN, f"no sign of it, but the table could not be asked; the registry has {last}")
     if m.asked.position is None:
         if recorded is not None:
             return _without_position(m, recorded)
-        return Answer(Lost.NO, f"nothing has landed yet; {kept}")
-    hot = at_risk(m.asked.lag)
-    if hot:
+        return Answer(Lost.NO, f"nothing has landed yet; {rest}")
+    risk = at_risk(m.asked.lag)
+    if risk:
         return Answer(
-            Lost.AT_RISK, f"nothing is lost yet, but records wait almost as long as the source keeps them{hot}"
+            Lost.AT_RISK, f"nothing is lost yet, but records wait almost as long as the source's retention{risk}"
         )
     where = _table(m)
     if m.asked.position.totals.quarantined:
         where += f" or its quarantine ({count(m.asked.position.totals.quarantined, 'record')} so far)"
-    tail = "; how the driver is, nobody could say" if m.verdict.state is State.UNKNOWN else ""
-    return Answer(Lost.NO, f"every record up to the offsets below is in {where} exactly once, and {kept}{tail}")
+    tail = "; the state of the driver is not known" if m.verdict.state is State.UNKNOWN else ""
+    return Answer(Lost.NO, f"every record up to the offsets below is in {where} exactly once, and {rest}{tail}")
 
 
 def safe_to(m: Material) -> dict[str, Any] | None:
-    """Up to where data is safe: from the table; from the registry's copy where the table keeps none or is away."""
+    """The position up to which data is safe: the table's, or the registry's copy if the table has none or is down."""
     position = m.asked.position
     if position is not None:
         return {
@@ -130,9 +133,9 @@ def safe_to(m: Material) -> dict[str, Any] | None:
 
 
 def replays(m: Material) -> dict[str, Any] | None:
-    """What the next batch does, as far as it is fixed already; None where nothing is known of it.
+    """What the next batch does, as far as that is decided already; None if nothing is known about it.
 
-    `again` is True for a batch that was planned and not finished: Spark runs it again with the same ends.
+    `again` is True for a batch that was planned and not finished: Spark repeats it with the same end offsets.
     """
     if m.asked.table_missing and _recorded(m) is not None:
         return None
@@ -154,7 +157,7 @@ def replays(m: Material) -> dict[str, Any] | None:
 
 
 def kafka_canonical(end: str) -> str:
-    """A position in one form, whoever wrote it; as it stands where it is not Kafka's."""
+    """A position in canonical form; unchanged if it is not a Kafka position."""
     try:
         return kafka_position.canonical(end)
     except (ValueError, AttributeError, TypeError):
@@ -169,17 +172,17 @@ def left_s(lag: Lag | None) -> float | None:
 
 
 def at_risk(lag: Lag | None) -> str:
-    """In words, if the oldest waiting record has used up too much of the source's retention; else empty."""
+    """A phrase, if the oldest waiting record has used up too much of the source's retention; else empty."""
     if lag is None or lag.oldest_s is None or lag.retention_s is None or not lag.records:
         return ""
     if lag.oldest_s <= AT_RISK_SHARE * lag.retention_s:
         return ""
-    left = left_s(lag) or 0.0
-    return f" ({span(lag.oldest_s)} of {span(lag.retention_s)}; the first go in {span(left)})"
+    remaining = left_s(lag) or 0.0
+    return f" ({span(lag.oldest_s)} of {span(lag.retention_s)}; the first expire in {span(remaining)})"
 
 
 def show(offsets: dict[str, Any] | None) -> str:
-    """Positions by source in words that can be searched for: `flights/0: 120, flights/1: 88`."""
+    """Positions by source as searchable text: `flights/0: 120, flights/1: 88`."""
     if not offsets:
         return "the beginning"
     parts = []
@@ -189,7 +192,7 @@ def show(offsets: dict[str, Any] | None) -> str:
 
 
 def show_range(start: dict[str, Any] | None, end: dict[str, Any] | None) -> str:
-    """From where to where by partition: `flights/0: 120 to 200, flights/1: 88 to 91`."""
+    """Start and end by partition: `flights/0: 120 to 200, flights/1: 88 to 91`."""
     try:
         first = {name: kafka_position.parse(str(text)) for name, text in (start or {}).items()}
         last = {name: kafka_position.parse(str(text)) for name, text in (end or {}).items()}
@@ -234,7 +237,7 @@ def _between(start: dict[str, Any], ends: Any) -> int | None:
     return total
 
 
-def _gone(lag: Lag | None) -> str:
+def _expired(lag: Lag | None) -> str:
     parts: list[Partition] = [item for item in lag.partitions if item.gone] if lag is not None else []
     return "; ".join(
         f"{item.topic}/{item.partition}: {item.position} to {(item.begin or 0) - 1} ({count(item.gone, 'offset')})"
@@ -243,16 +246,16 @@ def _gone(lag: Lag | None) -> str:
 
 
 def _without_position(m: Material, recorded: str) -> Answer:
-    """What landed is not accounted for by any table."""
+    """The answer for landed batches without a position in any table."""
     if m.asked.table_missing:
         return Answer(
             Lost.YES,
-            f"{_table(m)} does not exist any more, and the registry saw {recorded} land in it: all of that is gone "
-            "until a person brings the table back from a backup of the catalog, or registers its newest metadata file",
+            f"{_table(m)} does not exist any more, and the registry has {recorded} as landed in it: its rows are "
+            "missing until a person restores the table from a backup of the catalog, or registers its newest metadata",
         )
     return Answer(
         Lost.UNKNOWN,
-        f"{_table(m)} does not say what of this stream it holds, although the registry saw {recorded} land",
+        f"{_table(m)} has no position of this stream, although the registry has {recorded} as landed",
     )
 
 
@@ -262,8 +265,8 @@ def _table(m: Material) -> str:
 
 
 def _recorded(m: Material) -> str | None:
-    """The newest batch the registry knows of; None before any. Its rows have a keep time, what the driver said last
-    has none."""
+    """The newest batch in the registry; None before the first. Batch rows have a retention time, the driver's last
+    observation has none."""
     seen = m.facts.observations.get(m.stream.id)
     if m.newest is not None:
         batch, seq = m.newest["batch_id"], m.newest["seq"]

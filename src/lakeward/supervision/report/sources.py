@@ -1,6 +1,6 @@
-"""What is asked outside of the registry for one stream: the table, the broker, the checkpoint's own log.
+"""Report sources outside of the registry: the table, the broker, the checkpoint's log.
 
-Whatever does not answer is named and left out: the report is needed most when things are away.
+A source that does not answer is named and omitted: the report is needed most during outages.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Commit:
 
 @dataclass(frozen=True)
 class Planned:
-    """The newest batch of a checkpoint: `done` tells whether Spark calls it finished. Ends by source."""
+    """The newest batch of a checkpoint. `done`: whether Spark committed it. `ends`: end offsets by source."""
 
     batch: int
     done: bool
@@ -43,12 +43,12 @@ class Planned:
 
 @dataclass(frozen=True)
 class Sources:
-    """What answered.
+    """The answers.
 
     Attributes:
-        position: what the table says is landed; None where the sink keeps none, or where it could not be asked.
-        table_answered: whether the table could be asked; None where there is none to ask.
-        table_missing: whether the answer was that there is no such table (yet, or any more).
+        position: the table's position; None if the sink has none, or if it could not be asked.
+        table_answered: whether the table could be asked; None for a sink without a table.
+        table_missing: whether the table does not exist (yet, or any more).
         lag: the lag, measured at the source.
         others: commits by others on the table, newest last.
         planned: the checkpoint's newest batch.
@@ -71,8 +71,8 @@ def ask(
 
     Args:
         recorded_ends: source -> end of the newest recorded batch, for sinks that keep no position.
-        since: how far back commits of others are told.
-        checkpoint: where the checkpoint stands; read only on a file system of this machine.
+        since: how far back commits of others are listed.
+        checkpoint: location of the checkpoint; read only on a file system of this machine.
     """
     trouble: list[str] = []
     position: Position | None = None
@@ -84,10 +84,10 @@ def ask(
         if spec.sink.files is not None:
             position, answered = store.newest(Path(spec.sink.files.path), str(spec.id)), True
         answered = answered if spec.sink.rows_in is None else True
-        found = _found(runtime, spec, since)
-        missing = spec.sink.rows_in is not None and found is None
-        if found is not None:
-            position, others = found
+        answer = _table(runtime, spec, since)
+        missing = spec.sink.rows_in is not None and answer is None
+        if answer is not None:
+            position, others = answer
     except LakewardError as error:
         answered = False
         trouble.append(f"{error.what}: {error.why}")
@@ -102,29 +102,29 @@ def ask(
 
 
 def measure(runtime: Runtime, spec: StreamSpec, ends: Mapping[str, str]) -> Lag | None:
-    """The lag over all sources by `ends` (source -> position landed); None where no source can be asked yet."""
-    found = []
+    """The lag of all sources from `ends` (source -> landed position); None if no source can be asked yet."""
+    lags = []
     for name, source in spec.sources.items():
         at = ends.get(str(name), NO_DATA)
         if source.kafka is not None:
-            found.append(of_kafka(str(name), source.kafka, at, runtime))
+            lags.append(of_kafka(str(name), source.kafka, at, runtime))
         elif source.iceberg is not None:
-            found.append(of_iceberg(str(spec.id), str(name), source.iceberg, at, runtime))
+            lags.append(of_iceberg(str(spec.id), str(name), source.iceberg, at, runtime))
         elif source.delta is not None:
             behind = of_delta(str(spec.id), str(name), source.delta, at, runtime)
-            found += [] if behind is None else [behind]
-    return together(found)
+            lags += [] if behind is None else [behind]
+    return together(lags)
 
 
-def _found(runtime: Runtime, spec: StreamSpec, since: datetime) -> tuple[Position | None, tuple[Commit, ...]] | None:
-    """Position and commits of others, by the table's own kind; None where there is no table."""
+def _table(runtime: Runtime, spec: StreamSpec, since: datetime) -> tuple[Position | None, tuple[Commit, ...]] | None:
+    """Position and commits of others, by the kind of the table; None if the table does not exist."""
     if spec.sink.delta:
         return _delta(runtime, spec, since)
     return _postgres(runtime, spec) if spec.sink.postgres else _iceberg(runtime, spec, since)
 
 
 def _postgres(runtime: Runtime, spec: StreamSpec) -> tuple[Position | None, tuple[Commit, ...]] | None:
-    """The position; a PostgreSQL does not tell who else wrote a table."""
+    """The position; PostgreSQL does not record which other writers wrote to a table."""
     from lakeward.connectors.postgres.position_store import of
 
     state = of(runtime, spec).state()
@@ -132,7 +132,7 @@ def _postgres(runtime: Runtime, spec: StreamSpec) -> tuple[Position | None, tupl
 
 
 def _iceberg(runtime: Runtime, spec: StreamSpec, since: datetime) -> tuple[Position | None, tuple[Commit, ...]] | None:
-    """Position and commits of others; None where the sink is no Iceberg table or the table does not exist."""
+    """Position and commits of others; None if the sink is no Iceberg table or the table does not exist."""
     if spec.sink.iceberg is None:
         return None
     from pyiceberg.catalog import load_catalog
@@ -149,7 +149,7 @@ def _iceberg(runtime: Runtime, spec: StreamSpec, since: datetime) -> tuple[Posit
 
 
 def _delta(runtime: Runtime, spec: StreamSpec, since: datetime) -> tuple[Position | None, tuple[Commit, ...]] | None:
-    """The same of a Delta table, out of its log."""
+    """Position and commits of others of a Delta table, from its log."""
     from lakeward.connectors.delta import location, log
 
     folder = location.folder_of(runtime.lake, spec.sink.label)
@@ -168,20 +168,20 @@ def _delta(runtime: Runtime, spec: StreamSpec, since: datetime) -> tuple[Positio
     return _position(table.domains, spec), tuple(reversed(others))
 
 
-def _position(kept: Mapping[str, str], spec: StreamSpec) -> Position | None:
-    """What the table says is landed; None where it does not say.
+def _position(properties: Mapping[str, str], spec: StreamSpec) -> Position | None:
+    """The table's position; None without one.
 
     Raises:
         Blocked: the entry is there and is not a position.
     """
-    text = kept.get(key(spec.id))
+    text = properties.get(key(spec.id))
     return None if text is None else parse(text, spec.id, spec.sink.label)
 
 
 def _others(table: Table, since: datetime) -> tuple[Commit, ...]:
-    """Commits on main since then that carry no batch of a stream: rewrites and whatever other writers did."""
-    found = []
-    known = {each.snapshot_id: each for each in table.metadata.snapshots}
+    """Commits on main since then that are not a batch of a stream: rewrites and commits of other writers."""
+    commits = []
+    known = {item.snapshot_id: item for item in table.metadata.snapshots}
     snapshot = table.current_snapshot()
     while snapshot is not None:
         at = datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC)
@@ -190,14 +190,14 @@ def _others(table: Table, since: datetime) -> tuple[Commit, ...]:
         summary: Mapping[str, str] = snapshot.summary.additional_properties if snapshot.summary else {}
         if not any(name in summary for name in ("lakeward.attempt", "wap.id", "published-wap-id")):
             operation = snapshot.summary.operation.value if snapshot.summary else "unknown"
-            found.append(Commit(at, snapshot.snapshot_id, operation))
+            commits.append(Commit(at, snapshot.snapshot_id, operation))
         parent = snapshot.parent_snapshot_id
         snapshot = known.get(parent) if parent is not None else None
-    return tuple(reversed(found))
+    return tuple(reversed(commits))
 
 
 def planned(folder: str, sources: list[str]) -> Planned | None:
-    """The newest batch in a checkpoint on this machine; None if there is none, or it cannot be read from here."""
+    """The newest batch in a checkpoint on this machine; None without one, or if it cannot be read from here."""
     path = Path(folder.removeprefix("file://"))
     if not folder or "://" in str(path) or not path.is_absolute():
         return None
@@ -211,16 +211,16 @@ def planned(folder: str, sources: list[str]) -> Planned | None:
     except (OSError, ValueError):
         return None
     if len(lines) != 1 or len(sources) != 1:
-        return Planned(newest, done, {})  # several sources stand in the query's order, which only the query knows
+        return Planned(newest, done, {})  # several sources are in the order of the query, which only the query knows
     return Planned(newest, done, {sources[0]: _canonical(lines[0])})
 
 
 def _canonical(line: str) -> str:
     try:
-        found: Any = json.loads(line)
+        offsets: Any = json.loads(line)
     except ValueError:
         return NO_DATA
-    return NO_DATA if not isinstance(found, dict) else json.dumps(found, sort_keys=True, separators=(",", ":"))
+    return NO_DATA if not isinstance(offsets, dict) else json.dumps(offsets, sort_keys=True, separators=(",", ":"))
 
 
 def _first_line(error: Exception) -> str:

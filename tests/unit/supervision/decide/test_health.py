@@ -77,12 +77,12 @@ def test_behind_is_lagging(judge, make, values, limits, words) -> None:
         (
             Level.HOLD,
             State.LAGGING,
-            "no batch for 6 min while 9 records wait; it waits for the next rewrite of its table",
+            "no batch for 6 min while 9 records wait; it is paused until the next rewrite of its table",
         ),
         (
             Level.RELEASED,
             State.LAGGING,
-            "while 9 records wait; it was held for the rewrite of its table and goes on now",
+            "while 9 records wait; it was paused for the rewrite of its table and continues now",
         ),
         (Level.LENGTHEN, State.STALLED, "no batch for 6 min while 9 records wait"),
     ],
@@ -161,7 +161,7 @@ def test_a_driver_cut_off_from_the_backend_but_alive_in_the_registry_is_what_it_
 def test_a_process_that_says_nothing_is_stalled(judge, make) -> None:
     found = judge(lease=make.lease("stream", "flights", left_s=-90), driver=make.driver(age_s=95.0))
     assert found.state is State.STALLED
-    assert "has said nothing for 95 s" in found.why
+    assert "sent no heartbeat for 95 s" in found.why
 
 
 def test_never_launched_is_starting(judge, make) -> None:
@@ -211,7 +211,7 @@ def test_a_start_in_a_driver_that_runs_is_not_judged_by_what_was_before(judge, m
     }
     found = judge(**start, observation=make.seen(query_state=query, **before))
     assert (found.state, found.why) == (
-        State.STARTING, "it was to start 2 s ago in a driver that runs, no batch yet",
+        State.STARTING, "its start was requested 2 s ago in a running driver, no batch yet",
     )  # fmt: skip
     runs = {**before, "query_state": "running", "age_s": 1.0, "lag_records": waits or None}
     assert judge(**start, observation=make.seen(**runs)).state is State.STARTING, "its query runs, and nothing is known"
@@ -247,7 +247,7 @@ def test_a_stop_that_nobody_can_see_says_so(judge, make) -> None:
         stream=make.stream(desired="stopped"), process=Life.UNKNOWN, unasked="its host is another",
         lease=make.lease("stream", "flights", left_s=-90), driver=make.driver(age_s=90.0),
     )  # fmt: skip
-    assert (found.state, found.why) == (State.STOPPING, "its host is another and the driver is silent for 90 s")
+    assert (found.state, found.why) == (State.STOPPING, "its host is another and the driver sent no heartbeat for 90 s")
 
 
 def test_an_end_from_before_the_start_is_no_failure_of_it(judge, make) -> None:
@@ -258,7 +258,7 @@ def test_an_end_from_before_the_start_is_no_failure_of_it(judge, make) -> None:
     for failure in (None, make.failure(age_s=3600.0, stream="flights")):
         found = judge(**start, failure=failure)
         assert found.state is State.STARTING
-        assert found.why == "its driver ended while nothing of it was to run; the next launch is due"
+        assert found.why == "its driver ended while none of its streams was to run; the next launch is due"
     assert judge(**start, failure=make.failure(age_s=1.0)).state is State.RESTARTING
 
 

@@ -228,7 +228,7 @@ ADOPTION = {
     "live lease, the process cannot be asked: nothing": ({"life": Life.UNKNOWN}, Nothing, "could not be asked"),
     "live lease, the backend knows no process: waits for it to lapse": ({"jobs": []}, Nothing, "its lease is live"),
     "lapsed lease, running: not dead until proven": ({"left_s": -100.0}, Nothing, "it runs"),
-    "lapsed lease, silent for long, running: ended": ({"left_s": -400.0, "age_s": 400.0}, Unstick, "not answered"),
+    "lapsed lease, silent for long, running: ended": ({"left_s": -400.0, "age_s": 400.0}, Unstick, "sent no heartbeat"),
     "lapsed lease, running, lands nothing: ended": ({"left_s": -100.0, "stuck": True}, Unstick, "hung batch"),
     "lapsed lease, gone: finalized, then started": ({"left_s": -100.0, "life": Life.GONE}, FinalizeLaunch, "gone"),
     "no lease, an unknown process runs: it ends by itself": ({"row": None}, Nothing, "does not know"),

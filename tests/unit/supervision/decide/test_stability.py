@@ -73,11 +73,11 @@ def test_too_few_batches_while_records_wait_take_it_back(trial, make) -> None:
 @pytest.mark.parametrize(
     ("values", "why"),
     [
-        ({"observation": {"lag_records": 0}}, "nothing came to land"),
+        ({"observation": {"lag_records": 0}}, "no records came"),
         ({"excused": "Kafka is away"}, "Kafka is away"),
         ({"stream": {"desired": "stopped"}}, "it is stopped"),
         ({"stream": {"hold": timedelta(hours=1)}}, "it is held"),
-        ({"stream": {"blocked": {"reason": "gap", "what": "offsets are gone"}}}, "it waits for a person"),
+        ({"stream": {"blocked": {"reason": "gap", "what": "offsets are gone"}}}, "it is blocked"),
     ],
 )
 def test_time_in_which_it_could_not_land_does_not_count(trial, make, values, why) -> None:

@@ -15,7 +15,7 @@ def incidents(make):
         return of_their_own(
             [stream], {"flights": Verdict(state, "why")}, make.now,
             explained=dict.fromkeys(explained, "Kafka"), attempts={"flights": attempts},
-            told=told,
+            reported=told,
         )  # fmt: skip
 
     return run

@@ -63,7 +63,7 @@ def test_what_is_to_be_put_right_outside_ends_with_the_start(scenes) -> None:
 
 def test_trouble_that_is_over_is_told_all_the_same(scenes) -> None:
     lines = scenes["healthy"].lines("At 03:00:00 UTC it was STALLED: no batch for 6 min")
-    assert lines[0].startswith("flights: At 03:00:00 UTC it was STALLED: no batch for 6 min; by now it is HEALTHY for")
+    assert lines[0].startswith("flights: At 03:00:00 UTC it was STALLED: no batch for 6 min; now it is HEALTHY for")
 
 
 def test_secrets_are_cut_out_wherever_they_come_from(scenes) -> None:
@@ -129,7 +129,7 @@ def test_a_driver_that_is_gone_and_not_buried_yet_has_no_ui_and_is_launched_anew
     made = scenes["healthy"].changed(process=Life.GONE, beside=("delay_alerts",))
     text = "\n".join(made.lines())
     assert "spark ui     its driver is gone" in text
-    assert "  effect     launches driver demo, with it delay_alerts; no row lands twice" in text
+    assert "  effect     launches driver demo together with delay_alerts; no row lands twice" in text
     assert "no failure in 24 h before this one" in text
     assert made.changed(backend=False).document()["links"]["spark_ui"], "nobody could be asked: it may be there"
 
@@ -150,8 +150,8 @@ def test_one_thing_or_the_other_is_not_one_after_the_other_and_a_dry_run_only_sh
     blocked = {**(made.stream.blocked or {}), "next": step}
     effect = made.changed(stream=replace(made.stream, blocked=blocked)).document()["next_effect"]
     first, second = effect.split("; or: ")
-    assert re.match(r"accepts changed files .+; then: (launches driver|starts its query)", first)
-    assert second.startswith("only shows what it would do; without --dry-run it gives up all records of the batch")
+    assert re.match(r"registers changed files .+; then: (launches driver|starts its query)", first)
+    assert second.startswith("only shows what it would do; without --dry-run it skips all records of the batch")
 
 
 def test_an_application_of_the_launch_before_is_not_shown_as_this_ones(scenes) -> None:
@@ -174,9 +174,9 @@ def test_a_block_is_as_old_as_what_blocked_it_not_as_the_pass_that_noticed(scene
 @pytest.mark.parametrize(
     ("scene", "comes", "words"),
     [
-        ("dead_driver", 23.0, "it catches up once it runs again"),
-        ("dead_driver", 600.0, "when it runs again it does not catch up as fast as it landed before"),
-        ("poison", 600.0, "nothing of it lands before somebody has seen to what blocks it"),
+        ("dead_driver", 23.0, "it catches up after the restart"),
+        ("dead_driver", 600.0, "after the restart it does not catch up at its previous rate"),
+        ("poison", 600.0, "blocked: no data is written until the cause is fixed"),
     ],
 )
 def test_what_becomes_of_a_lag(scenes, scene, comes, words) -> None:

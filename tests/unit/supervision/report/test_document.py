@@ -45,7 +45,8 @@ def test_a_document_is_plain_json(scene) -> None:
     [
         (
             Level.HOLD,
-            "it goes on by itself when its table is rewritten; what that waits for: lakeward tables why nyc.flights",
+            "it continues by itself after the rewrite of its table; to see what the rewrite waits for: "
+            "lakeward tables why nyc.flights",
         ),
         (Level.RELEASED, "nothing to do"),
     ],

@@ -37,9 +37,7 @@ def test_a_report_works_with_broker_and_catalog_away_and_names_them(told) -> Non
 def test_trouble_that_is_over_is_told_all_the_same(told) -> None:
     found = told("At 03:00:00 UTC it was STALLED: no batch for 6 min")
     assert found.trouble
-    assert found.lines[0].startswith(
-        "flights: At 03:00:00 UTC it was STALLED: no batch for 6 min; by now it is STARTING"
-    )
+    assert found.lines[0].startswith("flights: At 03:00:00 UTC it was STALLED: no batch for 6 min; now it is STARTING")
 
 
 def test_an_unknown_stream_is_refused(connected, runtime, backend, deployed) -> None:
@@ -63,7 +61,7 @@ def test_a_second_block_is_told_although_the_first_was(told, connected) -> None:
 
     assert [blocked("gap")] == becomes(State.BLOCKED)
     with connected() as connection:
-        report.told(connection, told())
+        report.record(connection, told())
     assert becomes(State.BLOCKED) == []
     with connected() as connection:
         streams.set_desired(connection, ["flights"], "running")
@@ -73,7 +71,7 @@ def test_a_second_block_is_told_although_the_first_was(told, connected) -> None:
 
 
 def tell(connection, state: State) -> None:
-    report.told(connection, report.Report("flights", Verdict(state, "because"), ("line one",)))
+    report.record(connection, report.Report("flights", Verdict(state, "because"), ("line one",)))
 
 
 def test_trouble_is_told_once_its_end_once_and_a_worsening_again(connected, deployed) -> None:

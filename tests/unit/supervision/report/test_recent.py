@@ -52,7 +52,7 @@ def test_commits_of_others_are_those_no_maintenance_of_ours_made(connected) -> N
     commits = [Commit(now, 1, "replace"), Commit(now - timedelta(hours=2), 2, "overwrite")]
     with connected() as connection:
         (found,) = recent.of_others(connection, "nyc.flights", commits)
-    assert found.text == "overwrite of nyc.flights by somebody else: snapshot 2"
+    assert found.text == "overwrite of nyc.flights by another writer: snapshot 2"
 
 
 def test_the_same_thing_again_and_again_is_one_line() -> None:

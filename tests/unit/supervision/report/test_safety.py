@@ -61,11 +61,13 @@ def test_a_table_that_is_gone_took_what_was_landed_with_it(scenes, reason) -> No
     m = gone.material()
     answer = safety.lost(m)
     assert answer.lost is Lost.YES
-    assert "nyc.flights does not exist any more, and the registry saw batch 811 (seq 812) land in it" in answer.text
-    assert "brings the table back" in answer.text
+    assert (
+        "nyc.flights does not exist any more, and the registry has batch 811 (seq 812) as landed in it" in answer.text
+    )
+    assert "restores the table" in answer.text
     assert safety.safe_to(replace(m, newest={"batch_id": 811, "seq": 812})) is None
     assert safety.replays(m) is None
-    assert any(line == "safe up to   not known: no table says so" for line in gone.lines())
+    assert any(line == "safe up to   not known: no table records it" for line in gone.lines())
 
 
 def test_a_table_that_does_not_say_what_it_holds_is_no_proof(scenes) -> None:
@@ -73,7 +75,7 @@ def test_a_table_that_does_not_say_what_it_holds_is_no_proof(scenes) -> None:
     m = made.changed(asked=replace(made.asked, position=None)).material()
     assert safety.lost(m).lost is Lost.UNKNOWN
     newest = {"batch_id": 900, "seq": 901}
-    assert "the registry saw batch 900 (seq 901) land" in safety.lost(replace(m, newest=newest)).text
+    assert "the registry has batch 900 (seq 901) as landed" in safety.lost(replace(m, newest=newest)).text
 
 
 def test_before_the_first_batch_there_is_no_table_and_nothing_lost(scenes) -> None:
@@ -111,7 +113,7 @@ def test_a_batch_that_landed_before_spark_knew_is_said_to_have_landed(scenes) ->
     assert again is not None
     assert again["landed"]
     text = "\n".join(made.changed(asked=replace(made.asked, planned=same)).lines())
-    assert "batch 811 again: it has landed already, so nothing is written twice" in text
+    assert "batch 811 is repeated: it has landed already, and nothing is written twice" in text
 
 
 def test_nothing_is_replayed_after_a_finished_batch(scenes) -> None:
@@ -127,4 +129,4 @@ def test_of_a_socket_nobody_can_say(scenes) -> None:
     facts = replace(m.view.facts, generations={"flights": replace(generation, spec=spec)})
     answer = safety.lost(replace(m, view=replace(m.view, facts=facts)))
     assert answer.lost is Lost.UNKNOWN
-    assert "a socket keeps nothing" in answer.text
+    assert "a socket has no retention" in answer.text
