@@ -1,7 +1,7 @@
-"""What a Delta log states of the rows of added files: how many, nulls, the least and the greatest value. Pure.
+"""Column statistics from a Delta log: row count, nulls, least and greatest value of added files. Pure.
 
-As of Iceberg (`quality.footers`): what could be inexact (text and times are cut, NaN is left out, bounds are not tight)
-is not known, never guessed.
+As for Iceberg (`quality.ranges.file_statistics`): a value that may be inexact (cut text and times, NaN left out, bounds
+that are not tight) is unknown, never estimated.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _WHOLE = ("byte", "short", "integer", "long")
 
 
 def footers(head: Head, adds: Sequence[Mapping[str, Any]]) -> FileStatistics | None:
-    """The facts of the rows of the files; None without a file, or when one does not say how many it has."""
+    """Statistics over the rows of the files; None without files, or if a file does not state its row count."""
     files = [(json.loads(each.get("stats") or "{}"), each.get("partitionValues") or {}) for each in adds]
     counts = [stats.get("numRecords") for stats, _ in files]
     if not files or None in counts or any(each.get("deletionVector") for each in adds):
@@ -49,7 +49,7 @@ def _column(files: Sequence[Mapping[str, Any]], name: str, kind: str) -> ColumnF
 
 
 def _value(kind: str, stated: Any) -> Any:
-    """A bound as Spark would give it; None when it is missing or not exact."""
+    """A bound as Spark would return it; None when it is missing or not exact."""
     if kind in _WHOLE:
         return stated if type(stated) is int else None
     if kind in ("float", "double"):  # NaN and the infinities are stated as text

@@ -1,4 +1,4 @@
-"""Every check of one table on the rows it is about, and the first snapshot that makes one fail."""
+"""Runs every check of one table on the rows it reads, and finds the first bad snapshot."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def check(
     engines: Engines,
     patience_s: float = PATIENCE_S,
 ) -> list[Check]:
-    """Every check's result; checks that read the same rows share one frame, and the time they may take."""
+    """The result of every check. Checks that read the same rows share one frame and one timeout."""
     results: dict[str, Check] = {}
     groups: dict[Read, list[ConfiguredCheck]] = {}
     for each in asked:
@@ -60,7 +60,7 @@ def check(
 
 
 def _context(of: LakeTable, found: Range, history: History, read: Read, engines: Engines) -> CheckContext:
-    """What a check of our own may look at; nothing of it is opened before it asks."""
+    """What a Lakeward check may use. Nothing is opened before the check needs it."""
 
     def past(check: str) -> list[Past]:
         with engines.registry() as connection:
@@ -90,7 +90,7 @@ def first_bad(
     checks: Sequence[Check],
     engines: Engines,
 ) -> tuple[int | None, str]:
-    """The first snapshot that makes a failed check fail, and what of it nobody can tell any more."""
+    """The first snapshot that makes a failed check fail, and a note if it cannot be determined."""
     by_id = {each.id: each for each in asked}
     about = [
         by_id[check.id]
@@ -112,7 +112,7 @@ def first_bad(
         if read is None or not all(each is not None and each.traced for each in steps):
             return Oldest()
         if found.kind is Kind.INCREMENT and len(found.appends) == 1:
-            return Oldest()  # it is that one
+            return Oldest()  # the only append is the first bad one
         frame = of.rows(engines.session, read)
         sequence = engines.checker.least(frame, [by_id[each] for each in failed.alone], WHEN)
         with engines.registry() as connection:
@@ -135,7 +135,7 @@ def _untold(oldest: Oldest) -> str:
 def with_first_batches(result: Result, engines: Engines) -> Result:
     if result.first_bad is None:
         return result
-    snapshots = [each for each in result.found.snapshots if each.id == result.first_bad]  # none: it is expired
+    snapshots = [each for each in result.found.snapshots if each.id == result.first_bad]  # empty if it is expired
     with engines.registry() as connection:
         found = batches_of(connection, snapshots) if snapshots else batches.of_snapshots(connection, [result.first_bad])
     return replace(result, first_bad_batches=by_stream(found, snapshots))

@@ -1,7 +1,7 @@
-"""What the metadata of data files tells about their rows: how many, nulls, the least and the greatest value.
+"""File statistics from Iceberg metadata: row count, nulls, least and greatest value of the rows of data files.
 
-Iceberg keeps these of every file, so checks on them need no file opened. Whatever could make them inexact (delete
-files, a column some file keeps nothing of, NaN, text cut short) makes the answer "not known", never a guess.
+Checks on them open no data file. If something could make a value inexact (delete files, a column without statistics in
+some file, NaN, cut text), the value is unknown, never estimated.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lakeward.quality.ranges.range import Read
     from lakeward.quality.ranges.snapshot_chain import Snapshot
 
-# Bounds of these are exact; those of text and bytes are cut after 16 characters.
+# Bounds of these types are exact; those of text and bytes are cut after 16 characters.
 _EXACT = ("int", "long", "float", "double", "date", "timestamp", "timestamptz")
 _DAY_ZERO, _ZERO = date(1970, 1, 1), datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -28,9 +28,9 @@ class ColumnFacts:
     """One column over all the rows.
 
     Attributes:
-        nulls: rows without a value; None where not known.
-        bounded: whether `low` and `high` are exact; both None then says that no row has a value.
-        low, high: the least and the greatest value, as Spark would give them (times without a zone, in UTC).
+        nulls: rows without a value; None if unknown.
+        bounded: whether `low` and `high` are exact; both None then means that no row has a value.
+        low, high: the least and the greatest value, as Spark would return them (times without a zone, in UTC).
     """
 
     nulls: int | None = None
@@ -44,8 +44,8 @@ class FileStatistics:
     """The rows of one read.
 
     Attributes:
-        rows: how many, exactly.
-        columns: of top-level columns, by their exact names.
+        rows: the exact number of rows.
+        columns: top-level columns, by their exact names.
     """
 
     rows: int
@@ -53,7 +53,7 @@ class FileStatistics:
 
 
 def footers(table: Table, read: Read, appends: Sequence[Snapshot]) -> FileStatistics | None:
-    """What metadata says about the rows of `read`; None when it cannot be exact.
+    """File statistics of the rows of `read`; None when they would not be exact.
 
     Args:
         table: as PyIceberg has it.
@@ -62,8 +62,8 @@ def footers(table: Table, read: Read, appends: Sequence[Snapshot]) -> FileStatis
     """
     head = table.snapshot_by_id(read.end)
     if head is None or head.schema_id != table.metadata.current_schema_id:
-        return None  # columns may have other names by now
-    # Of rows told by their lineage there are no appends: files state their rows, and not which of them were rewritten.
+        return None  # columns may have been renamed
+    # A read by row lineage has no appends: files state their rows, not which of them were rewritten.
     files = _standing(table, head) if read.whole else _appended(table, appends)
     if not files:
         return None
@@ -82,7 +82,7 @@ def _standing(table: Table, snapshot: Any) -> list[Any] | None:
 
 
 def _appended(table: Table, appends: Sequence[Snapshot]) -> list[Any] | None:
-    """The data files the snapshots added; None when their metadata disagrees with what the commits said."""
+    """The data files the snapshots added; None when their metadata disagrees with the commit summaries."""
     from pyiceberg.manifest import ManifestEntryStatus
 
     found: list[Any] = []
@@ -127,7 +127,7 @@ def _column(files: Sequence[Any], kind: Any, number: int) -> ColumnFacts:
 
 
 def _value(kind: Any, stored: bytes | None) -> Any:
-    """A bound; None when it is missing, or of the type the column had when the file was written."""
+    """A bound; None when it is missing, or stored in an older type of the column."""
     import struct
 
     from pyiceberg.conversions import from_bytes

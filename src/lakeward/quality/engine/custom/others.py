@@ -1,4 +1,4 @@
-"""Checks against another table of the lake: one statement, and a second one for examples when something is wrong."""
+"""Checks against another table: one statement, and a second one for examples of a failure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def keys_present(kwargs: KeysPresent, asked: ConfiguredCheck, context: CheckContext) -> Check:
-    """Rows whose key the reference does not have."""
+    """Rows whose key is not in the reference table."""
     from pyspark.sql.connect import functions as f
 
     columns = [str(each) for each in kwargs.columns]
@@ -26,7 +26,7 @@ def keys_present(kwargs: KeysPresent, asked: ConfiguredCheck, context: CheckCont
     )
     rows = context.frame()
     keyed = rows.where(_all([_of(f, each).isNotNull() for each in columns]))
-    # Counted by key first: a join of keys is smaller than one of rows.
+    # Grouped by key first: a join of keys is smaller than a join of rows.
     counted = keyed.groupBy(*(_of(f, a).alias(b) for a, b in zip(columns, marks, strict=True))).agg(
         f.count(f.lit(1)).alias("_rows")
     )
@@ -50,7 +50,7 @@ def keys_present(kwargs: KeysPresent, asked: ConfiguredCheck, context: CheckCont
 
 
 def totals_equal(kwargs: TotalsEqual, asked: ConfiguredCheck, context: CheckContext) -> Check:
-    """Groups whose totals differ, those missing on one side included."""
+    """Groups whose totals differ, including groups that are missing on one side."""
     from pyspark.sql.connect import functions as f
 
     names = [str(each) for each in kwargs.by]
@@ -92,7 +92,7 @@ def totals_equal(kwargs: TotalsEqual, asked: ConfiguredCheck, context: CheckCont
 
 
 def _of(f: Any, column: str) -> Any:
-    """The column of that very name: a dot in it is no path."""
+    """The column of exactly this name: a dot in it is not a path."""
     from lakeward.spec.sql.statements import quote
 
     return f.col(quote(column))
