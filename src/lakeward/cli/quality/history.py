@@ -1,4 +1,4 @@
-"""`quality history`: how the checks of a table went, since when one fails, what it cost."""
+"""`quality history`: trend of each check of a table, failing since, cost of the runs."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _MARKS = {"pass": ".", "fail": "X", "error": "?", "skipped": " "}
 @app.command()
 def history(
     table: Table,
-    last: Annotated[int, typer.Option("-n", min=1, max=1000, help="Runs looked at, newest first.")] = 50,
+    last: Annotated[int, typer.Option("-n", min=1, max=1000, help="Number of runs, newest first.")] = 50,
 ) -> None:
-    """Trend of every check: failing since when and with which snapshot, recovered when, and what the runs cost."""
+    """Trend of every check: failing since when and with which snapshot, recovered when, and the cost of the runs."""
     from lakeward.quality.results.trend import cost, trends
     from lakeward.registry import verifications
 
@@ -30,7 +30,7 @@ def history(
         runs = verifications.newest(connection, table, limit=last)
         checks = verifications.checks_of_runs(connection, [each["run"] for each in runs])
     if not runs:
-        raise LakewardError(f"{table} was never checked", next=f"lakeward quality run {table}", code="LW-1207")
+        raise LakewardError(f"{table} has no check run", next=f"lakeward quality run {table}", code="LW-1207")
     shown = ("run", "at", "verdict", "scope", "from_snapshot", "to_snapshot", "first_bad_snapshot",
              "verified_snapshot", "spark_jobs", "duration_s")  # fmt: skip
     data = {

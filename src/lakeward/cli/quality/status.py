@@ -1,4 +1,4 @@
-"""`quality status`: how each table with a suite stands, and how far its proof is behind what has landed."""
+"""`quality status`: verdict, verified snapshot and verification lag of each table with a suite."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _WELL = ("pass", "warn", None)
 
 @app.command()
 def status(
-    table: Annotated[str | None, typer.Argument(help="namespace.table; every table with a suite without it.")] = None,
+    table: Annotated[str | None, typer.Argument(help="namespace.table; by default every table with a suite.")] = None,
 ) -> None:
-    """Newest verdict of each table, what readers of `verified` see, and what waits for a proof since when.
+    """Newest verdict of each table, the snapshot readers of `verified` see, and the verification lag.
 
-    Exit code 3 when a table is held, could not be checked, or its proof is later than `limits.verification_lag`.
+    Exit code 3 when a table is held, could not be checked, or its lag exceeds `limits.verification_lag`.
     """
     from lakeward.platform.runtime import registry_url
     from lakeward.quality.results.status import standing

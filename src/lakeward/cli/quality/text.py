@@ -1,7 +1,9 @@
-"""A check run as text for a person: which check, observed, since when, samples, what readers see, what to do."""
+"""A check run as text for a person: failing checks, observed values, first bad snapshot, samples, verified, next
+command."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from lakeward.platform.text import minute
@@ -11,8 +13,16 @@ from lakeward.quality.results.text import said
 _WORDS = {"pass": "passed", "warn": "passed with warnings", "hold": "HELD", "error": "NOT CHECKED"}
 
 
+def event_text(text: str, fields: Mapping[str, Any]) -> str:
+    """An event of a run as one line: its text and its fields. A line of the run's log is a whole sentence already."""
+    if text.startswith(f"{fields.get('table')}: "):
+        return text
+    shown = [f"{name}={value}" for name, value in fields.items() if value is not None]
+    return f"{text}   {' '.join(shown)}" if shown else text
+
+
 def run_text(result: dict[str, Any]) -> str:
-    """The run; `result` is the contract's JSON of `quality run` or `quality show`."""
+    """The run as text; `result` is the contract's JSON of `quality run` or `quality show`."""
     noun = noun_of(result)
     lines = [
         f"{result['table']}: {_WORDS[result['verdict']]}   run {result['run']}   {result['duration_s'] or 0:.1f} s"
@@ -27,7 +37,7 @@ def run_text(result: dict[str, Any]) -> str:
         if check["state"] == "fail":
             lines += [f"            {_row(row)}" for row in check["sample"][:3]]
             if check.get("why"):
-                lines.append(f"            matters because: {check['why']}")
+                lines.append(f"            why: {check['why']}")
     if result["first_bad_snapshot"] is not None:
         lines.append(f"  since     {noun} {result['first_bad_snapshot']}{_batches(result.get('first_bad_batches'))}")
     for each in result.get("waivers") or ():
@@ -63,7 +73,7 @@ def _batches(batches: list[dict[str, Any]] | None) -> str:
 
 
 def check_name(check: dict[str, Any]) -> str:
-    """Its expectation with its columns, short."""
+    """The expectation with its columns, short."""
     kwargs = check.get("kwargs") or {}
     columns = [kwargs[key] for key in ("column", "column_A", "column_B") if key in kwargs] or kwargs.get(
         "column_list", []

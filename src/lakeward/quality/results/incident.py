@@ -1,7 +1,7 @@
-"""The one message about a table that is held: what fails, since when, how much, which rows, what changed, what now.
+"""The quality incident of a held table: failing checks, first bad snapshot, sample rows, recent changes, next step.
 
-Opened by the run that holds, changed when something else fails or twice as many rows do, closed by the run (or the
-release) that publishes again. Sent by whoever sends the messages of streams.
+It is opened by the run that holds, updated when other checks fail or twice as many rows do, and closed by the run (or
+the release) that publishes again. It is sent by the notifier of stream incidents.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from lakeward.quality.ranges.snapshot_chain import Snapshot
 
 KIND = "quality"
-"""Of the incident; its subject is the table."""
+"""Kind of the incident; its subject is the table."""
 ROW = "row: "
-"""How a line of the message begins that shows a failing row."""
+"""Prefix of a line that shows a failing row."""
 ROWS, CHANGES = 5, 4
 _FIRST = "do: "
-"""How the first of the ways out begins."""
+"""Prefix of the first offered command."""
 _BEFORE_S = 3600.0
-"""So long before the first bad commit a change may be the cause."""
+"""Changes within this time before the first bad commit are listed as possible causes."""
 _ROUTINE = {"waive", "unwaive", "release"}
 
 
 def holding(result: Result) -> list[Check]:
-    """The checks that keep the table from being published, the ones that fail on most rows first."""
+    """The checks that hold the table, those with the most failing rows first."""
     bad = [
         each
         for each in result.checks
@@ -48,7 +48,7 @@ def holding(result: Result) -> list[Check]:
 
 
 def after_run(connection: Connection, result: Result) -> None:
-    """Open, change or close the table's incident, in the transaction that keeps the result."""
+    """Open, update or close the table's incident, in the transaction that records the result."""
     if result.verdict.publishes:
         if result.found.head is not None and result.verified == result.found.head.id:
             over(
@@ -68,7 +68,7 @@ def after_run(connection: Connection, result: Result) -> None:
         "streams": sorted({each["stream"] for each in result.batches}),
         "next": f"lakeward quality show {result.table}",
     }
-    # The same trouble with a few more rows is no news: `quality show` has the newest figures.
+    # The same failures with a few more rows send no new message: `quality show` has the newest figures.
     if known is not None and known.fields.get("key") == fields["key"] and rows < 2 * max(1, known.fields["rows"]):
         return
     text = "\n".join(lines(result, failing, _proven(connection, result), _changed(connection, result)))
@@ -76,7 +76,7 @@ def after_run(connection: Connection, result: Result) -> None:
 
 
 def add(connection: Connection, table: str, line: str) -> None:
-    """Say one line more in the table's incident, if there is one, before the ways out; not twice."""
+    """Add one line to the table's open incident, before the offered commands, unless it is there already."""
     known = incidents.open_ones(connection).get((KIND, table))
     if known is None or line in known.text:
         return
@@ -86,7 +86,7 @@ def add(connection: Connection, table: str, line: str) -> None:
 
 
 def over(connection: Connection, table: str, how: str, note: str = "") -> None:
-    """Close the table's incident, if there is one: it is published again."""
+    """Close the table's open incident: the table is published again."""
     known = incidents.open_ones(connection).get((KIND, table))
     if known is None:
         return
@@ -101,16 +101,16 @@ def lines(result: Result, failing: Sequence[Check], proven: datetime | None, cha
 
     Args:
         failing: the checks that hold, worst first.
-        proven: when the snapshot that readers see was proven.
-        changed: what happened shortly before, a sentence each.
+        proven: when the verified snapshot was proven.
+        changed: recent changes, a sentence each.
     """
     table = result.table
     told = [f"{table}: {describe(each)}" for each in failing] or [f"{table} could not be checked: {result.note}"]
-    stands = "nothing is verified yet"
+    stands = "no snapshot is verified yet"
     if result.verified is not None:
         when = f", proven {moment(proven)}" if proven is not None else ""
         stands = f"readers of `verified` are still on {result.found.noun} {result.verified}{when}"
-    told.append(f"{stands}; the stream goes on landing")
+    told.append(f"{stands}; the stream continues to land")
     if result.found.head is not None:
         told.append(f"since: {since(result)}")
     rows = [row for each in failing for row in each.sample][:ROWS]
@@ -121,33 +121,33 @@ def lines(result: Result, failing: Sequence[Check], proven: datetime | None, cha
 
 
 def offers(result: Result, failing: Sequence[Check]) -> list[str]:
-    """The ways out, a command each."""
+    """The offered commands."""
     table, check = result.table, failing[0].id if failing else "CHECK"
     if result.verdict is Verdict.ERROR:
         return [f"{_FIRST}lakeward quality lint   then: lakeward quality run {table}"]
     return [
-        f"{_FIRST}lakeward quality quarantine {table} {check} --comment WHY   take these rows out, then check again",
-        f"or: lakeward quality waive {table} {check} --for 2h --comment WHY   known: publish with a mark until then",
-        f"or: lakeward quality replay {table} --comment WHY   when mended: land again what is in quarantine",
+        f"{_FIRST}lakeward quality quarantine {table} {check} --comment WHY   quarantine the rows, then check again",
+        f"or: lakeward quality waive {table} {check} --for 2h --comment WHY   publish with verdict warn until then",
+        f"or: lakeward quality replay {table} --comment WHY   after the fix: land the quarantined rows",
     ]
 
 
 def since(result: Result) -> str:
-    """The first bad snapshot with its commit time, batches and offsets; the range where it cannot be told."""
+    """The first bad snapshot with its commit time, batches and offsets; the range where it is unknown."""
     first = next((each for each in result.found.snapshots if each.id == result.first_bad), None)
     if first is not None:
         text = f"{result.found.noun} {first.id} of {moment(first.at)}"
         return text + "".join(f"; {landed(each)}" for each in result.first_bad_batches)
     if result.first_bad is not None:
         told = "".join(f"; {landed(each)}" for each in result.first_bad_batches)
-        return f"snapshot {result.first_bad}, which is expired by now{told}"
+        return f"snapshot {result.first_bad}, which is expired{told}"
     head = f" up to {result.found.head.id}" if result.found.head else ""
     base = f"after {result.found.noun} {result.found.base.snapshot}" if result.found.base else "in the table"
-    return f"somewhere {base}{head}" + "".join(f"; {landed(each)}" for each in result.batches)
+    return f"unknown, {base}{head}" + "".join(f"; {landed(each)}" for each in result.batches)
 
 
 def landed(batch: dict[str, Any]) -> str:
-    """What a stream landed: `stream flights batches 811-812, offsets flights/0 7494 to 7507`."""
+    """A stream's batches: `stream flights batches 811-812, offsets flights/0 7494 to 7507`."""
     first, last = batch["from_seq"], batch["to_seq"]
     seqs = f"batch {first}" if first == last else f"batches {first}-{last}"
     text = f"stream {batch['stream']} {seqs}"
@@ -168,12 +168,12 @@ def _proven(connection: Connection, result: Result) -> datetime | None:
 
 
 def _table(commit: str | None) -> str:
-    """The table's own id of a commit's, where there is one."""
+    """The table id in a Delta commit id; empty for Iceberg."""
     return (commit or "").partition("/")[0]
 
 
 def _changed(connection: Connection, result: Result) -> list[str]:
-    """What people did to the streams and the table shortly before the first bad commit, and whose generation it is."""
+    """Changes of the streams and the table shortly before the first bad commit, and whether a new generation began."""
     snapshots = result.found.snapshots
     first = next((each for each in snapshots if each.id == result.first_bad), snapshots[0] if snapshots else None)
     if first is None:
@@ -191,7 +191,7 @@ def _changed(connection: Connection, result: Result) -> list[str]:
             told.append(
                 f"{ago:.0f} min before: {row['change']} of {row['scope']} {row['name']} by {row['author']}{comment}"
             )
-    return told[:CHANGES] or ["nothing Lakeward did in the hour before: look at the producer"]
+    return told[:CHANGES] or ["no change in Lakeward in the hour before: check the producer"]
 
 
 def _generation(connection: Connection, stream: str, snapshot: Snapshot) -> list[str]:

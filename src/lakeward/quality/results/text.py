@@ -1,4 +1,4 @@
-"""A result as a few sentences with numbers, for a log a person reads at 3 a.m."""
+"""A check result as sentences with numbers, for the log of a run."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Line = tuple[Level, str]
 
 
 def story(result: Result) -> None:
-    """Tell the run as `lines` has it."""
+    """Log the run as `lines` has it."""
     for level, text in lines(result.document()):
         getattr(log, level)(f"{result.table}: {text}", table=result.table, run=result.run)
 
 
 def lines(document: dict[str, Any]) -> Iterator[Line]:
-    """The story of a run: range, where each answer came from, what failed since when, verdict, readers, cost, next.
+    """The log of a run: range, how the checks were decided, failures, verdict, verified snapshot, cost, next command.
 
     Args:
         document: the contract's JSON of `quality run` or `quality show`.
@@ -47,9 +47,12 @@ def lines(document: dict[str, Any]) -> Iterator[Line]:
         yield "info", f"note: {document['note']}"
     stands = document["verified_snapshot"]
     if publishes:
-        yield "info", f"verified is at {noun} {stands}" if stands is not None else "nothing is verified yet"
+        yield "info", f"verified is at {noun} {stands}" if stands is not None else "no snapshot is verified yet"
     else:
-        yield "error", f"readers stay on verified {noun} {stands}" if stands is not None else "nothing is verified yet"
+        yield (
+            "error",
+            f"readers stay on verified {noun} {stands}" if stands is not None else "no snapshot is verified yet",
+        )
     yield "info", _cost(document)
     if document["next"]:
         yield "info", f"next: {document['next']}"
@@ -58,7 +61,7 @@ def lines(document: dict[str, Any]) -> Iterator[Line]:
 def _range(document: dict[str, Any]) -> str:
     start, end, noun = document["from_snapshot"], document["to_snapshot"], noun_of(document)
     if end is None:
-        return "nothing of it could be read" if document["verdict"] == Verdict.ERROR else "no snapshot yet"
+        return "nothing could be read" if document["verdict"] == Verdict.ERROR else "no snapshot yet"
     text = f"up to {noun} {end}" if start is None else f"{noun}s {start} (exclusive) to {end}"
     found = document.get("range")
     if found:
@@ -76,18 +79,18 @@ def _landed(batches: list[dict[str, Any]] | None) -> str:
 
 
 _TIERS = {
-    "metadata": "from metadata alone",
+    "metadata": "from metadata",
     "rows": "in one pass over the rows",
-    "stock": "by Great Expectations itself",
+    "stock": "by stock Great Expectations",
 }
 
 
 def _tiers(checks: list[dict[str, Any]]) -> str:
-    """Where the answers came from, and how many rows had to be read for them."""
+    """How the checks were decided, and how many rows were read for them."""
     by = Counter(each.get("by") for each in checks if each["state"] in (State.PASS, State.FAIL))
     told = [f"{by[tier]} {words}" for tier, words in _TIERS.items() if by[tier]]
     others = sum(count for tier, count in by.items() if tier not in _TIERS)
-    told += [f"{others} by rules of Lakeward's own"] if others else []
+    told += [f"{others} by Lakeward's own checks"] if others else []
     read = max((each.get("rows") or 0 for each in checks if each.get("by") in ("rows", "stock")), default=None)
     rows = f"{read:,} rows read" if read is not None else "" if others else "no row was read to decide"
     return f"decided: {'; '.join(filter(None, [', '.join(told) or 'nothing', rows]))}"
@@ -111,7 +114,7 @@ def _cost(document: dict[str, Any]) -> str:
 
 
 def said(observed: Any) -> str:
-    """What a check observed: its own sentence where it has one."""
+    """The observed value as text; its own sentence where it has one."""
     return str(observed["text"]) if isinstance(observed, dict) and "text" in observed else f"observed {observed}"
 
 
@@ -136,16 +139,16 @@ def _sentence(check: dict[str, Any]) -> str:
 
 
 UNNAMED = "source"
-"""A stream's only source, which nobody gave a name."""
+"""Default name of a stream's only source."""
 MOST = 6
-"""Partitions that are named; of more it is said how many there are."""
+"""Maximum number of partitions that are listed; the others are counted."""
 
 
 def between(start: Any, end: Any) -> str:
-    """`flights/0 7494 to 7507, flights/1 7199 to 7210`; what has another form than a number a partition, as it is.
+    """`flights/0 7494 to 7507, flights/1 7199 to 7210`; offsets of another form are shown as they are.
 
     Args:
-        start, end: by source, as the registry keeps them; Kafka's, topic -> partition -> offset, as text or object.
+        start, end: by source, as in the registry; for Kafka topic -> partition -> offset, as text or object.
     """
     first, last = _flat(start), _flat(end)
     if not last or any(not isinstance(each, int) for each in (*first.values(), *last.values())):
@@ -172,7 +175,7 @@ def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...]
         yield path, value
         return
     for name, inner in sorted(value.items()):
-        # A source is mostly named after its one topic: once is enough.
+        # A source is usually named after its one topic: the name is shown once.
         yield from _leaves(inner, path if path[-1:] == (str(name),) else (*path, str(name)))
 
 

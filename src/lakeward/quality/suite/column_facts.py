@@ -1,4 +1,4 @@
-"""What a table's columns hold: from metadata where that is exact, and one aggregate for the rest."""
+"""Column profile of a table: from metadata where that is exact, and one aggregate over the rows for the rest."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from pyiceberg.types import NestedField
     from pyspark.sql.connect.session import SparkSession
 
-MOST_ROWS = 5_000_000  # about 20 CPU-seconds; of a larger table the newest commits are read
-_TRACKED = 1000  # values the sketch keeps apart: far more than a closed set has, so that a small one is exact
+MOST_ROWS = 5_000_000  # about 20 CPU-seconds; of a larger table only the newest commits are read
+_TRACKED = 1000  # capacity of the sketch: far more than a closed set has, so that counts of a small set are exact
 
 
 @dataclass
 class Metrics:
-    """Of one column over all data files; None where a file does not say."""
+    """Metrics of one column over all data files; None if a file does not state them."""
 
     nulls: int | None = 0
     nan: int | None = 0
@@ -38,12 +38,12 @@ class Metrics:
 
 
 def look(table: Table, history: History, session: SparkSession) -> ObservedColumn:
-    """The facts a suite is proposed from.
+    """The column profile a suite is proposed from.
 
     Args:
         table: loaded with PyIceberg; has a snapshot.
         history: the metadata of the same table.
-        session: of Spark Connect.
+        session: a Spark Connect session.
     """
     head = expect(table.current_snapshot(), "a snapshot")
     total, metrics = from_metadata(table)
@@ -60,8 +60,9 @@ def look(table: Table, history: History, session: SparkSession) -> ObservedColum
 
 
 def recent(history: History, head: int) -> Read:
-    """The newest commits up to `MOST_ROWS` rows, and one at least; the whole table where it is not larger, or where
-    rows were rewritten in place."""
+    """The newest commits up to `MOST_ROWS` rows, and at least one; the whole table if it is not larger, or if rows were
+    rewritten in place.
+    """
     gathered = 0
     passed: list[Snapshot] = []
     for each in history.ancestry(head):
@@ -73,7 +74,7 @@ def recent(history: History, head: int) -> Read:
 
 
 def from_metadata(table: Table) -> tuple[int | None, dict[int, Metrics]]:
-    """Rows and the metrics of each column, from manifests; nothing where delete files make them upper bounds."""
+    """The row count and the metrics of each column, from manifests; nothing if delete files make them upper bounds."""
     from pyiceberg.manifest import DataFileContent
 
     head = table.current_snapshot()
@@ -142,7 +143,7 @@ def _kind(field: NestedField) -> str:
 
 
 def _aggregate(session: SparkSession, table: str, read: Read, columns: list[Column]) -> tuple[int, list[Column]]:
-    """One statement over the rows: what metadata did not tell, and what it never tells."""
+    """One statement over the rows for the facts that metadata lacks."""
     wanted = {"rows": "count(1)"}
     for index, each in enumerate(columns):
         wanted |= {f"c{index}_{fact}": sql for fact, sql in _facts(each).items()}
@@ -154,7 +155,7 @@ def _aggregate(session: SparkSession, table: str, read: Read, columns: list[Colu
 
 
 def _facts(column: Column) -> dict[str, str]:
-    """Fact -> the aggregate that gives it."""
+    """Fact -> the aggregate that computes it."""
     name = quote(column.name)
     wanted: dict[str, str] = {}
     if column.nulls is None:
@@ -188,7 +189,7 @@ def _with_unique(session: SparkSession, seen: ObservedColumn, read: Read) -> Obs
     names = unique_candidates(seen)
     if not names:
         return seen
-    wanted = [f"count(DISTINCT {quote(each)}) = count({quote(each)})" for each in names]  # nulls are no values
+    wanted = [f"count(DISTINCT {quote(each)}) = count({quote(each)})" for each in names]  # nulls do not count
     row = rows(session, seen.table, read).selectExpr(*wanted).collect()[0]
     exact = dict(zip(names, row, strict=True))
     return replace(seen, columns=tuple(replace(each, unique=exact.get(each.name)) for each in seen.columns))
