@@ -102,7 +102,7 @@ def test_a_table_that_could_not_be_checked_says_so(line) -> None:
     broken = replace(held(line, verdict=Verdict.ERROR), checks=(), note="the table is gone", verified=None)
     told = incident.lines(broken, [], None, [])
     assert told[:2] == [
-        "ns.t could not be checked: the table is gone", "nothing is verified yet; the stream goes on landing",
+        "ns.t could not be checked: the table is gone", "no snapshot is verified yet; the stream continues to land",
     ]  # fmt: skip
     assert told[-1] == "do: lakeward quality lint   then: lakeward quality run ns.t"
 

@@ -123,7 +123,7 @@ def problems(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, An
         ("expectations[2].kwargs.value_set", (8, 25), "not a valid list"),
         ("expectations[2].kwargs.severity", (8, 28), "beside kwargs"),
         ("expectations[2].on_fail", (9, 14), "cannot go to quarantine: no stream here lands in it"),
-        ("expectations[2].waive_until", (10, 18), "waiver is over"),
+        ("expectations[2].waive_until", (10, 18), "waiver has ended"),
         ("expectations[3].kwargs.unexpected_rows_query", (11, 73), "{batch}"),
         ("expectations[3].sevrity", (11, 86), "unknown key 'sevrity'"),
         ("expectations[4].kwargs", (12, 5), "cannot both be None"),
@@ -189,9 +189,9 @@ def test_rows_that_cannot_go_aside_are_a_problem_of_the_suite(tmp_path: Path) ->
     problems = json.loads(lint(tmp_path).stdout)["problems"]
     assert [(each["line"], each["message"].partition("quarantine: ")[2]) for each in problems] == [
         (4, "stream s: a commit that takes rows out blocks the streams that read n.t: r"),
-        (5, "it decides about the rows together, or about several columns at once"),
-        (6, "a row fails it by what other rows have: which of them is wrong is not known"),
-        (8, "it looks at some of the rows only (row_condition)"),
-        (9, "it is about the table's rows together"),
-        (10, "it looks at rows that are proven, too: a policy takes new ones only (scope: increment)"),
+        (5, "it judges the rows as a whole, or several columns at once"),
+        (6, "other rows decide whether a row fails it: which of them is wrong is unknown"),
+        (8, "it reads some of the rows only (row_condition)"),
+        (9, "it judges the table's rows as a whole"),
+        (10, "it reads verified rows too: the policy moves new rows only (scope: increment)"),
     ]
