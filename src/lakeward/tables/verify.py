@@ -1,7 +1,7 @@
-"""What an action really did, from the metadata before and after it. What the procedure returned decides nothing.
+"""Verifies an action from the metadata before and after it. The procedure's return value is not used.
 
-Rows are compared per partition inside each commit the action made, and in total net of what streams appended
-meanwhile; files must have fallen as promised.
+Rows are compared by partition within each commit of the action, and in total, net of what streams appended meanwhile.
+The number of files must have fallen as promised.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TOLERANCE = 0.2
 
 @dataclass(frozen=True)
 class Moved:
-    """What one commit did to one partition: rows and data files in and out."""
+    """Rows and data files that one commit added to and removed from one partition."""
 
     rows_in: int = 0
     rows_out: int = 0
@@ -34,11 +34,11 @@ class Verdict:
     """The outcome.
 
     Attributes:
-        ok: everything is as promised.
-        why: one sentence, the figures or what is wrong.
-        harmed: rows are, or may be, not what they should be: take it back or hold expiry.
-        ours: the snapshots the action made.
-        figures: for the ledger; `.._meanwhile` is what others committed between before and after.
+        ok: whether the result is as promised.
+        why: one sentence: the figures, or the fault.
+        harmed: whether rows are, or may be, wrong: roll back or hold expiry.
+        ours: the snapshots of the action.
+        figures: for the ledger; `.._meanwhile` are commits of others between before and after.
     """
 
     ok: bool
@@ -49,7 +49,7 @@ class Verdict:
 
 
 def between(before: TableFacts, after: TableFacts) -> list[Snapshot] | None:
-    """Main's snapshots committed since, oldest first; None when main no longer holds where we began."""
+    """Main's snapshots committed since, oldest first; None when main no longer contains the earlier head."""
     found: list[Snapshot] = []
     for snapshot in after.main():
         if snapshot.id == before.snapshot_id:
@@ -70,10 +70,10 @@ def verify_compact(
     """Judge a compaction.
 
     Args:
-        action: what was planned.
-        before, after: the table at both ends.
-        moved: snapshot -> partition -> what it did there, for every `replace` snapshot since.
-        failed_files: what the procedure itself admits.
+        action: the planned action.
+        before, after: the table before and after it.
+        moved: snapshot -> partition -> rows and files moved, for every `replace` snapshot since.
+        failed_files: the number of failed files that the procedure reported.
         others_change_rows: whether writers of this table delete or overwrite by design (upsert streams).
     """
     commits = between(before, after)
@@ -99,7 +99,7 @@ def verify_compact(
     if failed_files:
         return Verdict(False, f"{count(failed_files, 'file')} could not be rewritten", False, ours, figures)
     if not ours:
-        why = f"nothing was rewritten: {count(action.files, 'file')} were promised to go and no commit came"
+        why = f"nothing was rewritten: {count(action.files, 'file')} were promised, but there is no commit"
         return Verdict(False, why, False, ours, figures)
     promised = sum(each.takes - each.gives for each in action.rewrites)
     if taken - given < promised - abs(promised) * TOLERANCE:
@@ -118,7 +118,7 @@ def _rows(
     deletes: bool,
 ) -> str:
     for snapshot, name, did in parts:
-        # A rewrite that applies delete files leaves their rows out; then it may only shrink.
+        # A rewrite that applies delete files omits the deleted rows; then the count may only fall.
         if did.rows_in > did.rows_out or (did.rows_in < did.rows_out and not deletes):
             where = f" in {name}" if name else ""
             return f"snapshot {snapshot.id} took {did.rows_out} rows and gave {did.rows_in}{where}"
@@ -156,9 +156,9 @@ def verify_manifests(before: TableFacts, after: TableFacts) -> Verdict:
 
 
 def verify_deletes(action: Action, before: TableFacts, after: TableFacts) -> Verdict:
-    """Judge a merge of delete files: no data file was touched, and as many delete files went as were promised.
+    """Judge a merge of delete files: no data file changed, and as many delete files were removed as promised.
 
-    That the same rows are deleted as before, metadata cannot say: see `act.live_rows`.
+    Metadata cannot show that the same rows are deleted as before: see `act.live_rows`.
     """
     commits = between(before, after)
     if commits is None:
@@ -175,7 +175,7 @@ def verify_deletes(action: Action, before: TableFacts, after: TableFacts) -> Ver
     given = sum(each.count("added-delete-files") for each in ours)
     figures = {"delete_files_taken": taken, "delete_files_given": given, "commits": len(ours)}
     if not ours:
-        why = f"nothing was merged: {count(action.files, 'delete file')} were promised to go and no commit came"
+        why = f"nothing was merged: {count(action.files, 'delete file')} were promised, but there is no commit"
         return Verdict(False, why, False, ids, figures)
     if taken - given < action.files * (1 - TOLERANCE):
         return Verdict(
@@ -185,7 +185,7 @@ def verify_deletes(action: Action, before: TableFacts, after: TableFacts) -> Ver
 
 
 def verify_metadata(action: Action, before: TableFacts, after: TableFacts) -> Verdict:
-    """Judge a repair of properties: they stand as planned, and as many metadata files went as were promised."""
+    """Judge a repair of properties: they are set as planned, and as many metadata files were removed as promised."""
     unset = [name for name, value in action.properties.items() if after.properties.get(name) != value]
     if unset:
         return Verdict(False, f"not set: {', '.join(unset)}")
@@ -196,11 +196,11 @@ def verify_metadata(action: Action, before: TableFacts, after: TableFacts) -> Ve
         return Verdict(True, f"set {', '.join(f'{name} = {value}' for name, value in action.properties.items())}")
     if after.metadata_files > left:
         return Verdict(False, f"{count(after.metadata_files, 'metadata file')} are named still, {left} were promised")
-    return Verdict(True, f"{before.metadata_files} → {after.metadata_files} metadata files, and so it stays")
+    return Verdict(True, f"{before.metadata_files} → {after.metadata_files} metadata files; Iceberg keeps that number")
 
 
 def verify_tags(action: Action, after: TableFacts) -> Verdict:
-    """Judge the making of a tag: it stands on its snapshot, and goes when it should."""
+    """Judge the creation of a tag: it is on its snapshot, and has its maximum age."""
     wanted = action.made_tag
     found = after.refs.get(wanted.name)
     if found is None or (found.kind, found.snapshot_id) != ("tag", wanted.snapshot_id):
@@ -218,14 +218,14 @@ def verify_expire(
     checked: Mapping[str, int],
     now: datetime,
 ) -> Verdict:
-    """Judge an expiry: only what was promised went, nothing anybody needs, main and every ref stand.
+    """Judge an expiry: only promised snapshots were removed; main, every ref and every position are intact.
 
     Args:
-        action: what was planned.
-        before, after: the table at both ends.
-        promised: the snapshots that were to go.
-        checked: stream -> the snapshot of its position this expiry found on main.
-        now: a moment after it; refs whose own age was over by then may be gone.
+        action: the planned action.
+        before, after: the table before and after it.
+        promised: the snapshots to be removed.
+        checked: stream -> the snapshot of its position that this expiry found on main.
+        now: a time after it; refs past their maximum age by then may be missing.
     """
     left = after.by_id()
     gone = {each.id for each in before.snapshots} - set(left)
@@ -237,7 +237,7 @@ def verify_expire(
     if not after.continues(before):
         return Verdict(False, f"main no longer holds snapshot {before.snapshot_id}, where the expiry began", True)
     edge = action.older_than
-    # Younger ones are promised where a branch of somebody's has an age of its own.
+    # Younger snapshots are promised if a branch has an age of its own.
     young = [each for each in before.snapshots if each.id in gone - promised and edge and each.at >= edge]
     if young:
         return Verdict(False, f"snapshot {young[0].id} went though it is younger than allowed", True)

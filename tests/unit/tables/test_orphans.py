@@ -141,7 +141,7 @@ def test_the_first_run_shows_the_second_puts_aside_a_later_one_deletes(make) -> 
     first = table.sweep()
     assert (first["result"], first["after"]["orphan_files"], first["after"]["young_files"]) == ("skipped", 2, 1)
     assert first["after"]["sample"] == ["data/crashed.parquet", "metadata/lost-race.metadata.json"]
-    assert "first run by these thresholds" in first["why"]
+    assert "first run with these thresholds" in first["why"]
     everything = table.names()
 
     second = table.sweep()
@@ -302,7 +302,7 @@ def test_two_sweeps_of_one_table_are_one_too_many(make) -> None:
     table = make()
     with table.site.registry() as connection:
         leases.take(connection, SCOPE, table.name, "t", "somebody pid 7", orphans.TTL)
-    with pytest.raises(Refused, match="is being maintained already"):
+    with pytest.raises(Refused, match="Another run maintains"):
         table.sweep()
 
 
@@ -351,7 +351,7 @@ def test_killed_in_the_middle_the_next_run_goes_on(make, tmp_path) -> None:
     assert table.rows() == 6
     with table.site.registry() as connection:
         dead = maintenance.newest_actions(connection, table.name, 2)[1]
-    assert (dead["result"], "its maker died" in dead["why"]) == ("failed", True)
+    assert (dead["result"], "its process died" in dead["why"]) == ("failed", True)
 
 
 def test_time_is_up_and_the_rest_goes_with_the_next_run(make, monkeypatch) -> None:

@@ -1,6 +1,6 @@
-"""What would make less work of a table than maintaining it: a line each, for a person. Pure; nothing is done by itself.
+"""Advice on a table: changes that reduce small files more cheaply than maintenance. Pure; nothing is changed.
 
-Each line stands on what the newest commits did, and is silent where they are too few to say.
+Each line is based on the newest commits; with too few commits there is none.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from lakeward.spec.model.policy import Compact
 from lakeward.tables.facts import PartitionFacts, Snapshot, TableFacts
 
 LOOK_BACK = 50
-"""Commits looked at; fewer than `LEAST` say nothing."""
+"""Newest commits that are considered; with fewer than `LEAST` there is no advice."""
 LEAST = 10
 LONG_ENOUGH = timedelta(minutes=1)
-"""No trigger shorter than this is needed for small tables' sake (Iceberg's own advice for streams)."""
+"""Longest trigger interval that is advised (Iceberg's own advice for streams)."""
 GAIN = 2.0
-"""Advice that would not halve what it is about is none."""
+"""Minimum gain of an advice: a factor of two."""
 FINE = 20
-"""A table of fewer partitions is no matter of their number."""
+"""Minimum number of partitions for advice on partitioning."""
 MODE = "write.distribution-mode"
 
 
 @dataclass(frozen=True)
 class Feed:
-    """A stream that lands in a table: its trigger's interval, and how old its newest rows may be."""
+    """A stream that lands in a table: its trigger's interval, and its freshness limit."""
 
     stream: str
     every: timedelta
@@ -37,7 +37,7 @@ class Feed:
 
 @dataclass(frozen=True)
 class _Commits:
-    """What a table's newest commits wrote, the middle one of them: files, bytes a file, partitions."""
+    """Medians over a table's newest commits: files, bytes a file, partitions."""
 
     files: float
     file_size: float
@@ -45,12 +45,12 @@ class _Commits:
 
 
 def advice(facts: TableFacts, compact: Compact, feeds: Sequence[Feed], now: datetime) -> tuple[str, ...]:
-    """One line for each thing that makes small files faster than it has to.
+    """One line for each cause of avoidable small files.
 
     Args:
         facts: the table now.
         compact: its policy.
-        feeds: the streams that land in it by an interval.
+        feeds: the streams that land in it at an interval.
         now: the moment ages are measured from.
     """
     commits = _commits(facts)
@@ -99,7 +99,7 @@ def _distribution(facts: TableFacts, commits: _Commits) -> list[str]:
 
 
 def _partitions(facts: TableFacts, cold: datetime) -> list[str]:
-    """Partitions nobody writes any more stay as small as they are: no rewrite joins two of them."""
+    """Small finished partitions: no rewrite joins two of them."""
     parts = [each for each in facts.profile.partitions if each.key]
     finished: list[PartitionFacts] = [each for each in parts if each.last_written is None or each.last_written < cold]
     if len(parts) < FINE or len(finished) < FINE / 2:
@@ -109,6 +109,6 @@ def _partitions(facts: TableFacts, cold: datetime) -> list[str]:
         return []
     fields = ", ".join(part.partition("=")[0] for part in parts[0].key.split("/"))
     return [
-        f"{count(len(parts), 'partition')} by {fields}, and half of the {len(finished)} that are finished hold less "
+        f"{count(len(parts), 'partition')} by {fields}, and half of the {len(finished)} finished ones have less "
         f"than {size(held)}: no compaction makes larger files of them; a coarser partitioning does"
     ]

@@ -1,9 +1,9 @@
-"""When delete files are merged (`rewrite_position_delete_files`): a reader of a data file opens each that may name it.
+"""Plans the merge of position delete files (`rewrite_position_delete_files`), each of which readers have to open.
 
-Spark's own writers keep one delete file for each data file and fold new deletes into it, so nothing piles up there.
-Tables with `write.delete.granularity=partition`, and those other engines write, get one more with every commit.
-Merging leaves one for each data file, or one for all: what is more than that is *excess*, and afterwards there is none
-(fixed point). Files with many deleted rows are rewritten without them by a compaction instead.
+Spark's writers keep one delete file for each data file and merge new deletes into it, so none accumulate. In tables
+with `write.delete.granularity=partition`, and of other engines, each commit adds one. A merge leaves one for each data
+file, or one for all; the others are *excess*, and there is none afterwards (fixed point). Files with many deleted rows
+are rewritten by a compaction instead.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from lakeward.tables.plan.model import Action, History, NotPlanned
 def plan_deletes(
     facts: TableFacts, policy: Deletes, history: History, now: datetime, only: Collection[str] = ()
 ) -> Action | NotPlanned:
-    """The merge of a table's position deletes, of all partitions that are due; `only`: of these."""
+    """The merge of a table's position deletes in all due partitions; `only`: of these."""
     if facts.format == "delta":
         return NotPlanned("deletes", "a Delta table has none")
     if facts.format_version >= 3:
-        return NotPlanned("deletes", "format 3 has one deletion vector for a data file, and no more")
+        return NotPlanned("deletes", "format 3 has at most one deletion vector for a data file")
     parts = [part for part in facts.profile.partitions if not only or part.key in only]
     due = sorted((each for each in parts if each.excess_deletes >= policy.min_delete_files), key=_excess, reverse=True)
     if not due:

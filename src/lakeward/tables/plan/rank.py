@@ -1,7 +1,7 @@
-"""Which tables are maintained first when not all can be: by what readers gain, what it costs, and how long it waited.
+"""Ranks the tables to maintain when not all can be: by gain for readers, cost, and waiting time. Pure.
 
-Gain and cost are scaled over the tables that compete. Waiting is not: whatever its score, a table comes first in the
-end, so none starves.
+Gain and cost are scaled over the competing tables. Waiting time is not: it raises every table to the top in the end, so
+none starves.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from lakeward.platform.text import span
 from lakeward.tables.plan.model import Action, Plan
 
 GAIN, COST, PER_HOUR = 0.7, 0.3, 0.05
-_A_SNAPSHOT: Final = 0.1  # of a file: no reader opens it, but every commit writes it again into the metadata
+_A_SNAPSHOT: Final = 0.1  # relative to a file: readers do not open it, but every commit rewrites it in the metadata
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A table with something due.
+    """A table with due actions.
 
     Attributes:
         plan: its plan.
-        waiting: since when something has been due, and nothing was done.
-        reads: weight of who reads it; 1 where nobody is known.
+        waiting: how long an action has been due.
+        reads: weight by its readers; 1 without a known reader.
     """
 
     plan: Plan
@@ -43,7 +43,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Ranked:
-    """A table that is maintained now, with its score."""
+    """A table to maintain now, with its score."""
 
     table: str
     score: float
@@ -52,7 +52,7 @@ class Ranked:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A table that waits although something is due. `next_at`: when those before it should be done."""
+    """A table that waits although actions are due. `next_at`: when those before it should have ended."""
 
     table: str
     why: str
@@ -60,11 +60,11 @@ class LeftOut:
 
 
 def rank(candidates: Sequence[Candidate], budget_s: float, now: datetime) -> tuple[list[Ranked], list[LeftOut]]:
-    """The tables maintained now, best first, and the ones left out.
+    """The tables to maintain now, best first, and those that wait.
 
     Args:
-        candidates: tables; those with nothing due are passed over.
-        budget_s: expected seconds that may be spent. A table dearer than the whole budget is taken only when it comes
+        candidates: tables; those without due actions are ignored.
+        budget_s: expected seconds that may be spent. A table that exceeds the whole budget is chosen only if it ranks
             first.
         now: the moment `next_at` is measured from.
     """
@@ -103,6 +103,6 @@ def _removed(action: Action) -> float:
 
 
 def _scaled(values: Sequence[float]) -> list[float]:
-    """From 0, the least, to 1, the most; all 0 where all are the same."""
+    """Scaled from 0 (the least) to 1 (the most); all 0 if all are equal."""
     least, most = min(values, default=0.0), max(values, default=0.0)
     return [(each - least) / (most - least) if most > least else 0.0 for each in values]

@@ -74,7 +74,7 @@ def test_the_same_path_in_another_place_is_a_mismatch(location, name, found):
     held.refer([Reference(name, 1)], fresh=set())
     assert bool(held.mismatched) == found
     decided = judge(held.survey(BEFORE), Orphans(max_share=0.99))
-    assert ("another scheme, bucket or host" in _why(decided)) == found
+    assert ("another scheme, bucket, host or link" in _why(decided)) == found
 
 
 def test_a_path_through_a_link_is_a_mismatch(tmp_path):
