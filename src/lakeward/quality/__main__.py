@@ -89,10 +89,10 @@ class Worker:
         if not self._working.is_set():
             self._requests.put(None)
             return
-        for each in self._sessions:
+        for open_session in self._sessions:
             try:
-                each.interruptAll()
-                each.stop()
+                open_session.interruptAll()
+                open_session.stop()
             except Exception:  # noqa: BLE001, S110 - ending: the server drops the session by its own timeout
                 pass
         os._exit(75)

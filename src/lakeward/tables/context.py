@@ -151,11 +151,11 @@ class MaintenanceContext:
 
 def _loaded(project: Project, file: Path) -> Loaded:
     loaded = load_project(project)
-    wrong = [each for each in loaded.problems if each.severity == "error" and each.file.endswith(file.name)]
+    wrong = [problem for problem in loaded.problems if problem.severity == "error" and problem.file.endswith(file.name)]
     if wrong:
         raise SpecError(
             f"conf/{file.name} has {len(wrong)} problem{'s' if len(wrong) > 1 else ''}",
-            why="; ".join(f"{each.file}:{each.line}:{each.column} {each.message}" for each in wrong),
+            why="; ".join(f"{problem.file}:{problem.line}:{problem.column} {problem.message}" for problem in wrong),
             next="lakeward config validate",
             code="LW-4001",
         )

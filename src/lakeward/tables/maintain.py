@@ -81,7 +81,7 @@ def maintain_table(
         tell(told)
         where = on_spark(site, table, on or seen.policy.engine)
         work = Work(site, table, around, plan_id, mine, engine, where, only)
-        done = work.all([each.action for each in first.plan.actions], wanted, first)
+        done = work.all([action.action for action in first.plan.actions], wanted, first)
         return told | {"actions": done}
 
 

@@ -59,7 +59,9 @@ class Surroundings:
 def surroundings(connection: Connection) -> Surroundings:
     """Read them from the registry."""
     latest = generations.latest(connection)
-    wanted = [each for each in streams.all_streams(connection) if each.desired == "running" and not each.blocked]
+    wanted = [
+        stream for stream in streams.all_streams(connection) if stream.desired == "running" and not stream.blocked
+    ]
     running = frozenset(each.id for each in wanted)
     writers: dict[str, str] = {}
     feeds: dict[str, tuple[Feed, ...]] = {}
@@ -213,7 +215,7 @@ def history_from(rows: Sequence[Mapping[str, Any]]) -> History:
         if action == "compact":
             _race(row, at, contested, landed)
     paces = {action: learn(action, _amounts(action, rows)) for action in PRIORS}
-    learned = {name: each for name, each in paces.items() if each.runs}
+    learned = {name: pace for name, pace in paces.items() if pace.runs}
     return History(done, failures, finished, idle, contested, tried, learned)
 
 
@@ -230,7 +232,7 @@ def _race(row: Mapping[str, Any], at: datetime, contested: dict[str, tuple[int, 
 
 def _outrun(row: Mapping[str, Any]) -> bool:
     """Whether it is a compaction that failed because of concurrent commits."""
-    found = any(each in str(row["why"]).lower() for each in _LOST)
+    found = any(text in str(row["why"]).lower() for text in _LOST)
     return row["action"] == "compact" and row["result"] == "failed" and found
 
 

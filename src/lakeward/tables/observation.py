@@ -140,7 +140,7 @@ def known_profiles(connection: Connection) -> dict[str, Profile]:
     found: dict[str, Profile] = {}
     for table, facts in maintenance.newest_facts(connection).items():
         profile: Mapping[str, Any] | None = facts.get("profile")
-        if profile is not None and all("excess_deletes" in each for each in profile["partitions"]):
+        if profile is not None and all("excess_deletes" in part for part in profile["partitions"]):
             found[table] = profile_of(profile)
     return found
 

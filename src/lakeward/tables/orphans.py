@@ -177,8 +177,8 @@ class _Sweep:
             self.listing.add(folder)
         failpoints.hit("orphans-listed")
         loaded = self._load()
-        old = {each.snapshot_id for each in self.first.metadata.snapshots}
-        fresh = {each.snapshot_id for each in loaded.metadata.snapshots} - old
+        old = {snapshot.snapshot_id for snapshot in self.first.metadata.snapshots}
+        fresh = {snapshot.snapshot_id for snapshot in loaded.metadata.snapshots} - old
         self.listing.refer(references(loaded, self._read), fresh)
         found = self.listing.survey(self.before)
         log.info(

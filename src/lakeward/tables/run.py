@@ -82,19 +82,19 @@ def observe(runtime: Runtime, project: Project, tables: Sequence[str] | None = N
     return {
         "tables": found,
         "due": [each.table for each in chosen],
-        "left": [asdict(each) for each in left],
+        "left": [asdict(waiting) for waiting in left],
         "errors": errors,
     }
 
 
 def health(runtime: Runtime, project: Project, table: str | None = None) -> dict[str, Any]:
     """The health of every table, or of one; records nothing."""
-    return {"tables": [_health(each) for each in _looks(runtime, project, table)]}
+    return {"tables": [_health(observation) for observation in _looks(runtime, project, table)]}
 
 
 def plans(runtime: Runtime, project: Project, table: str | None = None) -> dict[str, Any]:
     """The due actions, and why the others are not due; records nothing."""
-    return {"plans": [each.plan.document() for each in _looks(runtime, project, table)]}
+    return {"plans": [observation.plan.document() for observation in _looks(runtime, project, table)]}
 
 
 def pins(runtime: Runtime, project: Project, table: str) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def pins(runtime: Runtime, project: Project, table: str) -> dict[str, Any]:
         `{"table", "readers": [as in health], "pins": [{"who", "why", "since"}], "refusals": [text]}`, oldest pin first.
     """
     there = _look_at(MaintenanceContext.of(runtime, project), table, ORDER)
-    held = sorted(there.needs.clamps, key=lambda each: each.at)
+    held = sorted(there.needs.clamps, key=lambda pin: pin.at)
     return {
         "table": table,
         "readers": readers.documents(there.facts, there.readers),
@@ -173,7 +173,7 @@ def maintain(
         tell(done)
     else:
         done = maintain_table(site, table, first, holder, only=partitions, on=engine, tell=tell)
-        if any(each["action"] == "compact" and each["result"] == "done" for each in done["actions"]):
+        if any(action["action"] == "compact" and action["result"] == "done" for action in done["actions"]):
             with site.registry() as connection:  # its streams waited for this; the next observation decides again
                 backpressure.say(connection, table, Level.OK, "")
     if ORPHANS in wanted:
@@ -214,8 +214,8 @@ def wanted_actions(actions: Collection[str] | None) -> tuple[str, ...]:
         SpecError: an action does not exist.
     """
     there = (*ORDER, ORPHANS)
-    for each in actions or ():
-        if each == "restore":
+    for action in actions or ():
+        if action == "restore":
             why = "It moves the streams of the table too, and asks for approval."
             raise SpecError(
                 "Cannot run restore as a maintenance action",
@@ -223,9 +223,9 @@ def wanted_actions(actions: Collection[str] | None) -> tuple[str, ...]:
                 next="lakeward tables restore TABLE --to SNAPSHOT",
                 code="LW-4018",
             )
-        if each not in there:
+        if action not in there:
             raise SpecError(
-                f"Action {each} does not exist",
+                f"Action {action} does not exist",
                 why=f"Valid actions: {', '.join(there)}.",
                 next="lakeward tables maintain TABLE --actions compact,expire",
                 code="LW-4019",
@@ -251,7 +251,7 @@ def _look_at(
 
 def _health(there: TableObservation) -> dict[str, Any]:
     facts, profile = there.facts, there.facts.profile
-    due = [each.action for each in there.plan.actions]
+    due = [action.action for action in there.plan.actions]
     return {
         "table": facts.table,
         "format": facts.format,
@@ -284,7 +284,7 @@ def _advice(there: TableObservation) -> str:
 
 
 def _headline(there: TableObservation) -> str:
-    refused = [each for each in there.plan.not_planned if each.refused]
+    refused = [item for item in there.plan.not_planned if item.refused]
     if refused:
         return refused[0].why
     behind = _pressure(there)
@@ -294,5 +294,5 @@ def _headline(there: TableObservation) -> str:
         return there.plan.actions[0].why
     facts = there.facts
     if facts.format == "iceberg" and facts.properties.get(DELETE, "true").lower() != "true":
-        return next((each.why for each in there.plan.not_planned if each.action == "metadata"), "")
+        return next((item.why for item in there.plan.not_planned if item.action == "metadata"), "")
     return ""

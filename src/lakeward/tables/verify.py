@@ -79,34 +79,39 @@ def verify_compact(
     commits = between(before, after)
     if commits is None:
         return Verdict(False, f"main no longer holds snapshot {before.snapshot_id}, where the rewrite began", True)
-    ours = tuple(each.id for each in commits if moved.get(each.id))
-    foreign = [each for each in commits if each.operation in ("overwrite", "delete")]
-    parts = [(each, name, did) for each in commits for name, did in moved.get(each.id, {}).items()]
+    ours = tuple(commit.id for commit in commits if moved.get(commit.id))
+    foreign = [commit for commit in commits if commit.operation in ("overwrite", "delete")]
+    parts = [(commit, name, did) for commit in commits for name, did in moved.get(commit.id, {}).items()]
     taken = sum(did.files_out for _, _, did in parts)
     given = sum(did.files_in for _, _, did in parts)
-    others = [each for each in commits if each.id not in ours]
+    others = [commit for commit in commits if commit.id not in ours]
     figures = {
         "files_taken": taken, "files_given": given, "commits": len(ours),
-        "files_meanwhile": sum(each.count("added-data-files") - each.count("deleted-data-files") for each in others),
-        "records_meanwhile": sum(each.count("added-records") - each.count("deleted-records") for each in others),
+        "files_meanwhile": _net(others, "data-files"),
+        "records_meanwhile": _net(others, "records"),
     }  # fmt: skip
     wrong = _rows(parts, before, after, commits, deletes=before.profile.delete_files > 0)
     if wrong:
         return Verdict(False, wrong, True, ours, figures)
     if foreign and not others_change_rows:
-        names = ", ".join(f"{each.id} ({each.operation})" for each in foreign)
+        names = ", ".join(f"{snapshot.id} ({snapshot.operation})" for snapshot in foreign)
         return Verdict(False, f"rows were changed while files were rewritten, by snapshot {names}", True, ours, figures)
     if failed_files:
         return Verdict(False, f"{count(failed_files, 'file')} could not be rewritten", False, ours, figures)
     if not ours:
         why = f"nothing was rewritten: {count(action.files, 'file')} were promised, but there is no commit"
         return Verdict(False, why, False, ours, figures)
-    promised = sum(each.takes - each.gives for each in action.rewrites)
+    promised = sum(rewrite.takes - rewrite.gives for rewrite in action.rewrites)
     if taken - given < promised - abs(promised) * TOLERANCE:
         why = f"files fell by {taken - given}, {promised} were promised"
         return Verdict(False, why, False, ours, figures)
     why = f"{count(taken, 'file')} became {given}, {count(sum(did.rows_in for _, _, did in parts), 'row')} kept"
     return Verdict(True, why, False, ours, figures)
+
+
+def _net(snapshots: Sequence[Snapshot], what: str) -> int:
+    """Files or rows added minus deleted by these commits."""
+    return sum(snapshot.count(f"added-{what}") - snapshot.count(f"deleted-{what}") for snapshot in snapshots)
 
 
 def _rows(
@@ -125,7 +130,7 @@ def _rows(
     head, base = after.head, before.head
     if head is None or base is None or not commits or "total-records" not in base.summary:
         return ""
-    net = sum(each.count("added-records") - each.count("deleted-records") for each in commits)
+    net = sum(commit.count("added-records") - commit.count("deleted-records") for commit in commits)
     expected = base.count("total-records") + net
     if head.count("total-records") != expected:
         return f"the table has {head.count('total-records')} rows, {expected} were expected"
@@ -137,11 +142,13 @@ def verify_manifests(before: TableFacts, after: TableFacts) -> Verdict:
     commits = between(before, after)
     if commits is None:
         return Verdict(False, f"main no longer holds snapshot {before.snapshot_id}, where the rewrite began", True)
-    ours = tuple(each.id for each in commits if each.operation == "replace" and not each.count("added-data-files"))
+    ours = tuple(
+        commit.id for commit in commits if commit.operation == "replace" and not commit.count("added-data-files")
+    )
     wrong = _rows((), before, after, commits, deletes=False)
     if wrong:
         return Verdict(False, wrong, True, ours)
-    files = sum(each.count("added-data-files") - each.count("deleted-data-files") for each in commits)
+    files = sum(commit.count("added-data-files") - commit.count("deleted-data-files") for commit in commits)
     if after.profile.files != before.profile.files + files:
         expected = before.profile.files + files
         return Verdict(False, f"the table has {after.profile.files} files, {expected} were expected", True, ours)
@@ -163,16 +170,18 @@ def verify_deletes(action: Action, before: TableFacts, after: TableFacts) -> Ver
     commits = between(before, after)
     if commits is None:
         return Verdict(False, f"main no longer holds snapshot {before.snapshot_id}, where the merge began", True)
-    ours = [each for each in commits if each.operation == "replace" and each.count("added-delete-files")]
-    ids = tuple(each.id for each in ours)
-    touched = [each for each in ours if each.count("added-data-files") or each.count("deleted-data-files")]
+    ours = [commit for commit in commits if commit.operation == "replace" and commit.count("added-delete-files")]
+    ids = tuple(snapshot.id for snapshot in ours)
+    touched = [
+        snapshot for snapshot in ours if snapshot.count("added-data-files") or snapshot.count("deleted-data-files")
+    ]
     if touched:
         return Verdict(False, f"snapshot {touched[0].id} replaced data files, where delete files were meant", True, ids)
     wrong = _rows((), before, after, commits, deletes=True)
     if wrong:
         return Verdict(False, wrong, True, ids)
-    taken = sum(each.count("removed-delete-files") for each in ours)
-    given = sum(each.count("added-delete-files") for each in ours)
+    taken = sum(snapshot.count("removed-delete-files") for snapshot in ours)
+    given = sum(snapshot.count("added-delete-files") for snapshot in ours)
     figures = {"delete_files_taken": taken, "delete_files_given": given, "commits": len(ours)}
     if not ours:
         why = f"nothing was merged: {count(action.files, 'delete file')} were promised, but there is no commit"
@@ -228,7 +237,7 @@ def verify_expire(
         now: a time after it; refs past their maximum age by then may be missing.
     """
     left = after.by_id()
-    gone = {each.id for each in before.snapshots} - set(left)
+    gone = {snapshot.id for snapshot in before.snapshots} - set(left)
     named = {name for name, ref in after.refs.items() if ref.snapshot_id not in left}
     outlived = before.outlived(now)
     lost = set(before.refs) - set(after.refs) - outlived
@@ -238,7 +247,9 @@ def verify_expire(
         return Verdict(False, f"main no longer holds snapshot {before.snapshot_id}, where the expiry began", True)
     edge = action.older_than
     # Younger snapshots are promised if a branch has an age of its own.
-    young = [each for each in before.snapshots if each.id in gone - promised and edge and each.at >= edge]
+    young = [
+        snapshot for snapshot in before.snapshots if snapshot.id in gone - promised and edge and snapshot.at >= edge
+    ]
     if young:
         return Verdict(False, f"snapshot {young[0].id} went though it is younger than allowed", True)
     problems = off_main(after, checked)

@@ -92,7 +92,7 @@ class Work:
         return self.results
 
     def _compacted(self) -> bool:
-        return any(each["action"] == "compact" and each["result"] == "done" for each in self.results)
+        return any(result["action"] == "compact" and result["result"] == "done" for result in self.results)
 
     def _one(self, name: str, connected: Callable[[], Spark]) -> None:
         seen = self._see()
@@ -159,7 +159,7 @@ class Work:
         """The running streams that a rewrite would conflict with: their batches change rows of existing files."""
         if name not in ("compact", "deletes") or self.around.writers.get(self.table) not in CHANGES_ROWS:
             return []
-        return [each for each in facts.streams if each in self.around.running]
+        return [stream for stream in facts.streams if stream in self.around.running]
 
     def _see(self) -> ObservedTable:
         return see(self.site, self.table, self.around)
@@ -220,7 +220,7 @@ class Work:
 
     def _refuse(self, problems: list[OffMain]) -> None:
         """Block the streams and record the refusal once: expiry would erase the evidence of missing rows."""
-        if any(each["action"] == "expire" for each in self.results):
+        if any(result["action"] == "expire" for result in self.results):
             return
         with self.site.registry() as connection:
             block_streams(connection, problems)
@@ -280,11 +280,11 @@ def _unseen(name: str, before: dict[str, Any], duration: float, cpu: list[float]
 
 def _promise(action: Action) -> dict[str, Any]:
     """The promise of an action for the ledger: files, bytes, and the partitions that get their final layout."""
-    final = [name for each in action.rewrites if each.mode in ("final", "layout") for name in each.partitions]
+    final = [name for rewrite in action.rewrites if rewrite.mode in ("final", "layout") for name in rewrite.partitions]
     return {
         "promised_files": action.files,
         "promised_bytes": action.size_bytes,
-        "partitions": [each for each in action.partitions if each],
+        "partitions": [part for part in action.partitions if part],
         **({"final": final} if final else {}),
     }
 

@@ -28,14 +28,14 @@ def history(
 
     with state().registry() as connection:
         runs = verifications.newest(connection, table, limit=last)
-        checks = verifications.checks_of_runs(connection, [each["run"] for each in runs])
+        checks = verifications.checks_of_runs(connection, [run["run"] for run in runs])
     if not runs:
         raise LakewardError(f"{table} has no check run", next=f"lakeward quality run {table}", code="LW-1207")
     shown = ("run", "at", "verdict", "scope", "from_snapshot", "to_snapshot", "first_bad_snapshot",
              "verified_snapshot", "spark_jobs", "duration_s")  # fmt: skip
     data = {
         "table": table,
-        "runs": [{key: each[key] for key in shown} for each in runs],
+        "runs": [{key: run[key] for key in shown} for run in runs],
         "checks": trends(runs, checks),
         "cost": cost(runs),
     }
@@ -49,8 +49,8 @@ def text(data: dict[str, Any], now: datetime) -> str:
         f"{data['table']}: {count(len(runs), 'run')} since {_time(runs[-1]['at'])}, newest {runs[0]['verdict']}   "
         f"{count(spent['spark_jobs'], 'Spark job')}, {spent['duration_s']:g} s"
     ]
-    width = max((len(check_name(each)) for each in data["checks"]), default=0)
-    for each in sorted(data["checks"], key=lambda each: ("fail", "error", "pass", "skipped").index(each["state"])):
+    width = max((len(check_name(check)) for check in data["checks"]), default=0)
+    for each in sorted(data["checks"], key=lambda check: ("fail", "error", "pass", "skipped").index(check["state"])):
         marks = "".join(_MARKS[point["state"]] for point in each["points"])
         line = f"  {each['state']:<7} {each['severity']:<8} {check_name(each):<{width}}  {marks}"
         lines.append(line.rstrip() + _since(each, now))

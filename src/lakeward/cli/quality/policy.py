@@ -28,7 +28,7 @@ def policy_of(table: str) -> Policy:
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
     return Policy(
         suite_of(table), here.registry, registry_url(here.home), runtime, here.project,
-        opens=lambda streams: analysis.session([each.spec for each in streams], runtime, lake=True),
+        opens=lambda streams: analysis.session([stream.spec for stream in streams], runtime, lake=True),
         tell=lambda level, text, fields: here.output.note(event_text(text, fields)),
     )  # fmt: skip
 
@@ -50,7 +50,7 @@ def told(result: dict[str, Any], policy: Policy) -> None:
     """
     from lakeward.cli.quality.text import run_text
 
-    document = {**result, "quarantined": [asdict(each) for each in policy.reports]}
+    document = {**result, "quarantined": [asdict(report) for report in policy.reports]}
     state().output.either(document, run_text(result))
     if result["verdict"] in ("hold", "error"):
         raise typer.Exit(3)

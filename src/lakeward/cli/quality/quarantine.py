@@ -50,7 +50,7 @@ def quarantine(
     runner, request = runner_of(), Request(Quarantine.name, table, comment)
     operation = Quarantine(runner, request, suite_of(table), check, spark_of(runner), stream=stream)
     data = operate(runner, operation, dry_run=dry_run, yes=yes).document
-    state().output.either(data, "\n".join(line for each in data["streams"] for line in text_of(each)))
+    state().output.either(data, "\n".join(line for stream in data["streams"] for line in text_of(stream)))
 
 
 def text_of(found: dict[str, Any]) -> list[str]:

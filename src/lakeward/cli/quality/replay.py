@@ -32,7 +32,7 @@ def replay(
     runner = runner_of()
     operation = Replay(runner, Request(Replay.name, table, comment), spark_of(runner), reason=reason, stream=stream)
     data = operate(runner, operation, dry_run=dry_run).document
-    state().output.either(data, "\n".join(line for each in data["streams"] for line in text(each)))
+    state().output.either(data, "\n".join(line for stream in data["streams"] for line in text(stream)))
 
 
 def text(found: dict[str, Any]) -> list[str]:
@@ -46,8 +46,8 @@ def text(found: dict[str, Any]) -> list[str]:
         lines.append(f"  filtered  {found['filtered']:,}: the transform filters them now")
     if found["present"]:
         lines.append(f"  present   {found['present']:,}: the table has them already")
-    for each in found["failing"]:
-        lines.append(f"  still bad {each['count']:,}: {each['reason']}: {'; '.join(each['errors'])}")
+    for check in found["failing"]:
+        lines.append(f"  still bad {check['count']:,}: {check['reason']}: {'; '.join(check['errors'])}")
     lines += [f"  left      {each['count']:,}: {each['why']}" for each in found["left"]]
     if found["failing"] and found["pending_generation"] is not None:
         waits = f"generation {found['pending_generation']} is pending; replay uses the running one"

@@ -94,8 +94,14 @@ def show(table: Annotated[str, typer.Argument(help="The table: namespace.table."
     data |= {
         "proven_at": proof["at"] if proof else None,
         "waivers": [
-            {"check": each.check, "name": each.name, "author": each.author, "reason": each.reason, "until": each.until}
-            for each in waived
+            {
+                "check": waiver.check,
+                "name": waiver.name,
+                "author": waiver.author,
+                "reason": waiver.reason,
+                "until": waiver.until,
+            }
+            for waiver in waived
         ],
     }
     state().output.either(data, run_text(data))

@@ -30,7 +30,7 @@ def status(
     found = standing(here.runtime, registry_url(here.home), here.project, None if table is None else [table])
     documents = [each.document(now) for each in found]
     here.output.either({"tables": documents}, text(documents, now))
-    if any(each["error"] or each["lag"]["late"] or each["verdict"] not in _WELL for each in documents):
+    if any(document["error"] or document["lag"]["late"] or document["verdict"] not in _WELL for document in documents):
         raise typer.Exit(3)
 
 
@@ -39,14 +39,14 @@ def text(tables: list[dict[str, Any]], now: datetime) -> str:
     head = ("table", "verdict", "verified", "proven", "not proven yet", "why")
     rows = [
         (
-            each["table"],
-            each["verdict"] or "-",
-            str(each["verified_snapshot"] or "-"),
-            f"{span((now - each['proven_at']).total_seconds())} ago" if each["proven_at"] else "-",
-            _waiting(each["lag"]),
-            each["error"] or each["why"],
+            table["table"],
+            table["verdict"] or "-",
+            str(table["verified_snapshot"] or "-"),
+            f"{span((now - table['proven_at']).total_seconds())} ago" if table["proven_at"] else "-",
+            _waiting(table["lag"]),
+            table["error"] or table["why"],
         )
-        for each in tables
+        for table in tables
     ]
     return columns([head, *rows]) if rows else "no table has a suite: write expectations/NAMESPACE.TABLE.yaml"
 

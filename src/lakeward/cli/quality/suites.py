@@ -38,7 +38,7 @@ def import_(
     target = write(table, done.document, [f"Imported from {file.name}."], force=force)
     shown = target.relative_to(state().project.root).as_posix()
     problems = [each for each in lint(state().project) if each.file == shown]
-    ok = all(each.severity != "error" for each in problems)
+    ok = all(problem.severity != "error" for problem in problems)
     count = len(done.document["expectations"])
     data = {
         "table": table,
@@ -46,13 +46,13 @@ def import_(
         "expectations": count,
         "left": list(done.left),
         "ok": ok,
-        "problems": [each.document() for each in problems],
+        "problems": [problem.document() for problem in problems],
     }
     lines = [
         f"{shown}: {count} expectation{'' if count == 1 else 's'}",
         *(f"  not carried  {each}" for each in done.left),
     ]
-    lines += [each.text() for each in problems]
+    lines += [problem.text() for problem in problems]
     lines.append(
         f"  next         {f'lakeward quality run {table}' if ok else 'correct the file, then: lakeward quality lint'}"
     )

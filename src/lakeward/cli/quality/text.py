@@ -31,7 +31,7 @@ def run_text(result: dict[str, Any]) -> str:
     if result.get("note"):
         lines.append(f"  note      {result['note']}")
     width = max((len(check_name(check)) for check in result["checks"]), default=0)
-    for check in sorted(result["checks"], key=lambda each: _ORDER.index(each["state"])):
+    for check in sorted(result["checks"], key=lambda check: _ORDER.index(check["state"])):
         told = f"  {check['state']:<7} {check['severity']:<8} {check_name(check):<{width}}  {_found(check)}"
         lines.append(told.rstrip())
         if check["state"] == "fail":
@@ -40,8 +40,8 @@ def run_text(result: dict[str, Any]) -> str:
                 lines.append(f"            why: {check['why']}")
     if result["first_bad_snapshot"] is not None:
         lines.append(f"  since     {noun} {result['first_bad_snapshot']}{_batches(result.get('first_bad_batches'))}")
-    for each in result.get("waivers") or ():
-        told = f"{each['name']} until {minute(each['until'])} by {each['author']}: {each['reason']}"
+    for waiver in result.get("waivers") or ():
+        told = f"{waiver['name']} until {minute(waiver['until'])} by {waiver['author']}: {waiver['reason']}"
         lines.append(f"  waived    {told}")
     stands = result["verified_snapshot"]
     if result["verdict"] in ("pass", "warn"):
@@ -68,7 +68,7 @@ def _range(result: dict[str, Any]) -> str:
 
 
 def _batches(batches: list[dict[str, Any]] | None) -> str:
-    told = [f"{each['stream']} seq {each['from_seq']}-{each['to_seq']}" for each in batches or ()]
+    told = [f"{batch['stream']} seq {batch['from_seq']}-{batch['to_seq']}" for batch in batches or ()]
     return f"   ({', '.join(told)})" if told else ""
 
 

@@ -36,8 +36,8 @@ def plan(table: Optional = None) -> None:
     here = state()
     data = run.plans(here.runtime, here.project, table)
     if isinstance(here.output, ConsoleOutput):
-        for each in data["plans"]:
-            _show_plan(each)
+        for plan in data["plans"]:
+            _show_plan(plan)
         return
     here.output.show(data)
 
@@ -59,7 +59,7 @@ def policy(table: Table) -> None:
             f"{table!r} is not a valid table name", why=str(error), next="lakeward tables health", code="LW-1238"
         ) from None
     loaded = load_project(state().project)
-    raise_if_any([each for each in loaded.problems if each.file.startswith("conf/")])
+    raise_if_any([problem for problem in loaded.problems if problem.file.startswith("conf/")])
     writers = {str(spec.sink.table): spec.sink.mode for spec in loaded.specs if spec.sink.table is not None}
     landing = tuple(spec.id for spec in loaded.specs if name in spec.tables)
     delta = any(spec.sink.delta is not None and spec.sink.delta.table == name for spec in loaded.specs)
@@ -118,8 +118,8 @@ def readers(table: Table) -> None:
     here = state()
     data = run.pins(here.runtime, here.project, table)
     here.output.show(data, rows="pins", columns=["who", "why", "since"])
-    for each in data["refusals"]:
-        here.output.note(f"Expiry does not run: {each}")
+    for refusal in data["refusals"]:
+        here.output.note(f"Expiry does not run: {refusal}")
 
 
 @app.command()
@@ -190,7 +190,7 @@ def maintain(
             here.output.note(f"{each['action']}: {each['result']} in {each['duration_s']:.1f} s. {each['why']}")
     else:
         here.output.show(data)
-    code = max((_EXITS.get(each["result"], 0) for each in data["actions"]), default=0)
+    code = max((_EXITS.get(action["result"], 0) for action in data["actions"]), default=0)
     if code:
         raise typer.Exit(code)
 
@@ -225,9 +225,9 @@ def unhold(table: Table, comment: Comment = "") -> None:
 def _show_plan(data: dict[str, Any]) -> None:
     here = state()
     lines = [data["table"]]
-    for each in data["actions"]:
-        lines.append(f"  due      {each['action']:<10} {each['why']}")
-    for each in data["not_planned"]:
-        at = f" (next {moment(each['next_at'])})" if each["next_at"] else ""
-        lines.append(f"  not due  {each['action']:<10} {each['why']}{at}")
+    for action in data["actions"]:
+        lines.append(f"  due      {action['action']:<10} {action['why']}")
+    for item in data["not_planned"]:
+        at = f" (next {moment(item['next_at'])})" if item["next_at"] else ""
+        lines.append(f"  not due  {item['action']:<10} {item['why']}{at}")
     here.output.text("\n".join(lines))

@@ -29,8 +29,8 @@ def why_not_table(head: Head) -> str | None:
     strange = sorted(set(head.protocol.get("readerFeatures") or ()) - _HARMLESS)
     if strange:
         return f"the table uses {', '.join(strange)}"
-    kinds = {each["name"]: each["type"] for each in head.fields}
-    odd = next((each for each in head.partition_columns if kinds.get(each) not in _PLAIN), None)
+    kinds = {field["name"]: field["type"] for field in head.fields}
+    odd = next((column for column in head.partition_columns if kinds.get(column) not in _PLAIN), None)
     if odd is not None:
         return f"the table is partitioned by {odd}, which is {kinds.get(odd)}"
     return None
@@ -45,7 +45,7 @@ def why_not(head: Head, add: Mapping[str, Any]) -> str | None:
         return "a file is of another table"
     inside = Path(unquote(path))
     values = add.get("partitionValues") or {}
-    if _values(inside) != [(each, values.get(each) or None) for each in head.partition_columns]:
+    if _values(inside) != [(column, values.get(column) or None) for column in head.partition_columns]:
         return "the path of a file does not contain its partition values"
     if inside.name.startswith(("_", ".")):
         return "Spark skips a file whose name starts with _ or ."

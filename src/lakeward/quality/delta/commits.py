@@ -97,10 +97,10 @@ def commit_of(head: Head, version: int, at: datetime, actions: Sequence[Mapping[
         version, at: the version and its commit time.
         actions: its actions, as in the log file.
     """
-    about: Mapping[str, Any] = next((each["commitInfo"] for each in actions if "commitInfo" in each), {})
+    about: Mapping[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
     said = log.Commit(version, str(about.get("operation", "unknown")), about.get("operationParameters") or {})
-    adds = tuple(each["add"] for each in actions if "add" in each)
-    removes = [each["remove"] for each in actions if "remove" in each]
+    adds = tuple(action["add"] for action in actions if "add" in action)
+    removes = [action["remove"] for action in actions if "remove" in action]
     if said.parent is None:
         removes = []  # the removed files belong to the replaced table
     operation, why = _judged(head, version, said.operation, adds, removes)
@@ -111,7 +111,7 @@ def commit_of(head: Head, version: int, at: datetime, actions: Sequence[Mapping[
         sequence=version,
         at=at,
         operation=operation,
-        added=sum(rows_of(each) or 0 for each in adds if operation != "replace"),
+        added=sum(rows_of(add) or 0 for add in adds if operation != "replace"),
         wap_id=about.get("userMetadata"),
         commit=f"{head.table_id}/{about.get('txnId') or about.get('timestamp')}",
         why=why,
@@ -142,10 +142,10 @@ def _judged(
         return "overwrite" if adds else "delete", f"version {version} ({operation}) rewrites rows in place"
     if (apart := why_not_table(head)) is not None:
         return "overwrite", f"the rows of version {version} cannot be read on their own ({apart})"
-    for each in adds:
-        if rows_of(each) is None:
+    for add in adds:
+        if rows_of(add) is None:
             return "overwrite", f"version {version} does not state the row counts of its files"
-        if (apart := why_not(head, each)) is not None:
+        if (apart := why_not(head, add)) is not None:
             return "overwrite", f"the rows of version {version} cannot be read on their own ({apart})"
     return "append", None
 
@@ -153,7 +153,7 @@ def _judged(
 def _compaction(
     version: int, adds: Sequence[Mapping[str, Any]], removes: Sequence[Mapping[str, Any]]
 ) -> tuple[str, str | None]:
-    before, after = [rows_of(each) for each in removes], [rows_of(each) for each in adds]
+    before, after = [rows_of(remove) for remove in removes], [rows_of(add) for add in adds]
     known = None not in before and None not in after
     if known and (was := sum(filter(None, before))) != (now := sum(filter(None, after))):
         return "overwrite", f"compaction {version} changed the row count from {was} to {now}"

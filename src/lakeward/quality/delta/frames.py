@@ -54,7 +54,7 @@ def of_files(session: SparkSession, head: Head, adds: Sequence[Mapping[str, Any]
     session.conf.set(_THRESHOLD, _SERIAL)
     reader: Any = session.read.schema(schema).option("basePath", str(head.folder))
     reader = reader.option("ignoreMissingFiles", "false").option("ignoreCorruptFiles", "false")
-    frame: DataFrame = reader.parquet(*(str(log.absolute(head.folder, each["path"])) for each in adds))
+    frame: DataFrame = reader.parquet(*(str(log.absolute(head.folder, add["path"])) for add in adds))
     if (seen := len(frame.inputFiles())) != len(adds):
         raise _wrong(head, f"Spark would read {seen} of {len(adds)} added files")
     selected: Any = frame.select(*(quote(name) for name in schema.names))  # Spark puts partition columns last

@@ -83,7 +83,7 @@ class DeltaTable:
         """Statistics from the log about the rows of `read`; None when they would not be exact."""
         head = self._commits.head
         if read.start is not None:
-            return stats.footers(head, [add for each in appends for add in self._commits.adds(each.id)])
+            return stats.footers(head, [add for append in appends for add in self._commits.adds(append.id)])
         return stats.footers(head, log.live(head) or ()) if read.end == head.version else None
 
     def move(
@@ -114,7 +114,7 @@ class DeltaTable:
         Raises:
             LakewardError: another kind of commit is among them; reading added files alone would miss rows.
         """
-        line = list(takewhile(lambda each: each.id != read.start, self._looked.ancestry(read.end)))[::-1]
+        line = list(takewhile(lambda snapshot: snapshot.id != read.start, self._looked.ancestry(read.end)))[::-1]
         why = changes_rows(line, None)
         if line and line[0].parent != read.start:
             why = f"version {read.start} is not below version {read.end}"
@@ -132,11 +132,11 @@ def _marks(commits: Commits, proofs: Proofs) -> tuple[list[Mark], int | None]:
     """The proofs of this very table, newest version first, and a version proven of a table that it replaced."""
     mine: list[Mark] = []
     foreign: int | None = None
-    for each in proofs:
-        version = int(each["to_snapshot"])
+    for proof in proofs:
+        version = int(proof["to_snapshot"])
         kept = commits.get(version)
-        of, _, _ = (each["to_commit"] or "").partition("/")
-        if of == commits.head.table_id and (kept is None or kept.commit == each["to_commit"]):
+        of, _, _ = (proof["to_commit"] or "").partition("/")
+        if of == commits.head.table_id and (kept is None or kept.commit == proof["to_commit"]):
             mine.append(Mark(version, version))
         elif foreign is None:
             foreign = version
@@ -162,9 +162,9 @@ def proof_of(history: History, proofs: Proofs) -> Mapping[str, Any] | None:
     kept = history.snapshots.get(history.verified) if history.verified is not None else None
     return next(
         (
-            each
-            for each in proofs
-            if each["to_snapshot"] == history.verified and (kept is None or each["to_commit"] == kept.commit)
+            proof
+            for proof in proofs
+            if proof["to_snapshot"] == history.verified and (kept is None or proof["to_commit"] == kept.commit)
         ),
         None,
     )

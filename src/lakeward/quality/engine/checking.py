@@ -48,15 +48,17 @@ def check(
         else:
             groups.setdefault(read, []).append(each)
     for read, group in groups.items():
-        own = [each for each in group if is_own(each)]
-        theirs = [each for each in group if not is_own(each)]
+        own = [configured for configured in group if is_own(configured)]
+        theirs = [configured for configured in group if not is_own(configured)]
         with patient(engines.session, patience_s, found.table):
-            results |= {each.id: check_own(each, _context(of, found, history, read, engines)) for each in own}
+            results |= {
+                configured.id: check_own(configured, _context(of, found, history, read, engines)) for configured in own
+            }
             if theirs:
                 frame = of.rows(engines.session, read)
                 stated = of.footers(read, appended(history, read))
                 results |= {check.id: check for check in engines.checker.check(frame, theirs, stated)}
-    return [results[each.id] for each in asked]
+    return [results[check.id] for check in asked]
 
 
 def _context(of: LakeTable, found: Range, history: History, read: Read, engines: Engines) -> CheckContext:
@@ -91,7 +93,7 @@ def first_bad(
     engines: Engines,
 ) -> tuple[int | None, str]:
     """The first snapshot that makes a failed check fail, and a note if it cannot be determined."""
-    by_id = {each.id: each for each in asked}
+    by_id = {check.id: check for check in asked}
     about = [
         by_id[check.id]
         for check in checks
@@ -101,9 +103,13 @@ def first_bad(
         and engines.checker.by_row(by_id[check.id])
     ]
     failed = Failed(
-        alone=tuple(each.id for each in about if each.strict and each.expectation.type in ALONE),
-        strict=tuple(each.id for each in about if each.strict and each.expectation.type not in ALONE),
-        tolerant=tuple(each.id for each in about if not each.strict),
+        alone=tuple(
+            configured.id for configured in about if configured.strict and configured.expectation.type in ALONE
+        ),
+        strict=tuple(
+            configured.id for configured in about if configured.strict and configured.expectation.type not in ALONE
+        ),
+        tolerant=tuple(configured.id for configured in about if not configured.strict),
     )
 
     def oldest() -> Oldest:
@@ -120,7 +126,7 @@ def first_bad(
         return Oldest(None if sequence == UNTOLD else sequence, known)
 
     def probe(read: Read, ids: Sequence[str]) -> bool | None:
-        return engines.checker.fails(of.rows(engines.session, read), [by_id[each] for each in ids])
+        return engines.checker.fails(of.rows(engines.session, read), [by_id[check] for check in ids])
 
     told = oldest()
     return search(found, failed, probe, told), _untold(told)
@@ -135,7 +141,9 @@ def _untold(oldest: Oldest) -> str:
 def with_first_batches(result: Result, engines: Engines) -> Result:
     if result.first_bad is None:
         return result
-    snapshots = [each for each in result.found.snapshots if each.id == result.first_bad]  # empty if it is expired
+    snapshots = [
+        snapshot for snapshot in result.found.snapshots if snapshot.id == result.first_bad
+    ]  # empty if it is expired
     with engines.registry() as connection:
         found = batches_of(connection, snapshots) if snapshots else batches.of_snapshots(connection, [result.first_bad])
     return replace(result, first_bad_batches=by_stream(found, snapshots))

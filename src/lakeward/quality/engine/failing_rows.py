@@ -91,12 +91,12 @@ def condition(frame: DataFrame, expectation: Expectation) -> Column:
 def _all(metric: Any, name: str) -> list[Any]:
     """The metrics of this name in a metric's dependency graph."""
     own = [metric] if metric.metric_name == name else []
-    return own + [found for each in metric.metric_dependencies.values() for found in _all(each, name)]
+    return own + [found for dependency in metric.metric_dependencies.values() for found in _all(dependency, name)]
 
 
 def _in_order(metric: Any) -> list[Any]:
     """A metric after every metric it needs."""
-    return [found for each in metric.metric_dependencies.values() for found in _in_order(each)] + [metric]
+    return [found for dependency in metric.metric_dependencies.values() for found in _in_order(dependency)] + [metric]
 
 
 def _refused(expectation: Expectation, why: str) -> Refused:

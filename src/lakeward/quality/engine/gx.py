@@ -60,15 +60,15 @@ class Checker:
         `footers` are the file statistics of exactly the frame's rows; checks that they answer read no rows.
         """
         results = bridge.check(frame, asked, footers)
-        results |= self._stock(frame, [each for each in asked if each.id not in results])
-        return [results[each.id] for each in asked]
+        results |= self._stock(frame, [check for check in asked if check.id not in results])
+        return [results[check.id] for check in asked]
 
     def fails(self, frame: DataFrame, asked: Sequence[ConfiguredCheck]) -> bool | None:
         """Whether any of the checks fails on this frame; None when one could not be computed."""
         results = bridge.check(frame, asked, sampled=False)
-        left = [each for each in asked if each.id not in results]
+        left = [check for check in asked if check.id not in results]
         results |= self._run(self._batch(frame), left, "BOOLEAN_ONLY") if left else {}
-        states = {each.state for each in results.values()}
+        states = {result.state for result in results.values()}
         return None if State.ERROR in states else State.FAIL in states
 
     def least(self, frame: DataFrame, asked: Sequence[ConfiguredCheck], value: str) -> Any:
@@ -83,14 +83,14 @@ class Checker:
         if not asked:
             return {}
         batch = self._batch(frame)
-        rowwise = [each for each in asked if self.by_row(each)]
-        others = [each for each in asked if not self.by_row(each)]
+        rowwise = [check for check in asked if self.by_row(check)]
+        others = [check for check in asked if not self.by_row(check)]
         # An aggregate costs the same whether its value is returned or not.
         results = self._run(batch, rowwise, "BOOLEAN_ONLY") | self._run(batch, others, "BASIC")
-        failed = [each for each in asked if results[each.id].state is State.FAIL]
+        failed = [check for check in asked if results[check.id].state is State.FAIL]
         detail = {"result_format": "SUMMARY", "include_unexpected_rows": True, "partial_unexpected_count": SAMPLE}
-        results |= self._run(batch, [each for each in failed if self.by_row(each)], detail)
-        return results | self._run(batch, [each for each in failed if each.expectation.type == SQL], "COMPLETE")
+        results |= self._run(batch, [check for check in failed if self.by_row(check)], detail)
+        return results | self._run(batch, [check for check in failed if check.expectation.type == SQL], "COMPLETE")
 
     def _batch(self, frame: DataFrame) -> Any:
         self._frames += 1
@@ -103,12 +103,14 @@ class Checker:
         suite = self._gx.ExpectationSuite(
             name=f"suite-{self._frames}",
             expectations=[
-                {"type": each.expectation.type, "kwargs": dict(each.expectation.kwargs), "meta": {"id": each.id}}
-                for each in asked
+                {"type": check.expectation.type, "kwargs": dict(check.expectation.kwargs), "meta": {"id": check.id}}
+                for check in asked
             ],
         )
-        found = {each.expectation_config.meta["id"]: each for each in batch.validate(suite, result_format=form).results}
-        return {each.id: replace(as_check(each, found.get(each.id)), by="stock") for each in asked}
+        found = {
+            result.expectation_config.meta["id"]: result for result in batch.validate(suite, result_format=form).results
+        }
+        return {check.id: replace(as_check(check, found.get(check.id)), by="stock") for check in asked}
 
 
 WRITTEN_FOR = "1.24"

@@ -102,8 +102,8 @@ def point(lake: Catalog, table: str, snapshot: int) -> None:
 def _keep(session: SparkSession, table: str, main: Table, snapshots: set[int | None]) -> None:
     """Tag each of the snapshots that still exists; drop tags of earlier moves."""
     name, refs = quote_table(table, CATALOG), main.metadata.refs
-    known = {each.snapshot_id for each in main.metadata.snapshots}
-    wanted = {f"{_TAG}{each}": each for each in snapshots if each in known}
+    known = {snapshot.snapshot_id for snapshot in main.metadata.snapshots}
+    wanted = {f"{_TAG}{snapshot}": snapshot for snapshot in snapshots if snapshot in known}
     for tag, snapshot in wanted.items():
         if tag not in refs:
             session.sql(f"ALTER TABLE {name} CREATE OR REPLACE TAG {quote(tag)} AS OF VERSION {snapshot:d}").collect()
@@ -154,8 +154,8 @@ def _name(main: Table) -> str:
 
 def _reaches(now: TableMetadata, wanted: TableMetadata) -> bool:
     """Whether a commit leads from one metadata to the other: forward in time, and no id with two meanings."""
-    same_specs = all(each in wanted.partition_specs for each in now.partition_specs)
-    same_schemas = all(each in wanted.schemas for each in now.schemas)
+    same_specs = all(spec in wanted.partition_specs for spec in now.partition_specs)
+    same_schemas = all(schema in wanted.schemas for schema in now.schemas)
     return (
         now.format_version == wanted.format_version == 2
         and wanted.last_updated_ms >= now.last_updated_ms
@@ -171,15 +171,15 @@ def _commit(lake: Catalog, pointer: Table, wanted: TableMetadata) -> None:
     # pydantic hides these constructors from mypy
     make: Any = changes
     now, snapshot = pointer.metadata, wanted.snapshots[0]
-    schemas = [each for each in wanted.schemas if each not in now.schemas]
-    specs = [each for each in wanted.partition_specs if each not in now.partition_specs]
+    schemas = [schema for schema in wanted.schemas if schema not in now.schemas]
+    specs = [spec for spec in wanted.partition_specs if spec not in now.partition_specs]
     updates = (
-        *(make.AddSchemaUpdate(schema=each) for each in schemas),
+        *(make.AddSchemaUpdate(schema=schema) for schema in schemas),
         make.SetCurrentSchemaUpdate(schema_id=wanted.current_schema_id),
-        *(make.AddPartitionSpecUpdate(spec=each) for each in specs),
+        *(make.AddPartitionSpecUpdate(spec=spec) for spec in specs),
         make.AddSnapshotUpdate(snapshot=snapshot),
         make.SetSnapshotRefUpdate(ref_name="main", type="branch", snapshot_id=snapshot.snapshot_id),
-        make.RemoveSnapshotsUpdate(snapshot_ids=[each.snapshot_id for each in now.snapshots]),
+        make.RemoveSnapshotsUpdate(snapshot_ids=[snapshot.snapshot_id for snapshot in now.snapshots]),
     )
     lake.commit_table(
         pointer,

@@ -104,7 +104,7 @@ def _moved(
 
     def others() -> list[dict[str, Any]]:
         with engines.registry() as connection:
-            return [each for each in verifications.proofs(connection, of.name) if each["run"] != run]
+            return [proof for proof in verifications.proofs(connection, of.name) if proof["run"] != run]
 
     return of.move(lambda: engines.session, ours, others)
 

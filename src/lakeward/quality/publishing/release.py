@@ -41,11 +41,11 @@ class Held:
     def failed(self) -> list[str]:
         """The checks that hold the table, each as a clause."""
         told = []
-        for each in self.checks:
-            facts = each["observed"] or {}
-            if each["state"] == State.FAIL and facts.get("effect") == "hold":
-                count = f" ({each['unexpected_count']:,} rows)" if each["unexpected_count"] else ""
-                told.append(named(each["expectation"], facts.get("kwargs") or {}) + count)
+        for check in self.checks:
+            facts = check["observed"] or {}
+            if check["state"] == State.FAIL and facts.get("effect") == "hold":
+                count = f" ({check['unexpected_count']:,} rows)" if check["unexpected_count"] else ""
+                told.append(named(check["expectation"], facts.get("kwargs") or {}) + count)
         return told
 
 
@@ -103,7 +103,7 @@ def release(
     text = f"{history.noun.capitalize()} {snapshot} was {note}"
     # The proof first, then the branch: the next run would move a branch without a proof back.
     with connect() as connection:
-        checks = [{key: value for key, value in each.items() if key != "run"} for each in found.checks]
+        checks = [{key: value for key, value in check.items() if key != "run"} for check in found.checks]
         verifications.record(connection, {**row, "verified_snapshot": snapshot, "spark_jobs": 0}, checks)
         incident.over(connection, table, text)
         events.record(connection, "table", table, "release", text, snapshot=snapshot, run=run)

@@ -53,7 +53,7 @@ def advance(now: History, checked: int) -> Move:
         return Move(None, "already there")
     if not now.on_main(now.verified):
         return Move(checked, f"rebuilt: snapshot {now.verified} is off main")
-    if any(each.id == checked for each in now.ancestry(now.verified)):
+    if any(snapshot.id == checked for snapshot in now.ancestry(now.verified)):
         return Move(None, f"a newer run moved it to {now.verified}")
     return Move(checked, f"moved from {now.verified}")
 
@@ -94,7 +94,7 @@ def move(
                 _by_spark(session, table, decided.to, decided.tag)
         except Exception as error:
             # A catalog and Spark Connect raise different types; only the text identifies a conflict in both.
-            if not any(each in f"{type(error).__name__}: {error}" for each in _CONFLICTS):
+            if not any(text in f"{type(error).__name__}: {error}" for text in _CONFLICTS):
                 raise
             if attempt == TRIES - 1:
                 raise Transient(

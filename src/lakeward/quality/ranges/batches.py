@@ -17,8 +17,10 @@ def batches_of(connection: Connection, snapshots: Sequence[Snapshot]) -> list[di
     A Delta version is a number that other tables have too, also a recreated table of the same name. For Delta a batch
     counts only if the commit itself names its stream and seq.
     """
-    named = {each.id: (each.wap_id or "").split("/")[:2] for each in snapshots if each.commit is not None}
-    found = batches.of_snapshots(connection, [each.id for each in snapshots])
+    named = {
+        snapshot.id: (snapshot.wap_id or "").split("/")[:2] for snapshot in snapshots if snapshot.commit is not None
+    }
+    found = batches.of_snapshots(connection, [snapshot.id for snapshot in snapshots])
     return [
         each
         for each in found

@@ -67,7 +67,7 @@ def footers(table: Table, read: Read, appends: Sequence[Snapshot]) -> FileStatis
     files = _standing(table, head) if read.whole else _appended(table, appends)
     if not files:
         return None
-    rows = sum(each.record_count for each in files)
+    rows = sum(file.record_count for file in files)
     return FileStatistics(rows, {name: _column(files, kind, number) for name, kind, number in _fields(table.schema())})
 
 
@@ -76,9 +76,9 @@ def _standing(table: Table, snapshot: Any) -> list[Any] | None:
     from pyiceberg.manifest import ManifestContent
 
     manifests = snapshot.manifests(table.io)
-    if any(each.content == ManifestContent.DELETES for each in manifests):
+    if any(manifest.content == ManifestContent.DELETES for manifest in manifests):
         return None
-    return [entry.data_file for each in manifests for entry in each.fetch_manifest_entry(table.io)]
+    return [entry.data_file for manifest in manifests for entry in manifest.fetch_manifest_entry(table.io)]
 
 
 def _appended(table: Table, appends: Sequence[Snapshot]) -> list[Any] | None:
@@ -86,41 +86,41 @@ def _appended(table: Table, appends: Sequence[Snapshot]) -> list[Any] | None:
     from pyiceberg.manifest import ManifestEntryStatus
 
     found: list[Any] = []
-    for each in appends:
-        snapshot = table.snapshot_by_id(each.id)
+    for append in appends:
+        snapshot = table.snapshot_by_id(append.id)
         if snapshot is None:
             return None
         added = [
             entry.data_file
             for manifest in snapshot.manifests(table.io)
-            if manifest.added_snapshot_id == each.id
+            if manifest.added_snapshot_id == append.id
             for entry in manifest.fetch_manifest_entry(table.io)
             if entry.status == ManifestEntryStatus.ADDED
         ]
-        if sum(file.record_count for file in added) != each.added:
+        if sum(file.record_count for file in added) != append.added:
             return None
         found += added
     return found
 
 
 def _fields(schema: Schema) -> Iterator[tuple[str, Any, int]]:
-    for each in schema.fields:
-        if each.field_type.is_primitive:
-            yield each.name, each.field_type, each.field_id
+    for column in schema.fields:
+        if column.field_type.is_primitive:
+            yield column.name, column.field_type, column.field_id
 
 
 def _column(files: Sequence[Any], kind: Any, number: int) -> ColumnFacts:
-    nulls = [count for each in files if (count := (each.null_value_counts or {}).get(number)) is not None]
+    nulls = [count for file in files if (count := (file.null_value_counts or {}).get(number)) is not None]
     if len(nulls) < len(files):
         return ColumnFacts()
     total = sum(nulls)
     if str(kind) not in _EXACT:
         return ColumnFacts(total)
-    if str(kind) in ("float", "double") and any((each.nan_value_counts or {}).get(number) != 0 for each in files):
+    if str(kind) in ("float", "double") and any((file.nan_value_counts or {}).get(number) != 0 for file in files):
         return ColumnFacts(total)
-    valued = [each for each, count in zip(files, nulls, strict=True) if count < each.record_count]
-    lows = [_value(kind, (each.lower_bounds or {}).get(number)) for each in valued]
-    highs = [_value(kind, (each.upper_bounds or {}).get(number)) for each in valued]
+    valued = [file for file, count in zip(files, nulls, strict=True) if count < file.record_count]
+    lows = [_value(kind, (file.lower_bounds or {}).get(number)) for file in valued]
+    highs = [_value(kind, (file.upper_bounds or {}).get(number)) for file in valued]
     if any(each is None for each in (*lows, *highs)):
         return ColumnFacts(total)
     return ColumnFacts(total, True, min(lows, default=None), max(highs, default=None))

@@ -69,7 +69,7 @@ def known_before(found: Range, failing: Set[str], before: Before | None) -> int 
     if before is None or found.base is None or found.kind is not Kind.INCREMENT:
         return None
     same = before.base == found.base.snapshot and before.failed == failing
-    return before.first if same and any(each.id == before.first for each in found.snapshots) else None
+    return before.first if same and any(snapshot.id == before.first for snapshot in found.snapshots) else None
 
 
 Probe = Callable[[Read, Sequence[str]], bool | None]
@@ -102,8 +102,8 @@ def remembered(history: History, heads: Sequence[tuple[int | None, int, int]]) -
         heads: base, head and the head's sequence number of recorded runs, newest first. An earlier table may have had
             the name: a run counts if its base or its head is known to be of this table.
     """
-    ours = {name for each in history.snapshots.values() for name in (each.id, each.parent)} - {None}
-    found = {each.sequence: each.id for each in history.snapshots.values() if each.sequence}
+    ours = {name for snapshot in history.snapshots.values() for name in (snapshot.id, snapshot.parent)} - {None}
+    found = {snapshot.sequence: snapshot.id for snapshot in history.snapshots.values() if snapshot.sequence}
     for base, head, sequence in heads:
         if head in ours or base in ours:
             found.setdefault(sequence, head)
@@ -119,7 +119,7 @@ def search(found: Range, failed: Failed, probe: Probe, oldest: Oldest = Oldest()
     """
     snapshots, appends = found.snapshots, found.appends
     whole_line = found.kind is Kind.INCREMENT or (found.base is None and changes_rows(snapshots, None) is None)
-    places = {each.sequence: index for index, each in enumerate(appends)}
+    places = {append.sequence: index for index, append in enumerate(appends)}
     if oldest.sequence is not None and (not whole_line or oldest.sequence not in places):
         return oldest.snapshot  # written by a rewrite, or before every remaining snapshot
     if not appends or not whole_line or not (failed.alone or failed.strict or failed.tolerant):
@@ -163,8 +163,8 @@ def _halve(
 
 
 def _one_by_one(appends: Sequence[Snapshot], checks: Sequence[str], probe: Probe) -> int | None:
-    for index, each in enumerate(appends):
-        fails = probe(Read(each.parent, each.id), checks)
+    for index, append in enumerate(appends):
+        fails = probe(Read(append.parent, append.id), checks)
         if fails is None:
             return None
         if fails:

@@ -79,7 +79,7 @@ def history_of(table: str, loaded: Table) -> History:
         table=table,
         head=metadata.current_snapshot_id,
         verified=branch.snapshot_id if branch is not None else None,
-        snapshots={each.snapshot_id: _snapshot(each) for each in metadata.snapshots},
+        snapshots={snapshot.snapshot_id: _snapshot(snapshot) for snapshot in metadata.snapshots},
         refs=frozenset(metadata.refs),
     )
 

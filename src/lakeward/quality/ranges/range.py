@@ -54,7 +54,7 @@ class Range:
     @property
     def appends(self) -> tuple[Snapshot, ...]:
         """The snapshots that added rows, oldest first."""
-        return tuple(each for each in self.snapshots if each.operation == "append" and each.added)
+        return tuple(snapshot for snapshot in self.snapshots if snapshot.operation == "append" and snapshot.added)
 
     @property
     def rewritten(self) -> bool:
@@ -64,7 +64,9 @@ class Range:
     @property
     def writes(self) -> tuple[Snapshot, ...]:
         """The snapshots that added or rewrote rows, oldest first."""
-        return tuple(each for each in self.snapshots if each.operation in ("append", "overwrite") and each.added)
+        return tuple(
+            snapshot for snapshot in self.snapshots if snapshot.operation in ("append", "overwrite") and snapshot.added
+        )
 
     @property
     def rows(self) -> int | None:
@@ -73,7 +75,7 @@ class Range:
             return self.head.total if self.head else None
         if self.kind is Kind.CHANGES and self.writes:
             return None  # an overwrite states the rows of whole files, most of them unchanged
-        return sum(each.added for each in self.appends)
+        return sum(append.added for append in self.appends)
 
 
 @dataclass(frozen=True)
@@ -153,7 +155,7 @@ def appended(history: History, read: Read) -> tuple[Snapshot, ...]:
     """The snapshots whose rows a read of appends returns, newest first; empty for any other read."""
     if read.start is None:
         return ()
-    line = takewhile(lambda each: each.id != read.start, history.ancestry(read.end))
+    line = takewhile(lambda snapshot: snapshot.id != read.start, history.ancestry(read.end))
     return tuple(each for each in line if each.operation == "append" and each.added)
 
 
@@ -164,7 +166,7 @@ def changes_rows(snapshots: Sequence[Snapshot], before: Snapshot | None) -> str 
 
 def rewrites(snapshots: Sequence[Snapshot]) -> str | None:
     """The first commit that rewrites rows in place, as a clause."""
-    found = next((each for each in snapshots if each.operation in ("overwrite", "delete")), None)
+    found = next((snapshot for snapshot in snapshots if snapshot.operation in ("overwrite", "delete")), None)
     if found is None:
         return None
     return found.why or f"snapshot {found.id} ({found.operation}) rewrites rows in place"
@@ -173,12 +175,12 @@ def rewrites(snapshots: Sequence[Snapshot]) -> str | None:
 def miscounts(snapshots: Sequence[Snapshot], before: Snapshot | None) -> str | None:
     """The first compaction that changed the row count, as a clause."""
     previous = before
-    for each in snapshots:
-        if each.operation == "replace" and previous is not None and not previous.delete_files:
-            known = each.total is not None and previous.total is not None
-            if known and each.total != previous.total:
-                return f"compaction {each.id} changed the row count from {previous.total} to {each.total}"
-        previous = each
+    for snapshot in snapshots:
+        if snapshot.operation == "replace" and previous is not None and not previous.delete_files:
+            known = snapshot.total is not None and previous.total is not None
+            if known and snapshot.total != previous.total:
+                return f"compaction {snapshot.id} changed the row count from {previous.total} to {snapshot.total}"
+        previous = snapshot
     return None
 
 
@@ -187,7 +189,7 @@ def _classify(history: History, base: Mark, head: Snapshot, chain: Chain) -> Ran
     if not snapshots:
         return Range(table, Kind.EMPTY, base, head, (), f"nothing new since {history.noun} {base.snapshot}")
     rewritten = rewrites(snapshots)
-    if rewritten and any(each.why for each in snapshots):
+    if rewritten and any(snapshot.why for snapshot in snapshots):
         return Range(table, Kind.TABLE, base, head, snapshots, f"{rewritten}: the whole table")
     if rewritten:
         odd = miscounts(snapshots, history.snapshots.get(base.snapshot)) or untraced(base, head)
@@ -198,7 +200,7 @@ def _classify(history: History, base: Mark, head: Snapshot, chain: Chain) -> Ran
     odd = miscounts(snapshots, history.snapshots.get(base.snapshot))
     if odd:
         return Range(table, Kind.TABLE, base, head, snapshots, f"{odd}: the whole table")
-    compactions = sum(each.operation == "replace" for each in snapshots)
+    compactions = sum(snapshot.operation == "replace" for snapshot in snapshots)
     count = len(snapshots) - compactions
     text = f"{count} commit{'' if count == 1 else 's'} since {history.noun} {base.snapshot}"
     if compactions:
@@ -224,15 +226,15 @@ def _window(found: Range, history: History, now: datetime) -> Read | None:
     head = expect(found.head, "the newest snapshot of a range")
     passed_base = False
     inside: list[Snapshot] = []
-    for each in history.ancestry(head.id):
-        passed_base = passed_base or each.id == found.base.snapshot
-        if passed_base and each.at <= now - WINDOW:
+    for snapshot in history.ancestry(head.id):
+        passed_base = passed_base or snapshot.id == found.base.snapshot
+        if passed_base and snapshot.at <= now - WINDOW:
             part = inside[::-1]
-            if not changes_rows(part, each):
-                return Read(each.id, head.id)
-            traced = not miscounts(part, each) and not untraced(each.mark, head)
-            return Read(None, head.id, each.sequence) if traced else None
-        inside.append(each)
+            if not changes_rows(part, snapshot):
+                return Read(snapshot.id, head.id)
+            traced = not miscounts(part, snapshot) and not untraced(snapshot.mark, head)
+            return Read(None, head.id, snapshot.sequence) if traced else None
+        inside.append(snapshot)
     return None  # the window starts before the first remaining snapshot: read the whole table
 
 

@@ -143,7 +143,7 @@ def _is_below(current: Snapshot, start: Mark) -> bool:
 
 
 def _off_the_line(history: History, start: Mark, end: int) -> Cut:
-    backwards = any(each.id == end for each in history.ancestry(start.snapshot))
+    backwards = any(snapshot.id == end for snapshot in history.ancestry(start.snapshot))
     if backwards:
         return Cut.WRONG_ORDER
     if start.snapshot in history.snapshots and _root(history, start.snapshot) != _root(history, end):
@@ -156,7 +156,7 @@ def _when_expired(history: History, start: Mark | None, end: int) -> Cut:
     branch or tag kept it and the snapshots between were expired too; the metadata cannot distinguish the two. EXPIRED
     promises less.
     """
-    if start is not None and any(each.id == end for each in history.ancestry(start.snapshot)):
+    if start is not None and any(snapshot.id == end for snapshot in history.ancestry(start.snapshot)):
         return Cut.WRONG_ORDER
     return Cut.EXPIRED
 

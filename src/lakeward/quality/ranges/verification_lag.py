@@ -40,13 +40,13 @@ class Lag:
 def lag(found: Range | None) -> Lag:
     """The lag of a range. Compactions and batches without rows do not count: they change no visible data."""
     waiting = [
-        each
-        for each in (found.snapshots if found is not None else ())
-        if each.operation in ("overwrite", "delete") or (each.operation == "append" and each.added)
+        snapshot
+        for snapshot in (found.snapshots if found is not None else ())
+        if snapshot.operation in ("overwrite", "delete") or (snapshot.operation == "append" and snapshot.added)
     ]
     if not waiting:
         return Lag()
-    rows = sum(each.added for each in waiting if each.operation == "append")
+    rows = sum(snapshot.added for snapshot in waiting if snapshot.operation == "append")
     return Lag(len(waiting), rows, waiting[0].id, waiting[0].at)
 
 

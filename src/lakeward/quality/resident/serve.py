@@ -114,7 +114,7 @@ class Resident:
             return
         self._runs += 1
         why = f"{worked.error.what}: {worked.error.why}" if worked.error else ""
-        verdicts = {each["table"]: each["verdict"] for each in worked.results}
+        verdicts = {result["table"]: result["verdict"] for result in worked.results}
         log.info(
             "Check run ended", check_run=claim.run, state=worked.state, verdicts=verdicts, why=why, rss=process.rss
         )

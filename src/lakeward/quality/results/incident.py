@@ -39,12 +39,12 @@ _ROUTINE = {"waive", "unwaive", "release"}
 def holding(result: Result) -> list[Check]:
     """The checks that hold the table, those with the most failing rows first."""
     bad = [
-        each
-        for each in result.checks
-        if each.excuse is None
-        and (each.state is State.ERROR or (each.state is State.FAIL and each.effect is Effect.HOLD))
+        check
+        for check in result.checks
+        if check.excuse is None
+        and (check.state is State.ERROR or (check.state is State.FAIL and check.effect is Effect.HOLD))
     ]
-    return sorted(bad, key=lambda each: -(each.unexpected_count or 0))
+    return sorted(bad, key=lambda check: -(check.unexpected_count or 0))
 
 
 def after_run(connection: Connection, result: Result) -> None:
@@ -60,12 +60,12 @@ def after_run(connection: Connection, result: Result) -> None:
         return
     known = incidents.open_ones(connection).get((KIND, result.table))
     failing = holding(result)
-    rows = max((each.unexpected_count or 0 for each in failing), default=0)
+    rows = max((check.unexpected_count or 0 for check in failing), default=0)
     fields: dict[str, Any] = {
-        "key": sorted([result.verdict.value, *(each.id for each in failing), str(result.first_bad)]),
+        "key": sorted([result.verdict.value, *(check.id for check in failing), str(result.first_bad)]),
         "rows": rows,
         "run": result.run,
-        "streams": sorted({each["stream"] for each in result.batches}),
+        "streams": sorted({batch["stream"] for batch in result.batches}),
         "next": f"lakeward quality show {result.table}",
     }
     # The same failures with a few more rows send no new message: `quality show` has the newest figures.
@@ -105,7 +105,7 @@ def lines(result: Result, failing: Sequence[Check], proven: datetime | None, cha
         changed: recent changes, a sentence each.
     """
     table = result.table
-    told = [f"{table}: {describe(each)}" for each in failing] or [f"{table} could not be checked: {result.note}"]
+    told = [f"{table}: {describe(check)}" for check in failing] or [f"{table} could not be checked: {result.note}"]
     stands = "no snapshot is verified yet"
     if result.verified is not None:
         when = f", proven {moment(proven)}" if proven is not None else ""
@@ -113,9 +113,9 @@ def lines(result: Result, failing: Sequence[Check], proven: datetime | None, cha
     told.append(f"{stands}; the stream continues to land")
     if result.found.head is not None:
         told.append(f"since: {since(result)}")
-    rows = [row for each in failing for row in each.sample][:ROWS]
+    rows = [row for check in failing for row in check.sample][:ROWS]
     told += [f"{ROW}{json.dumps(row, default=str, ensure_ascii=False)}" for row in rows]
-    told += [f"changed: {each}" for each in changed]
+    told += [f"changed: {change}" for change in changed]
     told += [result.note] if failing and result.note else []
     return told + offers(result, failing)
 
@@ -134,16 +134,16 @@ def offers(result: Result, failing: Sequence[Check]) -> list[str]:
 
 def since(result: Result) -> str:
     """The first bad snapshot with its commit time, batches and offsets; the range where it is unknown."""
-    first = next((each for each in result.found.snapshots if each.id == result.first_bad), None)
+    first = next((snapshot for snapshot in result.found.snapshots if snapshot.id == result.first_bad), None)
     if first is not None:
         text = f"{result.found.noun} {first.id} of {moment(first.at)}"
-        return text + "".join(f"; {landed(each)}" for each in result.first_bad_batches)
+        return text + "".join(f"; {landed(batch)}" for batch in result.first_bad_batches)
     if result.first_bad is not None:
-        told = "".join(f"; {landed(each)}" for each in result.first_bad_batches)
+        told = "".join(f"; {landed(batch)}" for batch in result.first_bad_batches)
         return f"snapshot {result.first_bad}, which is expired{told}"
     head = f" up to {result.found.head.id}" if result.found.head else ""
     base = f"after {result.found.noun} {result.found.base.snapshot}" if result.found.base else "in the table"
-    return f"unknown, {base}{head}" + "".join(f"; {landed(each)}" for each in result.batches)
+    return f"unknown, {base}{head}" + "".join(f"; {landed(batch)}" for batch in result.batches)
 
 
 def landed(batch: dict[str, Any]) -> str:
@@ -175,13 +175,15 @@ def _table(commit: str | None) -> str:
 def _changed(connection: Connection, result: Result) -> list[str]:
     """Changes of the streams and the table shortly before the first bad commit, and whether a new generation began."""
     snapshots = result.found.snapshots
-    first = next((each for each in snapshots if each.id == result.first_bad), snapshots[0] if snapshots else None)
+    first = next(
+        (snapshot for snapshot in snapshots if snapshot.id == result.first_bad), snapshots[0] if snapshots else None
+    )
     if first is None:
         return []
     told = []
     for batch in result.first_bad_batches:
         told += _generation(connection, batch["stream"], first)
-    names = [("table", result.table)] + [("stream", each["stream"]) for each in result.batches]
+    names = [("table", result.table)] + [("stream", batch["stream"]) for batch in result.batches]
     found = [row for scope, name in names for row in changes.newest(connection, scope, name, 50)]
     near = [row for row in found if 0 <= (first.at - row["at"]).total_seconds() <= _BEFORE_S]
     for row in sorted(near, key=lambda row: row["at"], reverse=True):
@@ -196,7 +198,7 @@ def _changed(connection: Connection, result: Result) -> list[str]:
 
 def _generation(connection: Connection, stream: str, snapshot: Snapshot) -> list[str]:
     """Whether the first bad batch is the first of a generation."""
-    bad = next((each for each in batches_of(connection, [snapshot]) if each["stream"] == stream), None)
+    bad = next((batch for batch in batches_of(connection, [snapshot]) if batch["stream"] == stream), None)
     before = batches.generation_before(connection, stream, bad["seq"]) if bad and bad["seq"] is not None else None
     if bad is None or before is None or before == bad["generation"]:
         return []

@@ -53,12 +53,12 @@ def sentence(text: str, longest: int = 300) -> str:
 
 def masked(checks: Iterable[Check], columns: Collection[str]) -> list[Check]:
     """The checks with the values of these columns masked, in sample rows and observed values. Nulls stay nulls."""
-    hidden = {each.lower() for each in columns}
-    return [_masked(each, hidden) for each in checks] if hidden else list(checks)
+    hidden = {column.lower() for column in columns}
+    return [_masked(check, hidden) for check in checks] if hidden else list(checks)
 
 
 def _masked(check: Check, hidden: set[str]) -> Check:
-    sample = tuple(_row(each, hidden) for each in check.sample)
+    sample = tuple(_row(row, hidden) for row in check.sample)
     about = {str(check.kwargs[key]).lower() for key in ("column", "column_A", "column_B") if key in check.kwargs}
     # Without a count of failing rows the observed value may be a value of the column, e.g. a maximum.
     told = check.observed is not None and check.unexpected_count is None and bool(about & hidden)

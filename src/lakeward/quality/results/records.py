@@ -87,7 +87,7 @@ class Result:
             **{key: row[key] for key in ("table", "run", "suite", "from_snapshot", "to_snapshot", "verdict")},
             "spark_jobs": self.spark_jobs,
             "duration_s": row["duration_s"],
-            "checks": [shown(each) for each in self.check_rows()],
+            "checks": [shown(row) for row in self.check_rows()],
             "first_bad_snapshot": self.first_bad,
             "verified_snapshot": self.verified,
             "cpu_s": row["cpu_s"],
@@ -132,7 +132,7 @@ def recorded(run: Mapping[str, Any], checks: Sequence[dict[str, Any]]) -> dict[s
         **{key: run[key] for key in ("table", "run", "suite", "from_snapshot", "to_snapshot", "verdict")},
         "spark_jobs": run["spark_jobs"],
         "duration_s": run["duration_s"],
-        "checks": [shown(each) for each in checks],
+        "checks": [shown(check) for check in checks],
         "first_bad_snapshot": run["first_bad_snapshot"],
         "verified_snapshot": run["verified_snapshot"],
         "cpu_s": run["cpu_s"],
@@ -207,9 +207,9 @@ def by_stream(batches: Sequence[dict[str, Any]], snapshots: Sequence[Snapshot]) 
         landed.setdefault(batch["stream"], []).append(
             {"seq": batch["seq"], "start": batch["start_offsets"], "end": batch["end_offsets"]}
         )
-    for each in snapshots:
-        parts = (each.wap_id or "").split("/")
-        if each.id not in known and len(parts) == 3 and parts[1].isdigit():
+    for snapshot in snapshots:
+        parts = (snapshot.wap_id or "").split("/")
+        if snapshot.id not in known and len(parts) == 3 and parts[1].isdigit():
             landed.setdefault(parts[0], []).append({"seq": int(parts[1]), "start": None, "end": None})
     summed = []
     for stream, found in sorted(landed.items()):

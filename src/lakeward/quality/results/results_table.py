@@ -125,7 +125,7 @@ def lines(run: dict[str, Any], checks: Sequence[dict[str, Any]]) -> list[dict[st
         "batches": _json(run["batches"]),
         "run_checks": len(checks),
     }
-    return [whole | _of(each) for each in checks] or [whole]
+    return [whole | _of(check) for check in checks] or [whole]
 
 
 def _of(check: dict[str, Any]) -> dict[str, Any]:

@@ -33,14 +33,14 @@ def lines(document: dict[str, Any]) -> Iterator[Line]:
     """
     checks, publishes, noun = document["checks"], Verdict(document["verdict"]).publishes, noun_of(document)
     yield "info", f"range: {_range(document)}"
-    if any(each["state"] != State.SKIPPED for each in checks):
+    if any(check["state"] != State.SKIPPED for check in checks):
         yield "info", _tiers(checks)
     for check in checks:
         yield from _failed(check)
     if document["first_bad_snapshot"] is not None:
         landed = _landed(document.get("first_bad_batches"))
         yield "warning", f"first bad {noun} {document['first_bad_snapshot']}{landed}"
-    counts = Counter(each["state"] for each in checks)
+    counts = Counter(check["state"] for check in checks)
     told = ", ".join(f"{counts[state]} {state}" for state in State if counts[state]) or document["note"]
     yield "info" if publishes else "error", f"verdict {document['verdict']} ({told})"
     if document["note"] and counts:
@@ -71,9 +71,9 @@ def _range(document: dict[str, Any]) -> str:
 
 def _landed(batches: list[dict[str, Any]] | None) -> str:
     told = "; ".join(
-        f"stream {each['stream']} seq {each['from_seq']} to {each['to_seq']}, "
-        f"offsets {between(each['start'], each['end'])}"
-        for each in batches or ()
+        f"stream {batch['stream']} seq {batch['from_seq']} to {batch['to_seq']}, "
+        f"offsets {between(batch['start'], batch['end'])}"
+        for batch in batches or ()
     )
     return f" ({told})" if told else ""
 
@@ -87,11 +87,11 @@ _TIERS = {
 
 def _tiers(checks: list[dict[str, Any]]) -> str:
     """How the checks were decided, and how many rows were read for them."""
-    by = Counter(each.get("by") for each in checks if each["state"] in (State.PASS, State.FAIL))
+    by = Counter(check.get("by") for check in checks if check["state"] in (State.PASS, State.FAIL))
     told = [f"{by[tier]} {words}" for tier, words in _TIERS.items() if by[tier]]
     others = sum(count for tier, count in by.items() if tier not in _TIERS)
     told += [f"{others} by Lakeward's own checks"] if others else []
-    read = max((each.get("rows") or 0 for each in checks if each.get("by") in ("rows", "stock")), default=None)
+    read = max((check.get("rows") or 0 for check in checks if check.get("by") in ("rows", "stock")), default=None)
     rows = f"{read:,} rows read" if read is not None else "" if others else "no row was read to decide"
     return f"decided: {'; '.join(filter(None, [', '.join(told) or 'nothing', rows]))}"
 

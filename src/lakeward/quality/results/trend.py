@@ -28,8 +28,8 @@ def trends(runs: Sequence[Row], checks: Mapping[str, Sequence[Row]]) -> list[dic
         began, `points` are `{at, state, unexpected_count, rows}`, oldest first, `direction` is `growing`, `steady` or
         `falling` of a failure with two points at least.
     """
-    newest = next((checks[each["run"]] for each in runs if checks.get(each["run"])), ())
-    told: dict[str, list[dict[str, Any]]] = {each["check"]: [] for each in newest}
+    newest = next((checks[run["run"]] for run in runs if checks.get(run["run"])), ())
+    told: dict[str, list[dict[str, Any]]] = {check["check"]: [] for check in newest}
     for run in runs:
         for check in checks.get(run["run"], ()):
             if check["check"] in told:
@@ -41,20 +41,20 @@ def cost(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The total cost of the runs: `{runs, spark_jobs, duration_s, cpu_s}`; `cpu_s` is that of the checking process."""
     return {
         "runs": len(runs),
-        "spark_jobs": sum(each["spark_jobs"] or 0 for each in runs),
-        "duration_s": round(sum(each["duration_s"] or 0 for each in runs), 1),
-        "cpu_s": round(sum(each.get("cpu_s") or 0 for each in runs), 1),
+        "spark_jobs": sum(run["spark_jobs"] or 0 for run in runs),
+        "duration_s": round(sum(run["duration_s"] or 0 for run in runs), 1),
+        "cpu_s": round(sum(run.get("cpu_s") or 0 for run in runs), 1),
     }
 
 
 def _trend(name: str, found: list[dict[str, Any]]) -> dict[str, Any]:
     newest = found[0]
-    decided = [each for each in found if each["state"] in (State.PASS, State.FAIL)]
+    decided = [check for check in found if check["state"] in (State.PASS, State.FAIL)]
     streak = _streak(decided)
     failing = bool(streak) and streak[0]["state"] == State.FAIL
     before = decided[len(streak) :]
     facts = newest["observed"] or {}
-    points = [_point(each) for each in reversed(found[:_SHOWN])]
+    points = [_point(check) for check in reversed(found[:_SHOWN])]
     return {
         "check": name,
         "expectation": newest["expectation"],
@@ -65,8 +65,8 @@ def _trend(name: str, found: list[dict[str, Any]]) -> dict[str, Any]:
         "failing_since": _moment(streak[-1]) if failing else None,
         "recovered": _recovery(streak, before) if streak and not failing and before else None,
         "runs": len(found),
-        "failures": sum(each["state"] == State.FAIL for each in found),
-        "errors": sum(each["state"] == State.ERROR for each in found),
+        "failures": sum(check["state"] == State.FAIL for check in found),
+        "errors": sum(check["state"] == State.ERROR for check in found),
         "points": points,
         "direction": _direction(points) if failing else None,
     }
@@ -113,9 +113,9 @@ def _point(check: Mapping[str, Any]) -> dict[str, Any]:
 def _direction(points: Sequence[Mapping[str, Any]]) -> str | None:
     """Compares the shares of failing rows of the two newest failures."""
     shares = [
-        each["unexpected_count"] / each["rows"]
-        for each in points
-        if each["state"] == State.FAIL and each["rows"] and each["unexpected_count"]
+        point["unexpected_count"] / point["rows"]
+        for point in points
+        if point["state"] == State.FAIL and point["rows"] and point["unexpected_count"]
     ]
     if len(shares) < 2:
         return None

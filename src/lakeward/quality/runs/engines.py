@@ -133,5 +133,5 @@ class Engines:
 
     def _progress(self, stages: Any, inflight_tasks: int, operation_id: str | None, done: bool) -> None:
         self._stages.setdefault(operation_id or "", set()).update(
-            each.stage_id for each in stages or () if each.num_completed_tasks
+            stage.stage_id for stage in stages or () if stage.num_completed_tasks
         )

@@ -90,7 +90,7 @@ class IcebergTable:
 
 def marks(proofs: Proofs) -> list[Mark]:
     """The proven snapshots of an Iceberg table, newest run first."""
-    return [Mark(each["to_snapshot"], each["to_sequence"]) for each in proofs]
+    return [Mark(proof["to_snapshot"], proof["to_sequence"]) for proof in proofs]
 
 
 def of(name: str, lake: Catalog, where: Lake) -> LakeTable:

@@ -47,7 +47,9 @@ def proves_nothing(order: Order, suite: Suite) -> str | None:
     if not order.own_suite:
         return "the suite was given for this run only"
     if order.scope is not None:
-        narrowed = sum(_REACH.index(each.scope) > _REACH.index(order.scope) for each in suite.expectations)
+        narrowed = sum(
+            _REACH.index(expectation.scope) > _REACH.index(order.scope) for expectation in suite.expectations
+        )
         if narrowed:
             return f"{narrowed} checks of the suite read more rows than --scope {order.scope}"
     return None

@@ -48,8 +48,8 @@ def run(order: Order, engines: Engines) -> list[Result]:
     """
     results = []
     with engines.keeping() as connection:
-        for each in waive.run_out(connection):
-            log.warning(each)
+        for waiver in waive.run_out(connection):
+            log.warning(waiver)
     for table in order.tables if order.tables is not None else sorted(order.suites):
         suite = order.suites[table]
         engines.prove()
@@ -101,7 +101,7 @@ def _table(table: str, suite: Suite, order: Order, engines: Engines) -> Result |
     if found.kind is Kind.EMPTY and order.scope in (None, INCREMENT) and order.own_suite:
         log.info("Nothing to check", table=table, why=found.why)
         standing = next(iter(known.proofs), None)
-        skipped = tuple(each.blank(State.SKIPPED, found.why) for each in asked)
+        skipped = tuple(check.blank(State.SKIPPED, found.why) for check in asked)
         stands = Verdict(standing["verdict"]) if standing else Verdict.PASS
         return replace(blank, verdict=stands, checks=skipped, note=found.why)
     count, why = found.rows, found.why
@@ -124,7 +124,7 @@ def _table(table: str, suite: Suite, order: Order, engines: Engines) -> Result |
         aside = quarantined.told(connection, found, history)
     first, untold = (None, "")
     if judged is not Verdict.PASS:
-        first = known_before(found, {each.id for each in checks if each.state is State.FAIL}, known.before)
+        first = known_before(found, {check.id for check in checks if check.state is State.FAIL}, known.before)
         if first is None:
             first, untold = first_bad(known.of, found, history, asked, checks, engines)
     result = replace(
@@ -147,10 +147,10 @@ def _table(table: str, suite: Suite, order: Order, engines: Engines) -> Result |
 
 def _over(table: str, asked: Sequence[ConfiguredCheck], waived_then: Collection[str]) -> None:
     """Log which waivers ended, so that failures count again."""
-    for each in asked:
-        if each.id in waived_then and each.excuse is None:
-            name = name_of(each.expectation)
-            log.warning("Waiver ended; failures count again", table=table, name=name, check=each.id)
+    for item in asked:
+        if item.id in waived_then and item.excuse is None:
+            name = name_of(item.expectation)
+            log.warning("Waiver ended; failures count again", table=table, name=name, check=item.id)
 
 
 def _broken(table: str, suite: Suite, order: Order, engines: Engines, error: Exception) -> Result:

@@ -48,13 +48,17 @@ def look(table: Table, history: History, session: SparkSession) -> ObservedColum
     head = expect(table.current_snapshot(), "a snapshot")
     total, metrics = from_metadata(table)
     columns = [
-        _known(each, metrics.get(each.field_id), _partitioned(table))
-        for each in table.schema().fields
-        if each.name not in OWN_COLUMNS
+        _known(field, metrics.get(field.field_id), _partitioned(table))
+        for field in table.schema().fields
+        if field.name not in OWN_COLUMNS
     ]
     read = recent(history, head.snapshot_id)
     count, columns = _aggregate(session, ".".join(table.name()), read, columns)
-    appends = tuple((each.at, each.added) for each in history.ancestry(head.snapshot_id) if each.operation == "append")
+    appends = tuple(
+        (snapshot.at, snapshot.added)
+        for snapshot in history.ancestry(head.snapshot_id)
+        if snapshot.operation == "append"
+    )
     seen = ObservedColumn(".".join(table.name()), total or count, count, head.snapshot_id, tuple(columns), appends)
     return _with_unique(session, seen, read)
 
@@ -65,11 +69,11 @@ def recent(history: History, head: int) -> Read:
     """
     gathered = 0
     passed: list[Snapshot] = []
-    for each in history.ancestry(head):
-        passed.append(each)
-        gathered += each.added if each.operation == "append" else 0
+    for snapshot in history.ancestry(head):
+        passed.append(snapshot)
+        gathered += snapshot.added if snapshot.operation == "append" else 0
         if gathered >= MOST_ROWS:
-            return Read(None if changes_rows(passed[::-1], None) else each.parent, head)
+            return Read(None if changes_rows(passed[::-1], None) else snapshot.parent, head)
     return Read(None, head)
 
 
@@ -78,7 +82,7 @@ def from_metadata(table: Table) -> tuple[int | None, dict[int, Metrics]]:
     from pyiceberg.manifest import DataFileContent
 
     head = table.current_snapshot()
-    total, found = 0, {each.field_id: Metrics() for each in table.schema().fields}
+    total, found = 0, {field.field_id: Metrics() for field in table.schema().fields}
     for manifest in head.manifests(table.io) if head else ():
         for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
             if entry.data_file.content != DataFileContent.DATA:
@@ -92,22 +96,22 @@ def _add(found: Mapping[int, Metrics], file: Any, schema: Schema) -> None:
     from pyiceberg.conversions import from_bytes
     from pyiceberg.types import PrimitiveType
 
-    for each in schema.fields:
-        mine, field_id = found[each.field_id], each.field_id
+    for field in schema.fields:
+        mine, field_id = found[field.field_id], field.field_id
         nulls, nan = (file.null_value_counts or {}).get(field_id), (file.nan_value_counts or {}).get(field_id)
         mine.nulls = None if nulls is None or mine.nulls is None else mine.nulls + nulls
         mine.nan = (mine.nan or 0) + (nan or 0)
         low, high = (file.lower_bounds or {}).get(field_id), (file.upper_bounds or {}).get(field_id)
-        if low is None or high is None or not isinstance(each.field_type, PrimitiveType):
+        if low is None or high is None or not isinstance(field.field_type, PrimitiveType):
             mine.bounded = mine.bounded and nulls is not None and nulls == file.record_count
             continue
-        low, high = from_bytes(each.field_type, low), from_bytes(each.field_type, high)
+        low, high = from_bytes(field.field_type, low), from_bytes(field.field_type, high)
         mine.low = low if mine.low is None else min(mine.low, low)
         mine.high = high if mine.high is None else max(mine.high, high)
 
 
 def _partitioned(table: Table) -> set[int]:
-    return {each.source_id for each in table.spec().fields}
+    return {field.source_id for field in table.spec().fields}
 
 
 def _known(field: NestedField, metrics: Metrics | None, partitioned: set[int]) -> Column:
@@ -145,12 +149,13 @@ def _kind(field: NestedField) -> str:
 def _aggregate(session: SparkSession, table: str, read: Read, columns: list[Column]) -> tuple[int, list[Column]]:
     """One statement over the rows for the facts that metadata lacks."""
     wanted = {"rows": "count(1)"}
-    for index, each in enumerate(columns):
-        wanted |= {f"c{index}_{fact}": sql for fact, sql in _facts(each).items()}
+    for index, column in enumerate(columns):
+        wanted |= {f"c{index}_{fact}": sql for fact, sql in _facts(column).items()}
     frame = rows(session, table, read)
     row = frame.selectExpr(*(f"{sql} AS {quote(name)}" for name, sql in wanted.items())).collect()[0]
     return row["rows"], [
-        _told(each, {fact: row[f"c{index}_{fact}"] for fact in _facts(each)}) for index, each in enumerate(columns)
+        _told(column, {fact: row[f"c{index}_{fact}"] for fact in _facts(column)})
+        for index, column in enumerate(columns)
     ]
 
 
@@ -189,7 +194,7 @@ def _with_unique(session: SparkSession, seen: ObservedColumn, read: Read) -> Obs
     names = unique_candidates(seen)
     if not names:
         return seen
-    wanted = [f"count(DISTINCT {quote(each)}) = count({quote(each)})" for each in names]  # nulls do not count
+    wanted = [f"count(DISTINCT {quote(name)}) = count({quote(name)})" for name in names]  # nulls do not count
     row = rows(session, seen.table, read).selectExpr(*wanted).collect()[0]
     exact = dict(zip(names, row, strict=True))
-    return replace(seen, columns=tuple(replace(each, unique=exact.get(each.name)) for each in seen.columns))
+    return replace(seen, columns=tuple(replace(column, unique=exact.get(column.name)) for column in seen.columns))

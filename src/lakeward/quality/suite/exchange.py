@@ -52,17 +52,17 @@ class Imported:
 def exported(suite: Suite) -> dict[str, Any]:
     """The suite in the form of `ExpectationSuite.to_json_dict`, which `ExpectationSuite(**...)` reads."""
     listed = []
-    for each in suite.expectations:
-        ours = {"id": each.id, "scope": each.scope, "on_fail": each.on_fail}
-        if each.waive_until is not None:
-            ours["waive_until"] = each.waive_until.isoformat()
+    for expectation in suite.expectations:
+        ours = {"id": expectation.id, "scope": expectation.scope, "on_fail": expectation.on_fail}
+        if expectation.waive_until is not None:
+            ours["waive_until"] = expectation.waive_until.isoformat()
         one = {
-            "type": str(each.type),
-            "kwargs": _json(each.kwargs),
-            "meta": {**_json(each.meta or {}), OURS: ours},
-            "severity": each.severity,
+            "type": str(expectation.type),
+            "kwargs": _json(expectation.kwargs),
+            "meta": {**_json(expectation.meta or {}), OURS: ours},
+            "severity": expectation.severity,
         }
-        listed.append(one if each.why is None else {**one, "notes": str(each.why)})
+        listed.append(one if expectation.why is None else {**one, "notes": str(expectation.why)})
     meta = {**_json(suite.meta or {}), OURS: {"table": str(suite.table), "owner": str(suite.owner)}}
     return {"name": str(suite.table), "expectations": listed, "meta": meta}
 

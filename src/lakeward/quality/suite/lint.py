@@ -191,8 +191,8 @@ def _own(at: Path_, model: type[SpecModel], kwargs: dict[str, Any]) -> Iterator[
     try:
         model.model_validate(kwargs)
     except PydanticError as error:
-        for each in findings(error, model, kwargs):
-            yield replace(each, path=(*at, "kwargs", *each.path))
+        for finding in findings(error, model, kwargs):
+            yield replace(finding, path=(*at, "kwargs", *finding.path))
 
 
 def _of_effect(at: Path_, each: dict[str, Any], obstacle: str) -> Iterator[Finding]:

@@ -26,13 +26,13 @@ def order(request: Request) -> Order:
     if request.suite is not None:
         return _with_own(request, request.suite)
     loaded = load_project(Project(request.project))
-    wrong = [each for each in loaded.problems if each.file.startswith("expectations/")]
+    wrong = [problem for problem in loaded.problems if problem.file.startswith("expectations/")]
     suites = {str(table): suite for table, suite in loaded.suites.items()}
     if request.tables is None:
         raise_if_any(wrong, LINT)
         return Order(suites, None, request.scope, keep=_keep(request.project), patience_s=request.patience_s)
     asked = {f"expectations/{table}.yaml" for table in request.tables}
-    raise_if_any([each for each in wrong if each.file in asked], LINT)
+    raise_if_any([problem for problem in wrong if problem.file in asked], LINT)
     for table in request.tables:
         if table not in suites:
             raise SpecError(

@@ -98,7 +98,7 @@ class Proposal:
 def propose(seen: ObservedColumn) -> Proposal:
     """The suite that the profile suggests."""
     made = Proposal()
-    known = [each for each in seen.columns if not set(".`") & set(each.name)]
+    known = [column for column in seen.columns if not set(".`") & set(column.name)]
     for each in seen.columns:
         if each not in known:
             made.left[each.name] = "Great Expectations reads its name as a path"
@@ -135,7 +135,7 @@ def _usual(made: Proposal, seen: ObservedColumn, columns: list[Column]) -> None:
         "warning",
         "a producer that stops, or sends everything twice, breaks no rule about a single row",
     )
-    ages = {each.name: last - each.newest for each in columns if each.newest is not None}
+    ages = {column.name: last - column.newest for column in columns if column.newest is not None}
     fresh = {name: age for name, age in ages.items() if AHEAD_MOST <= age <= AGE_MOST}
     if not fresh:
         return
@@ -154,9 +154,9 @@ def _usual(made: Proposal, seen: ObservedColumn, columns: list[Column]) -> None:
 def unique_candidates(seen: ObservedColumn, most: int = 3) -> list[str]:
     """Columns whose distinct values are counted exactly, which costs a shuffle: named like a key, and nearly unique."""
     likely = [
-        each.name
-        for each in seen.columns
-        if each.distinct is not None and each.distinct >= 0.9 * seen.read >= FEW_ROWS and _named_unique(each.name)
+        column.name
+        for column in seen.columns
+        if column.distinct is not None and column.distinct >= 0.9 * seen.read >= FEW_ROWS and _named_unique(column.name)
     ]
     return likely[:most]
 

@@ -27,11 +27,11 @@ def suite_text(
     """
     top = {key: value for key, value in document.items() if key != "expectations"}
     lines = [*(_comment(each) for each in head), _yaml(top).rstrip("\n"), "expectations:"]
-    for index, each in enumerate(document["expectations"]):
+    for index, expectation in enumerate(document["expectations"]):
         if index:
             lines.append("")
         lines += [f"  {_comment(text)}" for text in (comments or {}).get(index, ())]
-        lines += [f"  {line}" if line else "" for line in _yaml([each]).rstrip("\n").split("\n")]
+        lines += [f"  {line}" if line else "" for line in _yaml([expectation]).rstrip("\n").split("\n")]
     return "\n".join(lines) + "\n"
 
 

@@ -48,14 +48,16 @@ def decide(verdict: Verdict, checks: Sequence[Mapping[str, Any]], obstacle: str 
         obstacle: why rows of this table cannot be quarantined, as a clause; empty if they can.
     """
     holding = [
-        each
-        for each in checks
-        if verdict is Verdict.HOLD and each["state"] == State.FAIL and each.get("effect") == "hold"
+        check
+        for check in checks
+        if verdict is Verdict.HOLD and check["state"] == State.FAIL and check.get("effect") == "hold"
     ]
-    mine = [each for each in holding if each.get("on_fail") == "quarantine"]
+    mine = [check for check in holding if check.get("on_fail") == "quarantine"]
     if not mine:
         return None
-    why = next((f"{name(each)} holds too, and needs a person's decision" for each in holding if each not in mine), "")
+    why = next(
+        (f"{name(check)} holds too, and needs a person's decision" for check in holding if check not in mine), ""
+    )
     for each in mine:
         if each.get("scope") != "increment":
             why = why or f"{name(each)} reads verified rows too (scope: {each.get('scope')})"
@@ -63,11 +65,11 @@ def decide(verdict: Verdict, checks: Sequence[Mapping[str, Any]], obstacle: str 
             why = why or f"the rows that fail {name(each)} cannot be selected one by one"
     why = why or obstacle
     if not why:
-        why = too_many(sum(each["unexpected_count"] for each in mine), max(each["rows"] for each in mine))
+        why = too_many(sum(check["unexpected_count"] for check in mine), max(check["rows"] for check in mine))
     if why:
         return Decided((), why)
-    going = "; ".join(failing(each["unexpected_count"], name(each)) for each in mine)
-    return Decided(tuple(str(each["id"]) for each in mine), f"{going} go to quarantine")
+    going = "; ".join(failing(check["unexpected_count"], name(check)) for check in mine)
+    return Decided(tuple(str(check["id"]) for check in mine), f"{going} go to quarantine")
 
 
 def rows(number: int) -> str:

@@ -19,7 +19,11 @@ _LOOKED_AT = 200
 
 def acts(found: Range) -> Iterator[Snapshot]:
     """The commits of a range that moved rows to quarantine, oldest first."""
-    return (each for each in found.snapshots if each.operation in ("overwrite", "delete") and is_act(each.wap_id or ""))
+    return (
+        snapshot
+        for snapshot in found.snapshots
+        if snapshot.operation in ("overwrite", "delete") and is_act(snapshot.wap_id or "")
+    )
 
 
 def told(connection: Connection, found: Range, history: History) -> str:
@@ -31,7 +35,7 @@ def told(connection: Connection, found: Range, history: History) -> str:
     if any(True for _ in acts(found)):
         recorded = changes.newest(connection, "table", found.table, _LOOKED_AT)
         known = {each["detail"].get("token"): each["detail"].get("text") for each in recorded if each["detail"]}
-    return "; ".join(known.get(each.wap_id) or _plainly(each, history) for each in acts(found))
+    return "; ".join(known.get(commit.wap_id) or _plainly(commit, history) for commit in acts(found))
 
 
 def _plainly(act: Snapshot, history: History) -> str:

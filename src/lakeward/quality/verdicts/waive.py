@@ -58,7 +58,7 @@ def unwaive(connection: Connection, table: str, check: str, *, author: str, comm
     """
     found = waivers.end(connection, table, check)
     if found is None:
-        others = ", ".join(f"{each.check} {each.name}" for each in waivers.in_force(connection, table))
+        others = ", ".join(f"{waiver.check} {waiver.name}" for waiver in waivers.in_force(connection, table))
         raise Refused(
             f"Check {check} of {table} has no waiver to end",
             why=f"Waived checks: {others or 'none'}. A waiver in the suite is removed in its file.",
@@ -77,32 +77,32 @@ def run_out(connection: Connection) -> list[str]:
         A sentence for each; each waiver is reported once.
     """
     told = []
-    for each in waivers.run_out(connection):
-        text = f"The waiver of check {each.name} on {each.table} by {each.author} ({each.reason}) has ended"
-        bad = _failed(connection, each)
+    for waiver in waivers.run_out(connection):
+        text = f"The waiver of check {waiver.name} on {waiver.table} by {waiver.author} ({waiver.reason}) has ended"
+        bad = _failed(connection, waiver)
         if bad is not None:
             text += f"; the check failed in the newest run{bad}: waived rows are in `verified`, new failures hold it"
-            next_ = f"lakeward quality run {each.table} --scope table   checks all rows; or waive it again"
-            incidents.opened(connection, KIND, f"{each.table}/{each.check}", text, next=next_)
-        events.record(connection, "table", each.table, "waiver_over", text, check=each.check)
+            next_ = f"lakeward quality run {waiver.table} --scope table   checks all rows; or waive it again"
+            incidents.opened(connection, KIND, f"{waiver.table}/{waiver.check}", text, next=next_)
+        events.record(connection, "table", waiver.table, "waiver_over", text, check=waiver.check)
         told.append(text)
     return told
 
 
 def judged(connection: Connection, table: str, checks: Sequence[Check]) -> None:
     """A run has new results of the checks: close the incidents about ended waivers."""
-    for each in checks:
-        if each.state in _JUDGED:
-            text = f"Check {each.id} of {table} was checked again: {each.state}"
-            incidents.closed(connection, KIND, f"{table}/{each.id}", text)
+    for check in checks:
+        if check.state in _JUDGED:
+            text = f"Check {check.id} of {table} was checked again: {check.state}"
+            incidents.closed(connection, KIND, f"{table}/{check.id}", text)
 
 
 def _failed(connection: Connection, waiver: Waiver) -> str | None:
     """The failure count in the table's newest run, as words to append; None if the check did not fail."""
     for run in verifications.newest(connection, waiver.table, limit=1):
-        for each in verifications.checks_of(connection, run["run"]):
-            if each["check"] == waiver.check and each["state"] in (State.FAIL, State.ERROR):
-                count = each["unexpected_count"]
+        for check in verifications.checks_of(connection, run["run"]):
+            if check["check"] == waiver.check and check["state"] in (State.FAIL, State.ERROR):
+                count = check["unexpected_count"]
                 return f" ({count:,} rows, run {run['run']})" if count else f" (run {run['run']})"
     return None
 

@@ -51,9 +51,9 @@ def ids(suite: Suite) -> list[str]:
     """The ids of a suite's checks, in order: the hash of the assertion, with a number if the suite asserts it twice."""
     found: list[str] = []
     seen: dict[str, int] = {}
-    for each in suite.expectations:
-        count = seen[each.id] = seen.get(each.id, 0) + 1
-        found.append(each.id if count == 1 else f"{each.id}-{count}")
+    for expectation in suite.expectations:
+        count = seen[expectation.id] = seen.get(expectation.id, 0) + 1
+        found.append(expectation.id if count == 1 else f"{expectation.id}-{count}")
     return found
 
 
@@ -66,9 +66,9 @@ def excuses(suite: Suite, recorded: Sequence[Waiver], now: datetime) -> dict[str
     """
     found: dict[str, ActiveWaiver] = {}
     checks = ids(suite)
-    for name, each in zip(checks, suite.expectations, strict=True):
-        if each.waive_until is not None and now < _end_of(each.waive_until):
-            found[name] = ActiveWaiver(_end_of(each.waive_until), f"expectations/{suite.table}.yaml")
+    for name, check in zip(checks, suite.expectations, strict=True):
+        if check.waive_until is not None and now < _end_of(check.waive_until):
+            found[name] = ActiveWaiver(_end_of(check.waive_until), f"expectations/{suite.table}.yaml")
     for waiver in recorded:
         known = found.get(waiver.check)
         if waiver.check not in checks:

@@ -58,7 +58,7 @@ def rewrite(table: str, wanted: Rewrite, policy: Policy) -> str:
     if wanted.mode == "layout":
         options["rewrite-all"] = "true"
     order = {"strategy": "sort", "sort_order": wanted.order.iceberg} if wanted.order is not None else {}
-    chosen = {key: str(each) for key, each in options.items()}
+    chosen = {key: str(option) for key, option in options.items()}
     return _call("rewrite_data_files", table, {**order, **_where(wanted.where)}, chosen)
 
 
@@ -68,7 +68,7 @@ def merge_deletes(table: str, where: Sequence[str]) -> str:
 
 
 def _where(conditions: Sequence[str]) -> dict[str, str | int | datetime]:
-    return {"where": " OR ".join(f"({each})" for each in conditions)} if conditions else {}
+    return {"where": " OR ".join(f"({condition})" for condition in conditions)} if conditions else {}
 
 
 def expire(table: str, older_than: datetime, retain_last: int) -> str:

@@ -54,14 +54,14 @@ def obstacle(table: Table) -> str:
             return f"{place} is outside of its location, where unreferenced files are not searched"
     if table.properties.get("write.format.default", "parquet").lower() != "parquet":
         return "write.format.default is not parquet: rewritten files would have another format"
-    computed = not all(isinstance(each.transform, IdentityTransform) for each in table.spec().fields)
-    for each in _entries(table):
-        if computed and each.content == DataFileContent.DATA and each.spec_id != table.spec().spec_id:
+    computed = not all(isinstance(field.transform, IdentityTransform) for field in table.spec().fields)
+    for file in _entries(table):
+        if computed and file.content == DataFileContent.DATA and file.spec_id != table.spec().spec_id:
             return "it has files of an earlier partitioning: rewrite them into the current one first"
-        if each.content == DataFileContent.EQUALITY_DELETES:
+        if file.content == DataFileContent.EQUALITY_DELETES:
             return "it has equality deletes, which contain values of rows"
-        if each.content == DataFileContent.DATA and each.file_format != FileFormat.PARQUET:
-            return f"it has files of {each.file_format}; Parquet is rewritten"
+        if file.content == DataFileContent.DATA and file.file_format != FileFormat.PARQUET:
+            return f"it has files of {file.file_format}; Parquet is rewritten"
     return ""
 
 
@@ -72,9 +72,9 @@ def held(table: Table, match: Matching) -> set[str]:
 
     may: Any = _InclusiveMetricsEvaluator(table.schema(), match.prune, case_sensitive=True)
     return {
-        each.file_path
-        for each in _entries(table)
-        if each.content == DataFileContent.DATA and may.eval(each) and count(table, each, match)
+        file.file_path
+        for file in _entries(table)
+        if file.content == DataFileContent.DATA and may.eval(file) and count(table, file, match)
     }
 
 
@@ -95,8 +95,8 @@ def count(table: Table, file: DataFile, match: Matching) -> int:
 
 def live(table: Table, files: set[str], match: Matching, columns: tuple[str, ...] = ()) -> pa.Table:
     """Such rows of main's head, with these columns as far as the table has them."""
-    names = [each.name for each in table.schema().fields]
-    wanted = tuple(each for each in names if each in {*columns, *match.columns})
+    names = [field.name for field in table.schema().fields]
+    wanted = tuple(name for name in names if name in {*columns, *match.columns})
     found = [
         rows.filter(match.mask(rows))
         for task in _tasks(table, files)
@@ -211,20 +211,23 @@ def forget(
         table = load()
         metadata = table.metadata
         stay = {ref.snapshot_id for name, ref in metadata.refs.items() if name not in drop}
-        gone = [each.snapshot_id for each in metadata.snapshots if each.snapshot_id not in stay]
+        gone = [snapshot.snapshot_id for snapshot in metadata.snapshots if snapshot.snapshot_id not in stay]
         if not gone and not drop & metadata.refs.keys():
             return 0
         left = table.metadata.model_copy(
-            update={"snapshots": [each for each in metadata.snapshots if each.snapshot_id in stay], "statistics": []}
+            update={
+                "snapshots": [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id in stay],
+                "statistics": [],
+            }
         )
         trimmed = type(table)(table.name(), left, table.metadata_location, table.io, table.catalog)
-        needed = {each.path for each in references(trimmed, set())}
-        going = sorted({each.path for each in references(table, set())} - needed)
+        needed = {reference.path for reference in references(trimmed, set())}
+        going = sorted({reference.path for reference in references(table, set())} - needed)
         access.write(f"{_folder(table)}/{_NOTE}{uuid.uuid4().hex}", json.dumps(going).encode())
         updates: list[Any] = [
             *(RemoveSnapshotRefUpdate(**{"ref-name": each}) for each in sorted(drop & metadata.refs.keys())),
             *([RemoveSnapshotsUpdate(**{"snapshot-ids": gone})] if gone else []),
-            *(RemoveStatisticsUpdate(**{"snapshot-id": each.snapshot_id}) for each in metadata.statistics),
+            *(RemoveStatisticsUpdate(**{"snapshot-id": statistic.snapshot_id}) for statistic in metadata.statistics),
             SetPropertiesUpdate(updates=dict(own(table))),
         ]
         head = metadata.current_snapshot_id
@@ -245,14 +248,14 @@ def delete(table: Table, access: FileAccess) -> int:
         table: freshly loaded.
     """
     folder = _folder(table)
-    notes = [each for each in access.names(folder) if each.startswith(_NOTE)]
+    notes = [name for name in access.names(folder) if name.startswith(_NOTE)]
     if not notes:
         return 0
-    needed = {each.path for each in references(table, set())}
+    needed = {reference.path for reference in references(table, set())}
     location = table.location().rstrip("/")
     kept = {relative(each, location) for each in needed}
-    marks = [each.removeprefix(_NOTE) for each in notes]
-    going = [path for each in notes for path in json.loads(access.content(f"{folder}/{each}") or b"[]")]
+    marks = [note.removeprefix(_NOTE) for note in notes]
+    going = [path for note in notes for path in json.loads(access.content(f"{folder}/{note}") or b"[]")]
     going += [
         f"{location}/{path}"
         for path, each in _below(location, access)
@@ -277,7 +280,7 @@ def strays(table: Table, match: Matching, access: FileAccess) -> Iterator[tuple[
     from pyiceberg.typedef import Record
 
     location = table.location().rstrip("/")
-    needed = {relative(each.path, location) for each in references(table, set())}
+    needed = {relative(reference.path, location) for reference in references(table, set())}
     for path, each in _below(location, access):
         if not each.name.endswith(".parquet") or path in needed:
             continue
@@ -298,8 +301,8 @@ def strays(table: Table, match: Matching, access: FileAccess) -> Iterator[tuple[
 def _below(location: str, access: FileAccess) -> Iterator[tuple[str, Entry]]:
     """Every file below a location, with its relative path."""
     for folder in access.walk(location):
-        for each in folder.files:
-            yield f"{folder.path}/{each.name}".lstrip("/"), each
+        for file in folder.files:
+            yield f"{folder.path}/{file.name}".lstrip("/"), file
 
 
 def _read(table: Table, file: DataFile, columns: tuple[str, ...]) -> pa.Table:
@@ -312,8 +315,8 @@ def _scan(table: Table, columns: tuple[str, ...] = ()) -> Any:
     from pyiceberg.expressions import AlwaysTrue
     from pyiceberg.io.pyarrow import ArrowScan
 
-    names = {each.name for each in table.schema().fields}
-    schema = table.schema().select(*(each for each in columns if each in names)) if columns else table.schema()
+    names = {field.name for field in table.schema().fields}
+    schema = table.schema().select(*(column for column in columns if column in names)) if columns else table.schema()
     return ArrowScan(table.metadata, table.io, schema, AlwaysTrue())
 
 

@@ -64,21 +64,21 @@ class Where:
         if not set(self.columns) <= values.keys():
             return None
         found: list[Any] = [None] * len(self.schema.fields)
-        for index, each in enumerate(self.schema.fields):
-            if each.name in self.columns and (value := values[each.name]) is not None:
+        for index, column in enumerate(self.schema.fields):
+            if column.name in self.columns and (value := values[column.name]) is not None:
                 try:
-                    found[index] = literal(value).to(each.field_type).value
+                    found[index] = literal(value).to(column.field_type).value
                 except (TypeError, ValueError):
                     return None
         return bool(self._evaluate(Record(*found)))
 
     def in_text(self, text: str) -> bool:
         """Whether a text contains one of the condition's values."""
-        return any(each.search(text) for each in self._patterns)
+        return any(pattern.search(text) for pattern in self._patterns)
 
     @cached_property
     def _patterns(self) -> list[re.Pattern[str]]:
-        words = sorted({str(each) for each in self.literals} - {""})
+        words = sorted({str(literal) for literal in self.literals} - {""})
         return [
             re.compile(re.escape(each) if re.search(r"[^\d.-]", each) else rf"(?<![\w.]){re.escape(each)}(?![\w.])")
             for each in words
@@ -101,7 +101,7 @@ def parse(text: str, schema: Schema, table: str) -> Where:
     from pyiceberg.expressions.visitors import bind
     from pyparsing import ParseException
 
-    known = ", ".join(each.name for each in schema.fields)
+    known = ", ".join(field.name for field in schema.fields)
     try:
         found = parser.parse(text)
         columns, literals = _parts(found)
@@ -110,7 +110,7 @@ def parse(text: str, schema: Schema, table: str) -> Where:
         raise _wrong(table, f"it cannot be parsed from character {error.loc + 1} on", known) from None
     except (TypeError, ValueError) as error:
         raise _wrong(table, str(error).splitlines()[0], known) from None
-    nested = sorted(each for each in columns if "." in each)
+    nested = sorted(column for column in columns if "." in column)
     if nested:
         raise _wrong(table, f"{', '.join(nested)} is within a struct", known)
     if not columns or type(bound).__name__ in ("AlwaysTrue", "AlwaysFalse"):
@@ -177,7 +177,7 @@ class QuarantinedRows:
         return pa.array([self._goes(each) for each in rows.select(list(self._there(rows))).to_pylist()], pa.bool_())
 
     def _there(self, rows: pa.Table) -> list[str]:
-        return [each for each in self.columns if each in rows.column_names]
+        return [column for column in self.columns if column in rows.column_names]
 
     def _goes(self, row: dict[str, Any]) -> bool:
         if (row[STREAM] or "").partition(BACKFILL)[0] not in self.streams:
@@ -185,8 +185,8 @@ class QuarantinedRows:
         judged = [found for each in (ROW, RAW) if (found := self._by_columns(row.get(each))) is not None]
         if judged:
             return any(judged)
-        texts = [_text(row.get(each)) for each in _TEXTS]
-        if any(self.where.in_text(each) for each in texts if each):
+        texts = [_text(row.get(column)) for column in _TEXTS]
+        if any(self.where.in_text(text) for text in texts if text):
             return True
         if self.where.literals and None not in texts:
             return False

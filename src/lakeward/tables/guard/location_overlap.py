@@ -57,5 +57,5 @@ def _places(table: Table) -> Iterator[str]:
     yield f"{metadata.location.rstrip('/')}/any"
     yield from (f"{metadata.properties[name].rstrip('/')}/any" for name in PLACES if metadata.properties.get(name))
     yield table.metadata_location
-    yield from (each.metadata_file for each in metadata.metadata_log)
-    yield from (each.manifest_list for each in metadata.snapshots)
+    yield from (entry.metadata_file for entry in metadata.metadata_log)
+    yield from (snapshot.manifest_list for snapshot in metadata.snapshots)

@@ -59,8 +59,8 @@ def unproven(facts: TableFacts, proven: int | None, now: datetime) -> SnapshotPi
         proven: the newest proven version on the table's line; None if none is.
         now: the moment ages are measured from.
     """
-    on = next((each for each in facts.snapshots if each.id == proven), None)
-    oldest = min(facts.snapshots, key=lambda each: each.id, default=None)
+    on = next((snapshot for snapshot in facts.snapshots if snapshot.id == proven), None)
+    oldest = min(facts.snapshots, key=lambda snapshot: snapshot.id, default=None)
     kept = on or oldest
     if kept is None or now - kept.at > PROVEN_LIMIT:
         return None

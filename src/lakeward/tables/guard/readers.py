@@ -51,12 +51,12 @@ def clamps(facts: TableFacts, readings: Iterable[Reading]) -> list[SnapshotPin]:
     """Pins the snapshot each reader resumes from."""
     chain = facts.main()
     found = []
-    for each in readings:
-        stands = standing(each, chain)
+    for reading in readings:
+        stands = standing(reading, chain)
         if stands is None:
             continue
-        at = "it has landed no batch yet" if each.at is None else f"it has read up to snapshot {stands.id}"
-        found.append(SnapshotPin(f"stream {each.stream}", f"{at}; it resumes there until it is retired", stands.at))
+        at = "it has landed no batch yet" if reading.at is None else f"it has read up to snapshot {stands.id}"
+        found.append(SnapshotPin(f"stream {reading.stream}", f"{at}; it resumes there until it is retired", stands.at))
     return found
 
 
@@ -90,15 +90,15 @@ def documents(facts: TableFacts, readings: Iterable[Reading]) -> list[dict[str, 
     """The `readers` of `tables health -o json`."""
     chain = facts.main()
     found = []
-    for each in readings:
-        stands = standing(each, chain)
+    for reading in readings:
+        stands = standing(reading, chain)
         found.append(
             {
-                "stream": each.stream,
-                "source": each.source,
-                "snapshot_id": None if stands is None or each.at is None else stands.id,
+                "stream": reading.stream,
+                "source": reading.source,
+                "snapshot_id": None if stands is None or reading.at is None else stands.id,
                 "committed_at": None if stands is None else stands.at,
-                "begun": each.at is not None,
+                "begun": reading.at is not None,
                 "lost": stands is None and bool(chain),
             }
         )

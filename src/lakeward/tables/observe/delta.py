@@ -32,7 +32,7 @@ def table_facts(name: str, state: State, judge: Judge, known: Profile | None = N
         known: the profile of an earlier observation.
     """
     properties = state.properties
-    thresholds = judge(sum(each.size for each in state.files.values()), properties)
+    thresholds = judge(sum(file.size for file in state.files.values()), properties)
     return TableFacts(
         table=name,
         format="delta",
@@ -108,21 +108,21 @@ def _profile(state: State, thresholds: Thresholds, known: Profile | None) -> Pro
     groups: dict[str, list[tuple[str, Live]]] = defaultdict(list)
     for path, live in state.files.items():
         groups[partition_name(live.partition, state.columns)].append((path, live))
-    kept = {each.key: each for each in before.partitions} if before is not None else {}
+    kept = {part.key: part for part in before.partitions} if before is not None else {}
     newest = _newest(state, since)
     partitions = []
     for key, held in groups.items():
         files = [File(live.size, live.rows or 0, _moment(live.at_ms), path in made) for path, live in held]
         part = summarise(key, partition_condition(state, held[0][1].partition), files, thresholds)
         partitions.append(_carried(part, kept.get(key), newest))
-    partitions.sort(key=lambda each: (-each.small, each.key))
+    partitions.sort(key=lambda part: (-part.small, part.key))
     return Profile(
         snapshot_id=state.version,
         thresholds=thresholds,
-        files=sum(each.files for each in partitions),
-        bytes=sum(each.bytes for each in partitions),
-        records=sum(each.records for each in partitions),
-        small_files=sum(each.small for each in partitions),
+        files=sum(part.files for part in partitions),
+        bytes=sum(part.bytes for part in partitions),
+        records=sum(part.records for part in partitions),
+        small_files=sum(part.small for part in partitions),
         partitions=tuple(partitions),
         outputs=tuple(sorted(path for path in made & set(state.files) if state.files[path].size < thresholds.small)),
     )

@@ -47,7 +47,7 @@ def table_facts(table: Table, judge: Judge, known: Profile | None = None) -> Tab
             that an unchanged table costs only its `load_table`.
     """
     metadata = table.metadata
-    snapshots = tuple(_snapshot(each) for each in metadata.snapshots)
+    snapshots = tuple(_snapshot(snapshot) for snapshot in metadata.snapshots)
     head = table.current_snapshot()
     size = _total(head, "total-files-size")
     thresholds = judge(size, table.properties)
@@ -140,14 +140,14 @@ def _profile(
         name = partition_name(spec, values)
         condition = partition_condition(spec, schema, values)
         partitions.append(summarise(name, condition, held, thresholds, deletes.get((spec_id, values), DeleteFiles())))
-    partitions.sort(key=lambda each: (-each.small, each.key))
+    partitions.sort(key=lambda part: (-part.small, part.key))
     return Profile(
         snapshot_id=head.snapshot_id,
         thresholds=thresholds,
-        files=sum(each.files for each in partitions),
-        bytes=sum(each.bytes for each in partitions),
-        records=sum(each.records for each in partitions),
-        small_files=sum(each.small for each in partitions),
+        files=sum(part.files for part in partitions),
+        bytes=sum(part.bytes for part in partitions),
+        records=sum(part.records for part in partitions),
+        small_files=sum(part.small for part in partitions),
         delete_files=sum(each.files for each in deletes.values()),
         data_manifests=len(content[ManifestContent.DATA]),
         manifests=len(manifests),

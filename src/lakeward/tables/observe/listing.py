@@ -57,13 +57,13 @@ class Listing:
         top, _, rest = folder.path.partition("/")
         if top == ASIDE:
             run, _, inside = rest.partition("/")
-            rows = [(_join(inside, each.name), run, each.size) for each in folder.files]
+            rows = [(_join(inside, file.name), run, file.size) for file in folder.files]
             self._db.executemany("INSERT OR REPLACE INTO aside VALUES (?, ?, ?)", rows)
             return
         stranger = _stranger(folder)
         if stranger:
             self.strangers.append(stranger)
-        held = [(_join(folder.path, each.name), each) for each in folder.files]
+        held = [(_join(folder.path, file.name), file) for file in folder.files]
         self._db.executemany(
             "INSERT OR REPLACE INTO files (path, size, at, hidden) VALUES (?, ?, ?, ?)",
             [(path, each.size, each.modified.timestamp(), _hidden(path)) for path, each in held],
@@ -149,7 +149,7 @@ def _hidden(path: str) -> bool:
     A partition folder of a column with such a name is not ignored.
     """
     *folders, name = path.split("/")
-    return name[0] in "._" or any(each[0] in "._" and "=" not in each for each in folders)
+    return name[0] in "._" or any(folder[0] in "._" and "=" not in folder for folder in folders)
 
 
 def _stranger(folder: Folder) -> str:
@@ -160,6 +160,6 @@ def _stranger(folder: Folder) -> str:
     if "_delta_log" in folder.folders:
         return f"a Delta table at {at}"
     parent, _, name = folder.path.rpartition("/")
-    if parent and name == "metadata" and any(each.name.endswith(".metadata.json") for each in folder.files):
+    if parent and name == "metadata" and any(file.name.endswith(".metadata.json") for file in folder.files):
         return f"an Iceberg table at {parent}"
     return ""

@@ -56,21 +56,23 @@ def advice(facts: TableFacts, compact: Compact, feeds: Sequence[Feed], now: date
     commits = _commits(facts)
     lines: list[str] = []
     if commits is not None and commits.file_size < facts.profile.thresholds.fragment:
-        lines += [line for each in feeds if (line := _trigger(each, commits))]
+        lines += [line for feed in feeds if (line := _trigger(feed, commits))]
         lines += _distribution(facts, commits)
     return (*lines, *_partitions(facts, now - timedelta(seconds=compact.cold_after.seconds)))
 
 
 def _commits(facts: TableFacts) -> _Commits | None:
-    wrote = [each for each in facts.main() if each.operation != "replace" and each.count("added-data-files")]
+    wrote = [
+        snapshot for snapshot in facts.main() if snapshot.operation != "replace" and snapshot.count("added-data-files")
+    ]
     newest: Sequence[Snapshot] = wrote[:LOOK_BACK]
     if len(newest) < LEAST:
         return None
-    files = [each.count("added-data-files") for each in newest]
+    files = [snapshot.count("added-data-files") for snapshot in newest]
     return _Commits(
         median(files),
         median(each.count("added-files-size") / count for each, count in zip(newest, files, strict=True)),
-        median(each.count("changed-partition-count") for each in newest),
+        median(snapshot.count("changed-partition-count") for snapshot in newest),
     )
 
 
@@ -100,11 +102,11 @@ def _distribution(facts: TableFacts, commits: _Commits) -> list[str]:
 
 def _partitions(facts: TableFacts, cold: datetime) -> list[str]:
     """Small finished partitions: no rewrite joins two of them."""
-    parts = [each for each in facts.profile.partitions if each.key]
-    finished: list[PartitionFacts] = [each for each in parts if each.last_written is None or each.last_written < cold]
+    parts = [part for part in facts.profile.partitions if part.key]
+    finished: list[PartitionFacts] = [part for part in parts if part.last_written is None or part.last_written < cold]
     if len(parts) < FINE or len(finished) < FINE / 2:
         return []
-    held = median(each.bytes for each in finished)
+    held = median(part.bytes for part in finished)
     if held >= facts.profile.thresholds.fragment:
         return []
     fields = ", ".join(part.partition("=")[0] for part in parts[0].key.split("/"))

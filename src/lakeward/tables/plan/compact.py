@@ -158,12 +158,12 @@ def plan_compact(
         judge(part, policy, thresholds, _finished(part, history), now, history.contested.get(part.key))
         for part in parts
     ]
-    due = sorted((each for each in verdicts if each.mode), key=lambda each: -each.files)
+    due = sorted((verdict for verdict in verdicts if verdict.mode), key=lambda verdict: -verdict.files)
     if not due:
         found = _why_not(verdicts)
         return replace(found, why=found.why + unordered)
-    if len(parts) < len(every) and any(not each.partition.where for each in due):
-        name = next(each.partition.key for each in due if not each.partition.where)
+    if len(parts) < len(every) and any(not due_part.partition.where for due_part in due):
+        name = next(due_part.partition.key for due_part in due if not due_part.partition.where)
         return NotPlanned("compact", f"no SQL condition selects {name} alone; compact all partitions instead")
     chosen = _within(due, policy, pace("compact", history.paces))
     # A later final pass sorts the files it rewrites; Delta would rewrite every file again.
@@ -177,9 +177,9 @@ def plan_compact(
     return Action(
         "compact",
         why + (f"; {count(left, 'partition')} left for the next run" if left else "") + unordered,
-        partitions=tuple(each.partition.key for each in chosen),
-        files=sum(each.files for each in chosen),
-        size_bytes=sum(each.bytes for each in chosen),
+        partitions=tuple(due_part.partition.key for due_part in chosen),
+        files=sum(due_part.files for due_part in chosen),
+        size_bytes=sum(due_part.bytes for due_part in chosen),
         rewrites=rewrites,
     )
 
@@ -200,11 +200,11 @@ def _within(due: list[Due], policy: Compact, known: Pace) -> list[Due]:
     most = min(policy.max_size.bytes, known.amount(policy.max_duration.seconds))
     chosen: list[Due] = []
     files = bytes_ = 0
-    for each in due:
-        if chosen and (files + each.files > policy.max_files or bytes_ + each.bytes > most):
+    for due_part in due:
+        if chosen and (files + due_part.files > policy.max_files or bytes_ + due_part.bytes > most):
             continue
-        chosen.append(each)
-        files, bytes_ = files + each.files, bytes_ + each.bytes
+        chosen.append(due_part)
+        files, bytes_ = files + due_part.files, bytes_ + due_part.bytes
     return chosen
 
 
@@ -213,7 +213,7 @@ def _orderable(facts: TableFacts, policy: Compact) -> tuple[Compact, str]:
     order = policy.sort_order
     if order is None:
         return policy, ""
-    missing = [each for each in order.columns if each not in facts.columns]
+    missing = [column for column in order.columns if column not in facts.columns]
     if missing:
         why = f"the table has no column {', '.join(missing)}; its columns: {', '.join(facts.columns)}"
     elif facts.format == "delta" and not order.zorder:
@@ -226,22 +226,22 @@ def _orderable(facts: TableFacts, policy: Compact) -> tuple[Compact, str]:
 def _rewrites(
     mode: str, chosen: list[Due], thresholds: Thresholds, all_parts: int, order: SortOrder | None
 ) -> Iterable[Rewrite]:
-    held = [each for each in chosen if each.mode == mode]
-    whole = len(held) == all_parts or any(not each.partition.where for each in held)
+    held = [due_part for due_part in chosen if due_part.mode == mode]
+    whole = len(held) == all_parts or any(not due_part.partition.where for due_part in held)
     below = {"fragments": thresholds.fragment, "deletes": 0}.get(mode, thresholds.small)
     step = max(len(held), 1) if whole else AT_ONCE
     for start in range(0, len(held), step):
         group = held[start : start + step]
         yield Rewrite(
             mode=mode,
-            partitions=tuple(each.partition.key for each in group),
-            where=() if whole else tuple(each.partition.where or "" for each in group),
+            partitions=tuple(due_part.partition.key for due_part in group),
+            where=() if whole else tuple(due_part.partition.where or "" for due_part in group),
             below=below,
             target=thresholds.target,
-            takes=sum(each.files for each in group),
-            gives=sum(_given(each, thresholds) for each in group),
-            takes_bytes=sum(each.bytes for each in group),
-            delete_files=sum(each.partition.delete_files for each in group),
+            takes=sum(due_part.files for due_part in group),
+            gives=sum(_given(due_part, thresholds) for due_part in group),
+            takes_bytes=sum(due_part.bytes for due_part in group),
+            delete_files=sum(due_part.partition.delete_files for due_part in group),
             order=order,
         )
 
@@ -258,12 +258,12 @@ def _given(due: Due, thresholds: Thresholds) -> int:
 def _why_not(verdicts: list[Due]) -> NotPlanned:
     if not verdicts:
         return NotPlanned("compact", "the table has no files")
-    nearest = max(verdicts, key=lambda each: (each.partition.fragments, each.partition.small))
-    times = [each.next_at for each in verdicts if each.next_at is not None]
+    nearest = max(verdicts, key=lambda verdict: (verdict.partition.fragments, verdict.partition.small))
+    times = [verdict.next_at for verdict in verdicts if verdict.next_at is not None]
     name = f"{nearest.partition.key}: " if nearest.partition.key else ""
     rest = f" (fullest of {len(verdicts)} partitions)" if len(verdicts) > 1 else ""
     return NotPlanned("compact", f"{name}{nearest.why}{rest}", min(times, default=None))
 
 
 def _newest(*moments: datetime | None) -> datetime | None:
-    return max((each for each in moments if each is not None), default=None)
+    return max((moment for moment in moments if moment is not None), default=None)

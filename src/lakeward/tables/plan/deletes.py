@@ -26,9 +26,9 @@ def plan_deletes(
     if facts.format_version >= 3:
         return NotPlanned("deletes", "format 3 has at most one deletion vector for a data file")
     parts = [part for part in facts.profile.partitions if not only or part.key in only]
-    due = sorted((each for each in parts if each.excess_deletes >= policy.min_delete_files), key=_excess, reverse=True)
+    due = sorted((part for part in parts if part.excess_deletes >= policy.min_delete_files), key=_excess, reverse=True)
     if not due:
-        most = max((each.excess_deletes for each in parts), default=0)
+        most = max((part.excess_deletes for part in parts), default=0)
         held = count(facts.profile.delete_files, "delete file")
         return NotPlanned("deletes", f"{held}, {most} more than one partition needs (limit {policy.min_delete_files})")
     why = f"{count(due[0].delete_files, 'delete file')}, {due[0].excess_deletes} more than needed"
@@ -37,13 +37,13 @@ def plan_deletes(
     ready = last + policy.every.timedelta if last else now
     if ready > now:
         return NotPlanned("deletes", f"{why}, but merged {span(now - (last or now))} ago", ready)
-    selected = all(each.where for each in due)
+    selected = all(part.where for part in due)
     return Action(
         "deletes",
         why,
-        partitions=tuple(each.key for each in due),
-        files=sum(each.excess_deletes for each in due),
-        where=tuple(each.where or "" for each in due) if selected else (),
+        partitions=tuple(part.key for part in due),
+        files=sum(part.excess_deletes for part in due),
+        where=tuple(part.where or "" for part in due) if selected else (),
     )
 
 

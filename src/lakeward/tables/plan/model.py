@@ -146,7 +146,7 @@ class Action:
         """The command line's JSON."""
         return {
             "action": self.action,
-            "partitions": [each for each in self.partitions if each],
+            "partitions": [part for part in self.partitions if part],
             "files": self.files,
             "size_bytes": self.size_bytes,
             "expected_s": round(self.expected_s, 1),
@@ -179,17 +179,17 @@ class Plan:
 
     def action(self, name: str) -> Action | None:
         """The planned action of this name."""
-        return next((each for each in self.actions if each.action == name), None)
+        return next((action for action in self.actions if action.action == name), None)
 
     def document(self) -> dict[str, Any]:
         """The command line's JSON."""
         return {
             "table": self.table,
-            "actions": [each.document() for each in self.actions],
-            "not_planned": [each.document() for each in self.not_planned],
+            "actions": [action.document() for action in self.actions],
+            "not_planned": [item.document() for item in self.not_planned],
         }
 
     def stored(self) -> dict[str, Any]:
         """The same as plain JSON data, with the snapshot of the plan."""
-        left = [{**each.document(), "next_at": each.next_at and each.next_at.isoformat()} for each in self.not_planned]
+        left = [{**item.document(), "next_at": item.next_at and item.next_at.isoformat()} for item in self.not_planned]
         return {**self.document(), "not_planned": left, "snapshot_id": self.snapshot_id}

@@ -42,10 +42,12 @@ def pressure(facts: TableFacts, compact: Compact, limits: Limits, rewritten: dat
         plan: its plan; without a due rewrite no stream is slowed down.
     """
     since = [
-        each for each in facts.main() if each.operation != "replace" and (rewritten is None or each.at > rewritten)
+        snapshot
+        for snapshot in facts.main()
+        if snapshot.operation != "replace" and (rewritten is None or snapshot.at > rewritten)
     ]
     commits = len(since)
-    waiting = max((each.fragments for each in facts.profile.partitions), default=0)
+    waiting = max((part.fragments for part in facts.profile.partitions), default=0)
     reached = [level for level, limit in _limits(limits) if limit is not None and commits >= limit]
     if not reached or waiting < compact.min_fragments:
         return Pressure(Level.OK, commits)
@@ -64,7 +66,7 @@ def _limits(limits: Limits) -> tuple[tuple[Level, int | None], ...]:
 
 def _stopped(plan: Plan) -> str | None:
     """Why no rewrite is due; None where one is."""
-    if any(each.action == "compact" for each in plan.actions):
+    if any(action.action == "compact" for action in plan.actions):
         return None
-    found: NotPlanned | None = next((each for each in plan.not_planned if each.action == "compact"), None)
+    found: NotPlanned | None = next((item for item in plan.not_planned if item.action == "compact"), None)
     return found.why if found is not None else "compaction was not planned"

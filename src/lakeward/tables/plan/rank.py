@@ -34,11 +34,11 @@ class Candidate:
 
     @property
     def gain(self) -> float:
-        return self.reads * sum(_removed(each) for each in self.plan.actions)
+        return self.reads * sum(_removed(action) for action in self.plan.actions)
 
     @property
     def cost_s(self) -> float:
-        return sum(each.expected_s for each in self.plan.actions)
+        return sum(action.expected_s for action in self.plan.actions)
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,8 @@ def rank(candidates: Sequence[Candidate], budget_s: float, now: datetime) -> tup
             first.
         now: the moment `next_at` is measured from.
     """
-    due = [each for each in candidates if each.plan.actions]
-    gains, costs = _scaled([each.gain for each in due]), _scaled([each.cost_s for each in due])
+    due = [candidate for candidate in candidates if candidate.plan.actions]
+    gains, costs = _scaled([candidate.gain for candidate in due]), _scaled([candidate.cost_s for candidate in due])
     scored = [
         (GAIN * gain - COST * cost + PER_HOUR * (each.waiting / timedelta(hours=1)), each)
         for each, gain, cost in zip(due, gains, costs, strict=True)
@@ -98,7 +98,7 @@ def rank(candidates: Sequence[Candidate], budget_s: float, now: datetime) -> tup
 
 def _removed(action: Action) -> float:
     if action.action == "compact":
-        return max(sum(each.takes - each.gives for each in action.rewrites), 0)
+        return max(sum(rewrite.takes - rewrite.gives for rewrite in action.rewrites), 0)
     return action.files * (_A_SNAPSHOT if action.action == "expire" else 1.0)
 
 

@@ -30,7 +30,7 @@ def plan_tags(facts: TableFacts, policy: Tags, now: datetime) -> Action | NotPla
     tomorrow = today + timedelta(days=1)
     name = f"{DAILY}{today - timedelta(days=1):%Y-%m-%d}"
     kept = timedelta(minutes=math.ceil(policy.keep.timedelta / timedelta(minutes=1)))  # as SQL says it
-    stood = next((each for each in facts.main() if each.at < today), None)
+    stood = next((snapshot for snapshot in facts.main() if snapshot.at < today), None)
     if stood is None:
         return NotPlanned("tags", "its history begins today", tomorrow)
     if name in facts.refs:

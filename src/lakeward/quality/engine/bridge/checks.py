@@ -45,11 +45,11 @@ def check(
     engine, columns = engine_of(frame), frame.schema.json()
     results: dict[str, Check] = {}
     covered: list[Needs] = []
-    for each in asked:
+    for check in asked:
         try:
-            needs = Needs(each, engine, columns)
+            needs = Needs(check, engine, columns)
         except Exception as error:  # noqa: BLE001 - GX's models and registry raise any type for a wrong suite
-            results[each.id] = each.blank(State.ERROR, _refusal(error))
+            results[check.id] = check.blank(State.ERROR, _refusal(error))
             continue
         if all(covers(metric, engine) for metric in needs.all_metrics()):
             covered.append(needs)
@@ -77,9 +77,9 @@ def least(frame: DataFrame, asked: Sequence[ConfiguredCheck], value: str) -> Any
     engine, columns = engine_of(frame), frame.schema.json()
     metrics = Metrics(engine, frame)
     conditions = []
-    for needs in (Needs(each, engine, columns) for each in asked):
+    for needs in (Needs(check, engine, columns) for check in asked):
         condition = condition_of(needs.counted)
-        metrics.compute(each for each in needs.all_metrics() if each.id in _under(condition))
+        metrics.compute(metric for metric in needs.all_metrics() if metric.id in _under(condition))
         if condition.id in metrics.failed:
             return None
         fails, compute, accessor = metrics.values[condition.id]
@@ -101,18 +101,18 @@ def _within(domain: dict[str, Any], fails: Column, metrics: Metrics) -> Column:
 
 def _under(metric: Any) -> set[Any]:
     """The ids of a metric and of every metric it needs."""
-    return {metric.id}.union(*(_under(each) for each in metric.metric_dependencies.values()))
+    return {metric.id}.union(*(_under(dependency) for dependency in metric.metric_dependencies.values()))
 
 
 def _judge(needs: Needs, metrics: Metrics, engine: Any) -> Check:
-    lost = next((metrics.failed[each.id] for each in needs.metrics if each.id in metrics.failed), None)
+    lost = next((metrics.failed[metric.id] for metric in needs.metrics if metric.id in metrics.failed), None)
     if lost is not None:
         return needs.asked.blank(State.ERROR, lost)
     try:
         found = as_check(needs.asked, needs.verdict(metrics.values, engine))
     except Exception as error:  # noqa: BLE001 - as GX's own validator does: a verdict it cannot render is an error
         return needs.asked.blank(State.ERROR, _refusal(error))
-    rows_read = any(each.id in metrics.read for each in needs.all_metrics())
+    rows_read = any(metric.id in metrics.read for metric in needs.all_metrics())
     return replace(found, by="rows" if rows_read else "metadata")
 
 
@@ -148,7 +148,7 @@ def _refusal(error: Exception) -> str:
     errors = getattr(error, "errors", None)
     if not callable(errors):
         return sentence(str(error) or type(error).__name__)
-    told = [f"{'.'.join(map(str, each['loc'])) or 'kwargs'}: {each['msg']}" for each in errors()]
+    told = [f"{'.'.join(map(str, detail['loc'])) or 'kwargs'}: {detail['msg']}" for detail in errors()]
     return sentence(f"Great Expectations refuses its kwargs: {'; '.join(told)}")
 
 
@@ -197,7 +197,7 @@ class Needs:
     def counted(self) -> Any | None:
         """The metric that counts the failing rows; None for a check that does not decide by row."""
         name = getattr(self.expectation, "map_metric", None)
-        return next((each for each in self.metrics if each.metric_name == f"{name}.unexpected_count"), None)
+        return next((metric for metric in self.metrics if metric.metric_name == f"{name}.unexpected_count"), None)
 
     def verdict(self, values: dict[Any, Any], engine: Any) -> Any:
         """GX's own result from the values of the metrics."""

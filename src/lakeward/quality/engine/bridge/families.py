@@ -251,7 +251,7 @@ def keys_of(accessor: Mapping[str, Any]) -> tuple[str, ...]:
     """The columns a metric of GX is about."""
     if "column" in accessor:
         return (str(accessor["column"]),)
-    return tuple(str(each) for each in accessor["column_list"])
+    return tuple(str(column) for column in accessor["column_list"])
 
 
 def _count(rows: Column | None) -> Column:

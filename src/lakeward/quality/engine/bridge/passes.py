@@ -64,12 +64,12 @@ class Metrics:
         """The plans of metrics that need rows, after computing every metric that needs none."""
         plans: dict[Any, Aggregate | Groups] = {}
         for key, metric in waiting.items():
-            needs = [each.id for each in metric.metric_dependencies.values()]
-            lost = next((self.failed[each] for each in needs if each in self.failed), None)
+            needs = [dependency.id for dependency in metric.metric_dependencies.values()]
+            lost = next((self.failed[metric] for metric in needs if metric in self.failed), None)
             if lost is not None:
                 self.failed[key] = lost
                 continue
-            if any(each not in self.values for each in needs):
+            if any(metric not in self.values for metric in needs):
                 continue
             try:
                 planned = plan(metric, self.values, self.domains, self._first)
@@ -138,11 +138,11 @@ def _totals(groups: Sequence[Groups]) -> Sequence[Any]:
     from pyspark.sql import functions as fn
 
     frames = []
-    for number, each in enumerate(groups):
-        names = [f"k{index}" for index in range(len(each.keys))]
-        keys = [fn.col(key).alias(name) for key, name in zip(each.keys, names, strict=True)]
-        sizes = each.rows.select(*keys).groupBy(*names).agg(fn.count(fn.lit(1)).alias("size"))
-        frames.append(sizes.agg(fn.lit(number).alias("number"), each.total(fn.col("size")).alias("total")))
+    for number, group in enumerate(groups):
+        names = [f"k{index}" for index in range(len(group.keys))]
+        keys = [fn.col(key).alias(name) for key, name in zip(group.keys, names, strict=True)]
+        sizes = group.rows.select(*keys).groupBy(*names).agg(fn.count(fn.lit(1)).alias("size"))
+        frames.append(sizes.agg(fn.lit(number).alias("number"), group.total(fn.col("size")).alias("total")))
     together = frames[0]
     for frame in frames[1:]:
         together = together.unionAll(frame)
@@ -175,5 +175,5 @@ def together(session: Any, asks: Sequence[Callable[[], None]]) -> None:
 
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="together") as pool:
         started = [pool.submit(tagged, ask) for ask in asks]
-    for each in started:
-        each.result()
+    for future in started:
+        future.result()

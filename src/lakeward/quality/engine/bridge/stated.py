@@ -49,7 +49,9 @@ def _inside(facts: ColumnFacts, kwargs: Mapping[str, Any]) -> bool:
         return False
     least, greatest = kwargs.get("min_value"), kwargs.get("max_value")
     numbers = [each for each in (facts.low, facts.high, least, greatest) if each is not None]
-    if any(isinstance(each, bool) or not isinstance(each, int | float) or abs(each) >= _LARGEST for each in numbers):
+    if any(
+        isinstance(number, bool) or not isinstance(number, int | float) or abs(number) >= _LARGEST for number in numbers
+    ):
         return False
     if least is None and greatest is None:
         return False  # GX refuses it

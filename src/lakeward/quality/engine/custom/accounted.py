@@ -29,21 +29,21 @@ def landed_equals_offsets(kwargs: LandedEqualsOffsets, asked: ConfiguredCheck, c
     runs = [each for stream, found in seqs.items() for each in stretches(stream, found, known[stream].batches)]
     _one_stream_a_topic(runs)
     counted = _counted(context, runs, {stream: _spec(stream, each.spec) for stream, each in known.items()})
-    theirs = [each for each in appends if batch_of(each) is None]
-    return _judged(asked, runs, counted, [f"{each.id} ({each.added:,} rows)" for each in theirs if each.added])
+    theirs = [append for append in appends if batch_of(append) is None]
+    return _judged(asked, runs, counted, [f"{commit.id} ({commit.added:,} rows)" for commit in theirs if commit.added])
 
 
 def _judged(
     asked: ConfiguredCheck, runs: Sequence[Stretch], counted: Mapping[str, int], theirs: Sequence[str]
 ) -> Check:
-    moved, skipped = sum(each.offsets for each in runs), sum(each.skipped for each in runs)
-    holes = sum(each.holes for each in runs)
-    unknown = [each.stream for each in runs if each.filtered is None]
-    filtered = sum(each.filtered or 0 for each in runs)
+    moved, skipped = sum(run.offsets for run in runs), sum(run.skipped for run in runs)
+    holes = sum(run.holes for run in runs)
+    unknown = [run.stream for run in runs if run.filtered is None]
+    filtered = sum(run.filtered or 0 for run in runs)
     missing = moved - counted["landed"] - counted["quarantined"] - filtered - skipped - holes
     if missing and unknown:
         raise CannotTell(f"stream {unknown[0]} has batches in the range without a count of filtered records")
-    of = ", ".join(f"{each.stream} seq {each.from_seq} to {each.to_seq}" for each in runs)
+    of = ", ".join(f"{run.stream} seq {run.from_seq} to {run.to_seq}" for run in runs)
     text = f"offsets moved by {moved:,} ({of}): {counted['landed']:,} landed, "
     text += f"{counted['quarantined']:,} in quarantine, "
     text += f"{filtered:,} filtered, {skipped:,} skipped, {holes:,} offsets without a record; "
@@ -61,7 +61,7 @@ def _counted(context: CheckContext, runs: Sequence[Stretch], specs: Mapping[str,
     """Counts: records `landed`, records `quarantined` only, rows `doubled`, records `beyond` the batches' offsets."""
     from pyspark.sql.connect import functions as f
 
-    theirs = [each for each in commits(context.found) if batch_of(each) is None]
+    theirs = [commit for commit in commits(context.found) if batch_of(commit) is None]
     frames = [context.rows(part) for part in parts(context.found, theirs)]
     absent = [name for name in _COLUMNS if name not in frames[0].columns]
     if absent:
@@ -74,7 +74,7 @@ def _counted(context: CheckContext, runs: Sequence[Stretch], specs: Mapping[str,
     def records(frame: Any, row: int) -> Any:  # Connect's stubs say classic frames come out
         return frame.select(topic.alias("t"), part.alias("p"), offset.alias("o"), f.lit(row).alias("row"))
 
-    rows = [records(each, 1) for each in frames]
+    rows = [records(frame, 1) for frame in frames]
     for stream, spec in specs.items():
         quarantine_table = (spec.get("quarantine") or {}).get("table")
         if quarantine_table:

@@ -40,7 +40,7 @@ def check(asked: ConfiguredCheck, context: CheckContext) -> Check:
     try:
         return kinds[name](OWN[name].model_validate(data), asked, context)
     except ValidationError as error:
-        said = "; ".join(each.message for each in findings(error, OWN[name], data))
+        said = "; ".join(finding.message for finding in findings(error, OWN[name], data))
         return asked.blank(State.ERROR, f"its kwargs are invalid: {said}")
     except CannotTell as error:
         return asked.blank(State.ERROR, str(error))

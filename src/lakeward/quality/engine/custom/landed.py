@@ -73,7 +73,7 @@ def commits(found: Range) -> tuple[Snapshot, ...]:
     Raises:
         CannotTell: the rows of the range's batches cannot be separated from others.
     """
-    rewrites = [each for each in found.snapshots if each.operation not in ("append", "replace")]
+    rewrites = [snapshot for snapshot in found.snapshots if snapshot.operation not in ("append", "replace")]
     if rewrites:
         raise CannotTell(
             f"snapshot {rewrites[0].id} is {_an(rewrites[0].operation)}: it may have removed rows of batches"
@@ -81,7 +81,7 @@ def commits(found: Range) -> tuple[Snapshot, ...]:
     whole = found.base is None and bool(found.snapshots) and found.snapshots[0].parent is None
     if found.kind is Kind.TABLE and (found.cut or not whole):
         raise CannotTell("the batches of the range cannot be separated from older ones: some snapshots are expired")
-    return tuple(each for each in found.snapshots if each.operation == "append")
+    return tuple(snapshot for snapshot in found.snapshots if snapshot.operation == "append")
 
 
 def parts(found: Range, theirs: Sequence[Snapshot]) -> list[Read]:
@@ -89,12 +89,12 @@ def parts(found: Range, theirs: Sequence[Snapshot]) -> list[Read]:
     reads, start = [], found.base.snapshot if found.base else None
     foreign = {each.id for each in theirs}
     previous = start
-    for each in found.snapshots:
-        if each.id in foreign:
+    for snapshot in found.snapshots:
+        if snapshot.id in foreign:
             if previous is not None and previous != start:
                 reads.append(Read(start, previous))
-            start = each.id
-        previous = each.id
+            start = snapshot.id
+        previous = snapshot.id
     if previous is not None and previous != start:
         reads.append(Read(start, previous))
     return reads

@@ -51,9 +51,9 @@ def judge(value: float, at: datetime, past: Sequence[Past], *, runs: int, at_lea
         runs: the number of newest values used without a seasonal comparison.
         at_least: the number of values needed for a verdict.
     """
-    same = [each for each in past if each.at.hour == at.hour and each.at.date() != at.date()]
-    hourly = len(same) >= at_least and len({each.at.date() for each in same}) >= _DAYS
-    values = [each.value for each in (same if hourly else past[:runs])]
+    same = [value for value in past if value.at.hour == at.hour and value.at.date() != at.date()]
+    hourly = len(same) >= at_least and len({value.at.date() for value in same}) >= _DAYS
+    values = [value.value for value in (same if hourly else past[:runs])]
     if len(values) < at_least:
         return Judged(None, None, None, len(values), hourly)
     middle = median(values)

@@ -25,7 +25,7 @@ def validation(run: Mapping[str, Any]) -> Any:
     from great_expectations.core.run_identifier import RunIdentifier
 
     results = [_result(check) for check in run["checks"] if check["state"] != "skipped"]
-    good = sum(bool(each.success) for each in results)
+    good = sum(bool(result.success) for result in results)
     return ExpectationSuiteValidationResult(
         suite_name=run["table"],
         success=good == len(results),

@@ -76,14 +76,14 @@ def _write(folder: Path, pages: Pages, run: Run) -> dict[str, Any]:
     # At GX's own folder depth: its page links to the index by a relative path.
     place = Path("validations", *table, _safe(run["run"]), f"{at:%Y%m%dT%H%M%S}", f"{'.'.join(table)}.html")
     private.write(private.folder(folder / place.parent) / place.name, pages.page(run))
-    bad = [each for each in run["checks"] if each["state"] in ("fail", "error")]
+    bad = [check for check in run["checks"] if check["state"] in ("fail", "error")]
     return {
         "page": place.as_posix(),
         "at": f"{at:%Y-%m-%d %H:%M:%S}",
         "verdict": run["verdict"],
         "note": run.get("note") or "",
         "checks": len(run["checks"]),
-        "bad": [_line(each) for each in bad],
+        "bad": [_line(check) for check in bad],
         "snapshot": run["to_snapshot"],
     }
 
