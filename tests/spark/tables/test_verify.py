@@ -118,7 +118,7 @@ def test_after_three_failures_the_action_rests(site, table):
 @pytest.mark.parametrize(
     ("engine", "why"),
     [
-        (Drops, "the table could not be read afterwards: There is no table"),
+        (Drops, "the table could not be read afterwards: Table"),
         (Replaces, "was dropped and recreated meanwhile"),
     ],
 )

@@ -68,7 +68,7 @@ def test_an_import_is_written_linted_and_never_over_another(project: Path, capsy
     [
         (("export", "n.t"), "n.t has no suite"),
         (("export", "t"), "not a valid table name"),
-        (("import", "n.t", "nowhere.json"), "cannot be read"),
+        (("import", "n.t", "nowhere.json"), "Cannot read"),
         (("import", "n.t", __file__), "is not JSON"),
         (("import", "../t", __file__), "is not JSON"),
     ],

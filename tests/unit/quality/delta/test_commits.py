@@ -91,7 +91,7 @@ def test_a_compaction_brings_no_rows_and_one_that_changed_their_number_is_not_be
         ([about("?"), delta_log.remove("f1", rewrite=True), delta_log.add("f2", 1)], "overwrite", "rewrites rows"),
         ([about("RESTORE", version="1"), delta_log.remove("f2")], "overwrite", "version 3 is a RESTORE"),
         ([about("RESTORE", version=None), delta_log.remove("f2")], "overwrite", "version 3 is a RESTORE"),
-        ([about("WRITE"), delta_log.add("never", 1)], "overwrite", "never is gone from the folder"),
+        ([about("WRITE"), delta_log.add("never", 1)], "overwrite", "never is missing from the folder"),
         ([about("WRITE"), delta_log.add("file:///elsewhere/f2", 1)], "overwrite", "a file is of another table"),
         ([about("WRITE"), delta_log.add("_f2", 1)], "overwrite", "skips a file"),
         ([about("WRITE"), delta_log.add("day=1/f2", 1)], "overwrite", "does not contain its partition"),

@@ -130,7 +130,7 @@ def problems(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, An
         ("expectations[5].kwargs.unexpected_rows_query", (13, 82), "missing before 'FROM'"),
         ("expectations[6].kwargs.unexpected_rows_query", (14, 74), "one SELECT, this is DELETE"),
         ("expectations[7].kwargs.unexpected_rows_query", (15, 73), "more than one statement"),
-        ("expectations[8].kwargs.unexpected_rows_query", (20, 19), "nothing fills in {foo}"),
+        ("expectations[8].kwargs.unexpected_rows_query", (20, 19), "{foo} has no value"),
         ("expectations[9].kwargs.unexpected_rows_query", (21, 113), "missing before 'AND'"),
         ("expectations[10].kwargs.regex", (22, 76), "no regular expression: missing )"),
         ("expectations[11].kwargs.regex_list[1]", (23, 102), "unterminated character set"),

@@ -29,7 +29,7 @@ def kinds(made: Proposal) -> list[str]:
     [
         (ONE, ["values_to_not_be_null", "values_to_be_between"], None),
         (replace(ONE, nulls=600), ["values_to_be_between"], None),
-        (replace(ONE, nulls=600, nan=True, kind="number"), [], "60% of its rows are null; it holds NaN"),
+        (replace(ONE, nulls=600, nan=True, kind="number"), [], "60% of its rows are null; it has NaN"),
         (replace(ONE, nulls=600, low=3, high=3), [], "one value, 3"),
         (replace(ONE, nulls=600, distinct=990), [], "probably a growing id"),
         (replace(ONE, nulls=600, low=None), [], "bounds are unknown"),
