@@ -17,7 +17,7 @@ from table_model import DAY, SHAPES, Shape, TableModel, hourly
 from lakeward.spec.model.policy import Policy
 from lakeward.spec.model.types import Duration
 from lakeward.tables.facts import TableFacts
-from lakeward.tables.plan import Clamp, Needs, Plan, plan
+from lakeward.tables.plan import Needs, Plan, SnapshotPin, plan
 
 GB = 1 << 30
 BY_NAME = {each.name: each for each in SHAPES}
@@ -98,7 +98,7 @@ def mischief(seed: int) -> Callable[[TableFacts, datetime], Needs]:
     def needs(facts: TableFacts, now: datetime) -> Needs:
         at = [each.at for each in chance.sample(facts.snapshots, min(2, len(facts.snapshots)))]
         return Needs(
-            clamps=tuple(Clamp("a reader", "it is slow", each) for each in at if chance.random() < 0.7),
+            clamps=tuple(SnapshotPin("a reader", "it is slow", each) for each in at if chance.random() < 0.7),
             refusals=("a position is off main",) if chance.random() < 0.1 else (),
             hold_until=now + timedelta(minutes=3) if chance.random() < 0.1 else None,
             forbidden="refused: a checkpoint lies under it" if chance.random() < 0.1 else "",
