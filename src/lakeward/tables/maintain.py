@@ -59,7 +59,7 @@ def maintain_table(
     """
     if site.delta(table) is None:
         site.load(table)  # a wrong name is reported before the lease is taken
-    with actor(site.registry, table, holder, ttl) as mine:
+    with actor(site.registry, table, holder, ttl) as lease:
         take_over(site.registry, site.runtime, table)
         plan_id = uuid4().hex
         with site.registry() as connection:
@@ -77,12 +77,12 @@ def maintain_table(
                 )
             if first.plan.actions:
                 maintenance.record_plan(connection, plan_id, table, first.plan.stored())
-        told = shown(first)
-        tell(told)
+        document = shown(first)
+        tell(document)
         where = on_spark(site, table, on or seen.policy.engine)
-        work = Work(site, table, around, plan_id, mine, engine, where, only)
+        work = Work(site, table, around, plan_id, lease, engine, where, only)
         done = work.all([action.action for action in first.plan.actions], wanted, first)
-        return told | {"actions": done}
+        return document | {"actions": done}
 
 
 def take_over(transaction: Transaction, runtime: Runtime, table: str) -> list[int]:
@@ -92,12 +92,12 @@ def take_over(transaction: Transaction, runtime: Runtime, table: str) -> list[in
     concurrent rewrites of one table conflict.
     """
     with transaction() as connection:
-        left = maintenance.unfinished_actions(connection, table)
-    for row in left:
+        unfinished = maintenance.unfinished_actions(connection, table)
+    for row in unfinished:
         stopped = interrupt(runtime, row["session_id"]) if row["session_id"] else []
         why = f"its process died; the next run interrupted {len(stopped)} running statements"
         log.warning("Unfinished action taken over", table=table, action=row["action"], stopped=len(stopped))
         with transaction() as connection:
             maintenance.finish_action(connection, row["id"], result="failed", verified=False, why=why)
             events.record(connection, "table", table, "taken-over", f"{row['action']}: {why}", action=row["id"])
-    return [row["id"] for row in left]
+    return [row["id"] for row in unfinished]

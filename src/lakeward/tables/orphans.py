@@ -72,10 +72,10 @@ def sweep(
         Refused: another run maintains the table, or took it over.
     """
     if site.delta(table) is not None:
-        left = NotPlanned(ACTION, "a Delta table has no orphans apart from what its expiry (VACUUM) deletes")
-        return {"table": table, "told": f"{table} is a Delta table", "plan": _plan(table, left), "actions": []}
+        not_planned = NotPlanned(ACTION, "a Delta table has no orphans apart from what its expiry (VACUUM) deletes")
+        return {"table": table, "told": f"{table} is a Delta table", "plan": _plan(table, not_planned), "actions": []}
     first = site.load(table)  # a wrong name is reported before the lease is taken
-    with actor(site.registry, table, holder, ttl) as mine:
+    with actor(site.registry, table, holder, ttl) as lease:
         take_over(site.registry, site.runtime, table)
         with site.registry() as connection:
             around = surroundings(connection)
@@ -101,12 +101,12 @@ def sweep(
             )
         once = monotonic()
         with _listing(facts.location) as listing:
-            work = _Sweep(site, table, mine, policy, listing, first, before, once + limit_s)
+            work = _Sweep(site, table, lease, policy, listing, first, before, once + limit_s)
             try:
                 dry = "asked for" if dry_run else "" if shown(wanted, ledger) else "first"
                 decided, result, why = work.run(dry)
             except (LakewardError, OSError, ValueError) as error:  # ValueError: a manifest that cannot be read
-                if mine.lost.is_set():
+                if lease.lost.is_set():
                     raise  # the successor has closed the action
                 decided, result, why = NotPlanned(ACTION, "could not be decided"), "failed", _words(error)
         entry = _entry(result, begun, work.figures, round(monotonic() - once, 3), why)
@@ -153,9 +153,9 @@ class _Sweep:
         self.figures |= found.figures()
         decided = judge(found, self.policy)
         if found.lost:
-            back = self._put_back_lost()
-            if back:
-                return decided, "failed", f"{decided.why}; {back}"
+            restored = self._put_back_lost()
+            if restored:
+                return decided, "failed", f"{decided.why}; {restored}"
         if isinstance(decided, NotPlanned) and decided.refused:
             return decided, "refused", decided.why
         if dry:
@@ -229,26 +229,27 @@ class _Sweep:
 
         Returns: the outcome as a sentence, empty if no file had to be restored.
         """
-        back = self.listing.refer(references(self._load(), self._read))
-        if not back:
+        restored = self.listing.refer(references(self._load(), self._read))
+        if not restored:
             return ""
         self.harmed = True
         if not self.policy.quarantine:
-            return f"{count(len(back), 'deleted file')} became referenced during the run: {', '.join(back[:3])}"
-        for path in back:
+            return f"{count(len(restored), 'deleted file')} became referenced during the run: {', '.join(restored[:3])}"
+        for path in restored:
             self.files.move(f"{self.aside}/{path}", f"{self.location}/{path}")
-        return f"{count(len(back), 'file')} became referenced during the run and were restored: {', '.join(back[:3])}"
+        examples = ", ".join(restored[:3])
+        return f"{count(len(restored), 'file')} became referenced during the run and were restored: {examples}"
 
     def _put_back_lost(self) -> str:
-        back = []
+        restored = []
         for path, run in list(self.listing.put_aside()):
             self.files.move(f"{self.location}/{ASIDE}/{run}/{path}", f"{self.location}/{path}")
-            back.append(path)
-        if not back:
+            restored.append(path)
+        if not restored:
             return ""
         self.harmed = True
-        self.figures["put_back"] = len(back)
-        return f"{count(len(back), 'file')} in the trash folder were restored: {', '.join(back[:3])}"
+        self.figures["put_back"] = len(restored)
+        return f"{count(len(restored), 'file')} in the trash folder were restored: {', '.join(restored[:3])}"
 
     def _purge(self) -> str:
         """Delete runs of the trash folder that are older than its retention."""
@@ -313,8 +314,8 @@ def _entry(result: str, before: dict[str, Any], after: dict[str, Any], duration:
 
 
 def _plan(table: str, decided: Action | NotPlanned) -> dict[str, Any]:
-    actions, left = ((decided,), ()) if isinstance(decided, Action) else ((), (decided,))
-    return Plan(table, None, actions, left).document()
+    actions, not_planned = ((decided,), ()) if isinstance(decided, Action) else ((), (decided,))
+    return Plan(table, None, actions, not_planned).document()
 
 
 def _words(error: Exception) -> str:

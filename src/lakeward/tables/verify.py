@@ -200,23 +200,25 @@ def verify_metadata(action: Action, before: TableFacts, after: TableFacts) -> Ve
         return Verdict(False, f"not set: {', '.join(unset)}")
     if not after.continues(before):
         return Verdict(False, f"main no longer holds snapshot {before.snapshot_id}, where the repair began", True)
-    left = before.metadata_files - action.files
+    remaining = before.metadata_files - action.files
     if not action.files:
         return Verdict(True, f"set {', '.join(f'{name} = {value}' for name, value in action.properties.items())}")
-    if after.metadata_files > left:
-        return Verdict(False, f"{count(after.metadata_files, 'metadata file')} are named still, {left} were promised")
+    if after.metadata_files > remaining:
+        return Verdict(
+            False, f"{count(after.metadata_files, 'metadata file')} are named still, {remaining} were promised"
+        )
     return Verdict(True, f"{before.metadata_files} → {after.metadata_files} metadata files; Iceberg keeps that number")
 
 
 def verify_tags(action: Action, after: TableFacts) -> Verdict:
     """Judge the creation of a tag: it is on its snapshot, and has its maximum age."""
-    wanted = action.made_tag
-    found = after.refs.get(wanted.name)
-    if found is None or (found.kind, found.snapshot_id) != ("tag", wanted.snapshot_id):
-        return Verdict(False, f"there is no tag {wanted.name} on snapshot {wanted.snapshot_id}")
-    if found.gone_after_ms != wanted.kept // timedelta(milliseconds=1):
-        return Verdict(False, f"tag {wanted.name} does not go after {span(wanted.kept)}")
-    return Verdict(True, f"tag {wanted.name} on snapshot {wanted.snapshot_id}, kept for {span(wanted.kept)}")
+    tag = action.made_tag
+    found = after.refs.get(tag.name)
+    if found is None or (found.kind, found.snapshot_id) != ("tag", tag.snapshot_id):
+        return Verdict(False, f"there is no tag {tag.name} on snapshot {tag.snapshot_id}")
+    if found.gone_after_ms != tag.kept // timedelta(milliseconds=1):
+        return Verdict(False, f"tag {tag.name} does not go after {span(tag.kept)}")
+    return Verdict(True, f"tag {tag.name} on snapshot {tag.snapshot_id}, kept for {span(tag.kept)}")
 
 
 def verify_expire(
@@ -236,9 +238,9 @@ def verify_expire(
         checked: stream -> the snapshot of its position that this expiry found on main.
         now: a time after it; refs past their maximum age by then may be missing.
     """
-    left = after.by_id()
-    gone = {snapshot.id for snapshot in before.snapshots} - set(left)
-    named = {name for name, ref in after.refs.items() if ref.snapshot_id not in left}
+    remaining = after.by_id()
+    removed = {snapshot.id for snapshot in before.snapshots} - set(remaining)
+    named = {name for name, ref in after.refs.items() if ref.snapshot_id not in remaining}
     outlived = before.outlived(now)
     lost = set(before.refs) - set(after.refs) - outlived
     if named or lost:
@@ -248,7 +250,7 @@ def verify_expire(
     edge = action.older_than
     # Younger snapshots are promised if a branch has an age of its own.
     young = [
-        snapshot for snapshot in before.snapshots if snapshot.id in gone - promised and edge and snapshot.at >= edge
+        snapshot for snapshot in before.snapshots if snapshot.id in removed - promised and edge and snapshot.at >= edge
     ]
     if young:
         return Verdict(False, f"snapshot {young[0].id} went though it is younger than allowed", True)
@@ -259,9 +261,9 @@ def verify_expire(
         rows = (before.head.count("total-records"), after.head.count("total-records"))
         if rows[0] != rows[1]:
             return Verdict(False, f"the table has {rows[1]} rows, {rows[0]} before", True)
-    figures = {"snapshots_expired": len(gone)}
+    figures = {"snapshots_expired": len(removed)}
     refs = outlived - set(after.refs)
     too = f", and {count(len(refs), 'ref')} whose age was over" if refs else ""
-    if len(gone) < len(promised) * (1 - TOLERANCE) or not gone:
-        return Verdict(False, f"{count(len(gone), 'snapshot')} went, {len(promised)} were promised", figures=figures)
-    return Verdict(True, f"{count(len(gone), 'snapshot')} went, {len(left)} kept{too}", figures=figures)
+    if len(removed) < len(promised) * (1 - TOLERANCE) or not removed:
+        return Verdict(False, f"{count(len(removed), 'snapshot')} went, {len(promised)} were promised", figures=figures)
+    return Verdict(True, f"{count(len(removed), 'snapshot')} went, {len(remaining)} kept{too}", figures=figures)

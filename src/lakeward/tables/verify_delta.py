@@ -74,13 +74,15 @@ def verify_vacuum(action: Action, before: State, held: DeltaState, after: State)
     lost = sorted(now.missing - held.missing)
     if lost:
         return Verdict(False, f"gone from the folder: {count(len(lost), 'file')} of the table, e.g. {lost[0]}", True)
-    went = held.gone - now.gone
-    young = sorted(path for path in went if before.gone[path] >= cutoff)
+    deleted = held.gone - now.gone
+    young = sorted(path for path in deleted if before.gone[path] >= cutoff)
     if young:
         return Verdict(False, f"{young[0]} went though it was taken out later than allowed", True)
     promised = {path for path in held.gone if before.gone[path] < cutoff}
-    figures: Mapping[str, int] = {"files_deleted": len(went), "snapshots_expired": len(went)}
-    if len(went) < len(promised) * (1 - TOLERANCE):
-        why = f"{count(len(went), 'file')} went, {len(promised)} were promised"
+    figures: Mapping[str, int] = {"files_deleted": len(deleted), "snapshots_expired": len(deleted)}
+    if len(deleted) < len(promised) * (1 - TOLERANCE):
+        why = f"{count(len(deleted), 'file')} went, {len(promised)} were promised"
         return Verdict(False, why, figures=figures)
-    return Verdict(True, f"{count(len(went), 'file')} went, {count(len(after.files), 'file')} stand", figures=figures)
+    return Verdict(
+        True, f"{count(len(deleted), 'file')} went, {count(len(after.files), 'file')} stand", figures=figures
+    )

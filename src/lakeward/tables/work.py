@@ -271,10 +271,10 @@ def _result(run: Run, verdict: Verdict) -> tuple[str, str]:
 
 def _unseen(name: str, before: dict[str, Any], duration: float, cpu: list[float], run: Run, why: str) -> dict[str, Any]:
     """The entry of an action after which the table could not be read."""
-    said = f"{run.error}; {why}" if run.error else why
+    text = f"{run.error}; {why}" if run.error else why
     return {
         "action": name, "result": "failed", "before": before, "after": {}, "change": "", "duration_s": duration,
-        "cpu_s": cpu[0] if cpu else None, "verified": False, "why": said,
+        "cpu_s": cpu[0] if cpu else None, "verified": False, "why": text,
     }  # fmt: skip
 
 

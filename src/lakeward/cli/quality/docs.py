@@ -32,8 +32,8 @@ def docs(
     from lakeward.quality.results.records import recorded
     from lakeward.registry import verifications
 
-    here = state()
-    with here.registry() as connection:
+    context = state()
+    with context.registry() as connection:
         chosen = list(dict.fromkeys(tables or verifications.tables(connection)))
         rows = {name: verifications.newest(connection, name, limit=last) for name in chosen}
         runs = {
@@ -47,10 +47,10 @@ def docs(
             next=f"lakeward quality run {missing[0] if missing else 'TABLE'}",
             code="LW-1206",
         )
-    index = build(runs, (to or here.runtime.data_docs).absolute(), last)
+    index = build(runs, (to or context.runtime.data_docs).absolute(), last)
     total = sum(map(len, runs.values()))
     data = {"index": str(index), "tables": {name: len(each) for name, each in runs.items()}}
-    here.output.either(
+    context.output.either(
         data,
         f"{index}\n  {count(total, 'run')} of {count(len(runs), 'table')}   open the file in a browser on this machine",
     )

@@ -32,8 +32,8 @@ def run_text(result: dict[str, Any]) -> str:
         lines.append(f"  note      {result['note']}")
     width = max((len(check_name(check)) for check in result["checks"]), default=0)
     for check in sorted(result["checks"], key=lambda check: _ORDER.index(check["state"])):
-        told = f"  {check['state']:<7} {check['severity']:<8} {check_name(check):<{width}}  {_found(check)}"
-        lines.append(told.rstrip())
+        text = f"  {check['state']:<7} {check['severity']:<8} {check_name(check):<{width}}  {_found(check)}"
+        lines.append(text.rstrip())
         if check["state"] == "fail":
             lines += [f"            {_row(row)}" for row in check["sample"][:3]]
             if check.get("why"):
@@ -41,13 +41,13 @@ def run_text(result: dict[str, Any]) -> str:
     if result["first_bad_snapshot"] is not None:
         lines.append(f"  since     {noun} {result['first_bad_snapshot']}{_batches(result.get('first_bad_batches'))}")
     for waiver in result.get("waivers") or ():
-        told = f"{waiver['name']} until {minute(waiver['until'])} by {waiver['author']}: {waiver['reason']}"
-        lines.append(f"  waived    {told}")
-    stands = result["verified_snapshot"]
+        text = f"{waiver['name']} until {minute(waiver['until'])} by {waiver['author']}: {waiver['reason']}"
+        lines.append(f"  waived    {text}")
+    verified = result["verified_snapshot"]
     if result["verdict"] in ("pass", "warn"):
-        lines.append(f"  verified  {f'{noun} {stands}' if stands is not None else 'nothing yet'}")
+        lines.append(f"  verified  {f'{noun} {verified}' if verified is not None else 'nothing yet'}")
     else:
-        readers = f"readers stay on verified {noun} {stands}" if stands is not None else "nothing yet"
+        readers = f"readers stay on verified {noun} {verified}" if verified is not None else "nothing yet"
         lines.append(f"  verified  {readers}")
     if result.get("next"):
         lines.append(f"  next      {result['next']}")
@@ -68,8 +68,8 @@ def _range(result: dict[str, Any]) -> str:
 
 
 def _batches(batches: list[dict[str, Any]] | None) -> str:
-    told = [f"{batch['stream']} seq {batch['from_seq']}-{batch['to_seq']}" for batch in batches or ()]
-    return f"   ({', '.join(told)})" if told else ""
+    text = [f"{batch['stream']} seq {batch['from_seq']}-{batch['to_seq']}" for batch in batches or ()]
+    return f"   ({', '.join(text)})" if text else ""
 
 
 def check_name(check: dict[str, Any]) -> str:
@@ -96,9 +96,9 @@ def _found(check: dict[str, Any]) -> str:
 
 
 def _excuse(check: dict[str, Any]) -> str:
-    told = check.get("excuse") or {"until": check["waive_until"], "author": "the suite", "reason": ""}
-    said = f"waived until {told['until']} by {told['author']}"
-    return said + (f": {told['reason']}" if told["reason"] else "")
+    text = check.get("excuse") or {"until": check["waive_until"], "author": "the suite", "reason": ""}
+    said = f"waived until {text['until']} by {text['author']}"
+    return said + (f": {text['reason']}" if text["reason"] else "")
 
 
 def _row(row: Any) -> str:

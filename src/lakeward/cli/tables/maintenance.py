@@ -208,8 +208,8 @@ def hold(
 
     moment = until_when(until, for_)
     with state().registry() as connection:
-        told = holding.hold(connection, table, moment, author=author(), comment=comment)
-    state().output.show({"operation": "hold", "table": table, "result": "done", "detail": told})
+        detail = holding.hold(connection, table, moment, author=author(), comment=comment)
+    state().output.show({"operation": "hold", "table": table, "result": "done", "detail": detail})
 
 
 @app.command()
@@ -218,8 +218,8 @@ def unhold(table: Table, comment: Comment = "") -> None:
     from lakeward.tables import hold as holding
 
     with state().registry() as connection:
-        told = holding.lift(connection, table, author=author(), comment=comment)
-    state().output.show({"operation": "unhold", "table": table, "result": "done", "detail": told})
+        detail = holding.lift(connection, table, author=author(), comment=comment)
+    state().output.show({"operation": "unhold", "table": table, "result": "done", "detail": detail})
 
 
 def _show_plan(data: dict[str, Any]) -> None:

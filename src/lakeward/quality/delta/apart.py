@@ -59,8 +59,8 @@ def why_not(head: Head, add: Mapping[str, Any]) -> str | None:
 
 def _values(inside: Path) -> list[tuple[str, str | None]]:
     """The partition values in a path, as Spark reads them."""
-    told = []
+    values = []
     for part in inside.parent.parts:
         name, _, value = part.partition("=")
-        told.append((unquote(name), None if value == _NULL else unquote(value)))
-    return told
+        values.append((unquote(name), None if value == _NULL else unquote(value)))
+    return values

@@ -98,16 +98,16 @@ def commit_of(head: Head, version: int, at: datetime, actions: Sequence[Mapping[
         actions: its actions, as in the log file.
     """
     about: Mapping[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
-    said = log.Commit(version, str(about.get("operation", "unknown")), about.get("operationParameters") or {})
+    info = log.Commit(version, str(about.get("operation", "unknown")), about.get("operationParameters") or {})
     adds = tuple(action["add"] for action in actions if "add" in action)
     removes = [action["remove"] for action in actions if "remove" in action]
-    if said.parent is None:
+    if info.parent is None:
         removes = []  # the removed files belong to the replaced table
-    operation, why = _judged(head, version, said.operation, adds, removes)
+    operation, why = _judged(head, version, info.operation, adds, removes)
     brought = adds if operation == "append" else ()
     snapshot = Snapshot(
         id=version,
-        parent=version - 1 if said.parent == -1 else said.parent,  # a RESTORE to a time: the target is not in the log
+        parent=version - 1 if info.parent == -1 else info.parent,  # a RESTORE to a time: the target is not in the log
         sequence=version,
         at=at,
         operation=operation,

@@ -130,17 +130,17 @@ class DeltaTable:
 
 def _marks(commits: Commits, proofs: Proofs) -> tuple[list[Mark], int | None]:
     """The proofs of this very table, newest version first, and a version proven of a table that it replaced."""
-    mine: list[Mark] = []
+    own_marks: list[Mark] = []
     foreign: int | None = None
     for proof in proofs:
         version = int(proof["to_snapshot"])
-        kept = commits.get(version)
+        recorded = commits.get(version)
         of, _, _ = (proof["to_commit"] or "").partition("/")
-        if of == commits.head.table_id and (kept is None or kept.commit == proof["to_commit"]):
-            mine.append(Mark(version, version))
+        if of == commits.head.table_id and (recorded is None or recorded.commit == proof["to_commit"]):
+            own_marks.append(Mark(version, version))
         elif foreign is None:
             foreign = version
-    return sorted(mine, key=lambda mark: -mark.snapshot), foreign
+    return sorted(own_marks, key=lambda mark: -mark.snapshot), foreign
 
 
 def standing(name: str, folder: Path, proofs: Proofs) -> Mapping[str, Any] | None:
@@ -159,12 +159,12 @@ def standing(name: str, folder: Path, proofs: Proofs) -> Mapping[str, Any] | Non
 
 def proof_of(history: History, proofs: Proofs) -> Mapping[str, Any] | None:
     """The proof of the verified version; None when there is none."""
-    kept = history.snapshots.get(history.verified) if history.verified is not None else None
+    recorded = history.snapshots.get(history.verified) if history.verified is not None else None
     return next(
         (
             proof
             for proof in proofs
-            if proof["to_snapshot"] == history.verified and (kept is None or proof["to_commit"] == kept.commit)
+            if proof["to_snapshot"] == history.verified and (recorded is None or proof["to_commit"] == recorded.commit)
         ),
         None,
     )

@@ -48,16 +48,17 @@ def check(
         else:
             groups.setdefault(read, []).append(each)
     for read, group in groups.items():
-        own = [configured for configured in group if is_own(configured)]
-        theirs = [configured for configured in group if not is_own(configured)]
+        own_checks = [configured for configured in group if is_own(configured)]
+        gx_checks = [configured for configured in group if not is_own(configured)]
         with patient(engines.session, patience_s, found.table):
             results |= {
-                configured.id: check_own(configured, _context(of, found, history, read, engines)) for configured in own
+                configured.id: check_own(configured, _context(of, found, history, read, engines))
+                for configured in own_checks
             }
-            if theirs:
+            if gx_checks:
                 frame = of.rows(engines.session, read)
                 stated = of.footers(read, appended(history, read))
-                results |= {check.id: check for check in engines.checker.check(frame, theirs, stated)}
+                results |= {check.id: check for check in engines.checker.check(frame, gx_checks, stated)}
     return [results[check.id] for check in asked]
 
 
@@ -128,8 +129,8 @@ def first_bad(
     def probe(read: Read, ids: Sequence[str]) -> bool | None:
         return engines.checker.fails(of.rows(engines.session, read), [by_id[check] for check in ids])
 
-    told = oldest()
-    return search(found, failed, probe, told), _untold(told)
+    oldest_row = oldest()
+    return search(found, failed, probe, oldest_row), _untold(oldest_row)
 
 
 def _untold(oldest: Oldest) -> str:

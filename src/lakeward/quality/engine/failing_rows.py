@@ -74,8 +74,8 @@ def condition(frame: DataFrame, expectation: Expectation) -> Column:
     graph = ValidationGraph(execution_engine=engine)
     for metric in needs.get_metric_configurations():
         graph.build_metric_dependency_graph(metric, dict(_FORM))
-    wanted = f"{implementation.map_metric}.condition"
-    found = next((each for metric in needs.get_metric_configurations() for each in _all(metric, wanted)), None)
+    condition_name = f"{implementation.map_metric}.condition"
+    found = next((each for metric in needs.get_metric_configurations() for each in _all(metric, condition_name)), None)
     if found is None:
         raise _refused(expectation, "Great Expectations has no condition on a single row for it")
     values: dict[Any, Any] = {}

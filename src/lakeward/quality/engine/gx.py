@@ -66,8 +66,8 @@ class Checker:
     def fails(self, frame: DataFrame, asked: Sequence[ConfiguredCheck]) -> bool | None:
         """Whether any of the checks fails on this frame; None when one could not be computed."""
         results = bridge.check(frame, asked, sampled=False)
-        left = [check for check in asked if check.id not in results]
-        results |= self._run(self._batch(frame), left, "BOOLEAN_ONLY") if left else {}
+        remaining = [check for check in asked if check.id not in results]
+        results |= self._run(self._batch(frame), remaining, "BOOLEAN_ONLY") if remaining else {}
         states = {result.state for result in results.values()}
         return None if State.ERROR in states else State.FAIL in states
 

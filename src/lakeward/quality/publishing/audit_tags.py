@@ -43,7 +43,7 @@ def tag(now: History, proven: int | None, at: datetime, keep: timedelta) -> Tag 
         keep: the maximum age of its snapshot.
     """
     name = f"{DAILY}{today(at) - timedelta(days=1):%Y-%m-%d}"
-    stands = now.snapshots.get(now.verified) if now.verified is not None else None
-    if name in now.refs or stands is None or stands.id != proven or at - stands.at >= keep:
+    verified = now.snapshots.get(now.verified) if now.verified is not None else None
+    if name in now.refs or verified is None or verified.id != proven or at - verified.at >= keep:
         return None
-    return Tag(name, stands.id, keep)
+    return Tag(name, verified.id, keep)

@@ -48,10 +48,10 @@ def bring(engines: Engines, suite: Suite, verified: int | None) -> None:
         engines.prove()
         moved = follow(engines.session, engines.lake, table, verified)
     except Exception as error:  # noqa: BLE001 - the branch itself has moved; the pointer follows with the next run
-        said = f"{error.what}: {error.why}" if isinstance(error, LakewardError) else f"{type(error).__name__}: {error}"
+        text = f"{error.what}: {error.why}" if isinstance(error, LakewardError) else f"{type(error).__name__}: {error}"
         log.warning(
             "Pointer table not moved; the next run retries",
-            table=table, pointer_table=pointer_name(table), error=sentence(said),
+            table=table, pointer_table=pointer_name(table), error=sentence(text),
         )  # fmt: skip
         return
     if moved:
@@ -76,10 +76,10 @@ def follow(session: SparkSession, lake: Catalog, table: str, snapshot: int) -> b
             code="LW-5006",
         )
     main = lake.load_table(table)
-    stands = pointer.metadata.current_snapshot_id if pointer is not None else None
-    if pointer is not None and stands == snapshot and _same_table(pointer, main):
+    current = pointer.metadata.current_snapshot_id if pointer is not None else None
+    if pointer is not None and current == snapshot and _same_table(pointer, main):
         return False
-    _keep(session, table, main, {snapshot, stands})
+    _keep(session, table, main, {snapshot, current})
     point(lake, table, snapshot)
     return True
 

@@ -39,13 +39,13 @@ def repaired(found: Range, history: History, of: LakeTable, engines: Engines) ->
         with engines.registry() as connection:
             return verified.settle(now, decide(now, proven(connection, found.table)).base)
 
-    done, stands = _moved(of, engines, settle)
+    done, verified_snapshot = _moved(of, engines, settle)
     if done.to is None:
-        return replace(history, verified=stands)
-    log.warning("Branch verified repaired", table=found.table, why=done.why, verified_snapshot=stands)
+        return replace(history, verified=verified_snapshot)
+    log.warning("Branch verified repaired", table=found.table, why=done.why, verified_snapshot=verified_snapshot)
     with engines.keeping() as connection:
         events.record(connection, "table", found.table, "verified_repaired", f"verified {done.why}")
-    return replace(history, verified=stands)
+    return replace(history, verified=verified_snapshot)
 
 
 def published(result: Result, of: LakeTable, order: Order, engines: Engines) -> Result:
@@ -68,11 +68,11 @@ def published(result: Result, of: LakeTable, order: Order, engines: Engines) -> 
             incident.after_run(connection, result)
     if not moves or head is None:
         return result
-    done, stands = _moved(of, engines, _onward(head.id, order, result.table, engines), result.run)
+    done, verified_snapshot = _moved(of, engines, _onward(head.id, order, result.table, engines), result.run)
     tag = {"audit_tag": done.tag.name} if done.tag else {}
-    log.info("Branch verified moved", table=result.table, verified_snapshot=stands, why=done.why, **tag)
-    pointer.bring(engines, order.suites[result.table], stands)
-    return replace(result, verified=stands)
+    log.info("Branch verified moved", table=result.table, verified_snapshot=verified_snapshot, why=done.why, **tag)
+    pointer.bring(engines, order.suites[result.table], verified_snapshot)
+    return replace(result, verified=verified_snapshot)
 
 
 def _onward(checked: int, order: Order, table: str, engines: Engines) -> Callable[[History], Move]:
@@ -111,12 +111,12 @@ def _moved(
 
 def let_through(checks: Sequence[Check]) -> str:
     """Failures that a waiver lets pass, as a sentence for the result; empty if there are none."""
-    told = [
+    clauses = [
         f"{named(check.expectation, check.kwargs)} failed and does not hold: {check.excuse.text}"
         for check in checks
         if check.state in (State.FAIL, State.ERROR) and check.excuse is not None and check.own_effect is Effect.HOLD
     ]
-    return "; ".join(told)
+    return "; ".join(clauses)
 
 
 def into_the_lake(order: Order, engines: Engines) -> None:
@@ -128,5 +128,5 @@ def into_the_lake(order: Order, engines: Engines) -> None:
         if count and order.keep is not None:
             results_table.remove_before(engines.lake, order.now - order.keep)
     except Exception as error:  # noqa: BLE001 - a copy for queries: the registry and the branch have the verdict
-        said = sentence(f"{type(error).__name__}: {error}")
-        log.warning("Results table not updated; the next run retries", table=results_table.TABLE, error=said)
+        text = sentence(f"{type(error).__name__}: {error}")
+        log.warning("Results table not updated; the next run retries", table=results_table.TABLE, error=text)

@@ -40,13 +40,13 @@ class Held:
     @property
     def failed(self) -> list[str]:
         """The checks that hold the table, each as a clause."""
-        told = []
+        clauses = []
         for check in self.checks:
             facts = check["observed"] or {}
             if check["state"] == State.FAIL and facts.get("effect") == "hold":
                 count = f" ({check['unexpected_count']:,} rows)" if check["unexpected_count"] else ""
-                told.append(named(check["expectation"], facts.get("kwargs") or {}) + count)
-        return told
+                clauses.append(named(check["expectation"], facts.get("kwargs") or {}) + count)
+        return clauses
 
 
 def held(connection: Connection, table: str) -> Held:
@@ -88,8 +88,8 @@ def release(
         proofs = verifications.proofs(connection, table)
     snapshot = int(found.run["to_snapshot"])
     history, _ = of.look(proofs)
-    kept = history.snapshots.get(snapshot)
-    if not history.on_main(snapshot) or (kept is not None and kept.commit != found.run["to_commit"]):
+    current = history.snapshots.get(snapshot)
+    if not history.on_main(snapshot) or (current is not None and current.commit != found.run["to_commit"]):
         raise Refused(
             f"Cannot release {table}: {history.noun} {snapshot} is no longer part of it",
             why="The table was rolled back or replaced after that check run.",
@@ -110,12 +110,12 @@ def release(
         changes.record(
             connection, "table", table, "release", author=author, comment=comment, snapshot=snapshot, run=run
         )
-    moved, stands = of.move(session, lambda now: verified.advance(now, snapshot), lambda: proofs)
+    moved, verified_snapshot = of.move(session, lambda now: verified.advance(now, snapshot), lambda: proofs)
     return {
         "operation": "release",
         "table": table,
         "result": "done",
-        "detail": f"verified is at {history.noun} {stands} ({moved.why}); {note}",
-        "verified_snapshot": stands,
+        "detail": f"verified is at {history.noun} {verified_snapshot} ({moved.why}); {note}",
+        "verified_snapshot": verified_snapshot,
         "run": run,
     }

@@ -121,10 +121,12 @@ def _commit(lake: Catalog, loaded: Table, now: History, to: int, tag: Tag | None
     ]
     refs = [make.SetSnapshotRefUpdate(ref_name=BRANCH, type="branch", snapshot_id=to)]
     if tag is not None:
-        kept = tag.keep // timedelta(milliseconds=1)
+        max_age_ms = tag.keep // timedelta(milliseconds=1)
         requirements.append(make.AssertRefSnapshotId(ref=tag.name, snapshot_id=None))
         refs.append(
-            make.SetSnapshotRefUpdate(ref_name=tag.name, type="tag", snapshot_id=tag.snapshot, max_ref_age_ms=kept)
+            make.SetSnapshotRefUpdate(
+                ref_name=tag.name, type="tag", snapshot_id=tag.snapshot, max_ref_age_ms=max_age_ms
+            )
         )
     set_refs(lake, loaded, requirements, refs)
 

@@ -116,14 +116,14 @@ def _decide(history: History, proofs: Sequence[Mark]) -> Range:
     base, chain = proofs[0], between(history, proofs[0], head.id)
     if chain.cut is None:
         return _classify(history, base, head, chain)
-    told = _tell(history, chain.cut, base, head, chain)
+    reason = _tell(history, chain.cut, base, head, chain)
     for older in proofs[1:]:  # after a rollback the newest proof that is still on main remains valid
         below = between(history, older, head.id)
         if below.cut is None:
             found = _classify(history, older, head, below)
-            return Range(table, found.kind, older, head, found.snapshots, f"{told}; {found.why}", chain.cut)
+            return Range(table, found.kind, older, head, found.snapshots, f"{reason}; {found.why}", chain.cut)
     whole = between(history, None, head.id)
-    return Range(table, Kind.TABLE, None, head, whole.snapshots, f"{told}: the whole table", chain.cut)
+    return Range(table, Kind.TABLE, None, head, whole.snapshots, f"{reason}: the whole table", chain.cut)
 
 
 def reading(found: Range, history: History, scope: str, now: datetime) -> Read | None:

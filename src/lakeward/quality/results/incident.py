@@ -80,9 +80,9 @@ def add(connection: Connection, table: str, line: str) -> None:
     known = incidents.open_ones(connection).get((KIND, table))
     if known is None or line in known.text:
         return
-    told = known.text.splitlines()
-    at = next((index for index, each in enumerate(told) if each.startswith(_FIRST)), len(told))
-    incidents.opened(connection, KIND, table, "\n".join([*told[:at], line, *told[at:]]), **known.fields)
+    message = known.text.splitlines()
+    at = next((index for index, each in enumerate(message) if each.startswith(_FIRST)), len(message))
+    incidents.opened(connection, KIND, table, "\n".join([*message[:at], line, *message[at:]]), **known.fields)
 
 
 def over(connection: Connection, table: str, how: str, note: str = "") -> None:
@@ -105,19 +105,19 @@ def lines(result: Result, failing: Sequence[Check], proven: datetime | None, cha
         changed: recent changes, a sentence each.
     """
     table = result.table
-    told = [f"{table}: {describe(check)}" for check in failing] or [f"{table} could not be checked: {result.note}"]
-    stands = "no snapshot is verified yet"
+    message = [f"{table}: {describe(check)}" for check in failing] or [f"{table} could not be checked: {result.note}"]
+    state_line = "no snapshot is verified yet"
     if result.verified is not None:
         when = f", proven {moment(proven)}" if proven is not None else ""
-        stands = f"readers of `verified` are still on {result.found.noun} {result.verified}{when}"
-    told.append(f"{stands}; the stream continues to land")
+        state_line = f"readers of `verified` are still on {result.found.noun} {result.verified}{when}"
+    message.append(f"{state_line}; the stream continues to land")
     if result.found.head is not None:
-        told.append(f"since: {since(result)}")
+        message.append(f"since: {since(result)}")
     rows = [row for check in failing for row in check.sample][:ROWS]
-    told += [f"{ROW}{json.dumps(row, default=str, ensure_ascii=False)}" for row in rows]
-    told += [f"changed: {change}" for change in changed]
-    told += [result.note] if failing and result.note else []
-    return told + offers(result, failing)
+    message += [f"{ROW}{json.dumps(row, default=str, ensure_ascii=False)}" for row in rows]
+    message += [f"changed: {change}" for change in changed]
+    message += [result.note] if failing and result.note else []
+    return message + offers(result, failing)
 
 
 def offers(result: Result, failing: Sequence[Check]) -> list[str]:
@@ -139,8 +139,8 @@ def since(result: Result) -> str:
         text = f"{result.found.noun} {first.id} of {moment(first.at)}"
         return text + "".join(f"; {landed(batch)}" for batch in result.first_bad_batches)
     if result.first_bad is not None:
-        told = "".join(f"; {landed(batch)}" for batch in result.first_bad_batches)
-        return f"snapshot {result.first_bad}, which is expired{told}"
+        message = "".join(f"; {landed(batch)}" for batch in result.first_bad_batches)
+        return f"snapshot {result.first_bad}, which is expired{message}"
     head = f" up to {result.found.head.id}" if result.found.head else ""
     base = f"after {result.found.noun} {result.found.base.snapshot}" if result.found.base else "in the table"
     return f"unknown, {base}{head}" + "".join(f"; {landed(batch)}" for batch in result.batches)
@@ -180,9 +180,9 @@ def _changed(connection: Connection, result: Result) -> list[str]:
     )
     if first is None:
         return []
-    told = []
+    message = []
     for batch in result.first_bad_batches:
-        told += _generation(connection, batch["stream"], first)
+        message += _generation(connection, batch["stream"], first)
     names = [("table", result.table)] + [("stream", batch["stream"]) for batch in result.batches]
     found = [row for scope, name in names for row in changes.newest(connection, scope, name, 50)]
     near = [row for row in found if 0 <= (first.at - row["at"]).total_seconds() <= _BEFORE_S]
@@ -190,10 +190,10 @@ def _changed(connection: Connection, result: Result) -> list[str]:
         if row["change"] not in _ROUTINE:
             comment = f": {row['comment']}" if row["comment"] else ""
             ago = (first.at - row["at"]).total_seconds() / 60
-            told.append(
+            message.append(
                 f"{ago:.0f} min before: {row['change']} of {row['scope']} {row['name']} by {row['author']}{comment}"
             )
-    return told[:CHANGES] or ["no change in Lakeward in the hour before: check the producer"]
+    return message[:CHANGES] or ["no change in Lakeward in the hour before: check the producer"]
 
 
 def _generation(connection: Connection, stream: str, snapshot: Snapshot) -> list[str]:

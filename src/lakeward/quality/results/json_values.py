@@ -61,8 +61,8 @@ def _masked(check: Check, hidden: set[str]) -> Check:
     sample = tuple(_row(row, hidden) for row in check.sample)
     about = {str(check.kwargs[key]).lower() for key in ("column", "column_A", "column_B") if key in check.kwargs}
     # Without a count of failing rows the observed value may be a value of the column, e.g. a maximum.
-    told = check.observed is not None and check.unexpected_count is None and bool(about & hidden)
-    return replace(check, sample=sample, observed=MASK if told else check.observed)
+    is_value = check.observed is not None and check.unexpected_count is None and bool(about & hidden)
+    return replace(check, sample=sample, observed=MASK if is_value else check.observed)
 
 
 def _row(row: Any, hidden: set[str]) -> Any:

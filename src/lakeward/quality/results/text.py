@@ -41,17 +41,17 @@ def lines(document: dict[str, Any]) -> Iterator[Line]:
         landed = _landed(document.get("first_bad_batches"))
         yield "warning", f"first bad {noun} {document['first_bad_snapshot']}{landed}"
     counts = Counter(check["state"] for check in checks)
-    told = ", ".join(f"{counts[state]} {state}" for state in State if counts[state]) or document["note"]
-    yield "info" if publishes else "error", f"verdict {document['verdict']} ({told})"
+    parts = ", ".join(f"{counts[state]} {state}" for state in State if counts[state]) or document["note"]
+    yield "info" if publishes else "error", f"verdict {document['verdict']} ({parts})"
     if document["note"] and counts:
         yield "info", f"note: {document['note']}"
-    stands = document["verified_snapshot"]
+    verified = document["verified_snapshot"]
     if publishes:
-        yield "info", f"verified is at {noun} {stands}" if stands is not None else "no snapshot is verified yet"
+        yield "info", f"verified is at {noun} {verified}" if verified is not None else "no snapshot is verified yet"
     else:
         yield (
             "error",
-            f"readers stay on verified {noun} {stands}" if stands is not None else "no snapshot is verified yet",
+            f"readers stay on verified {noun} {verified}" if verified is not None else "no snapshot is verified yet",
         )
     yield "info", _cost(document)
     if document["next"]:
@@ -70,12 +70,12 @@ def _range(document: dict[str, Any]) -> str:
 
 
 def _landed(batches: list[dict[str, Any]] | None) -> str:
-    told = "; ".join(
+    parts = "; ".join(
         f"stream {batch['stream']} seq {batch['from_seq']} to {batch['to_seq']}, "
         f"offsets {between(batch['start'], batch['end'])}"
         for batch in batches or ()
     )
-    return f" ({told})" if told else ""
+    return f" ({parts})" if parts else ""
 
 
 _TIERS = {
@@ -88,12 +88,12 @@ _TIERS = {
 def _tiers(checks: list[dict[str, Any]]) -> str:
     """How the checks were decided, and how many rows were read for them."""
     by = Counter(check.get("by") for check in checks if check["state"] in (State.PASS, State.FAIL))
-    told = [f"{by[tier]} {words}" for tier, words in _TIERS.items() if by[tier]]
+    parts = [f"{by[tier]} {words}" for tier, words in _TIERS.items() if by[tier]]
     others = sum(count for tier, count in by.items() if tier not in _TIERS)
-    told += [f"{others} by Lakeward's own checks"] if others else []
+    parts += [f"{others} by Lakeward's own checks"] if others else []
     read = max((check.get("rows") or 0 for check in checks if check.get("by") in ("rows", "stock")), default=None)
     rows = f"{read:,} rows read" if read is not None else "" if others else "no row was read to decide"
-    return f"decided: {'; '.join(filter(None, [', '.join(told) or 'nothing', rows]))}"
+    return f"decided: {'; '.join(filter(None, [', '.join(parts) or 'nothing', rows]))}"
 
 
 def _failed(check: dict[str, Any]) -> Iterator[Line]:
@@ -107,10 +107,10 @@ def _failed(check: dict[str, Any]) -> Iterator[Line]:
 
 def _cost(document: dict[str, Any]) -> str:
     cpu, jobs = document.get("cpu_s"), document["spark_jobs"]
-    told = [f"{document['duration_s'] or 0:.1f} s"]
-    told += [f"{cpu:.1f} CPU-s of the checking process"] if cpu is not None else []
-    told += [f"{jobs} Spark jobs"] if jobs is not None else []
-    return f"cost: {', '.join(told)}"
+    parts = [f"{document['duration_s'] or 0:.1f} s"]
+    parts += [f"{cpu:.1f} CPU-s of the checking process"] if cpu is not None else []
+    parts += [f"{jobs} Spark jobs"] if jobs is not None else []
+    return f"cost: {', '.join(parts)}"
 
 
 def said(observed: Any) -> str:
@@ -153,9 +153,9 @@ def between(start: Any, end: Any) -> str:
     first, last = _flat(start), _flat(end)
     if not last or any(not isinstance(each, int) for each in (*first.values(), *last.values())):
         return f"{_plain(start)} to {_plain(end)}"
-    told = [f"{name} {first.get(name, 'its beginning')} to {offset}" for name, offset in last.items()]
-    more = f" and {len(told) - MOST} more partitions" if len(told) > MOST else ""
-    return ", ".join(told[:MOST]) + more
+    parts = [f"{name} {first.get(name, 'its beginning')} to {offset}" for name, offset in last.items()]
+    more = f" and {len(parts) - MOST} more partitions" if len(parts) > MOST else ""
+    return ", ".join(parts[:MOST]) + more
 
 
 def _flat(value: Any) -> dict[str, Any]:

@@ -29,12 +29,12 @@ def trends(runs: Sequence[Row], checks: Mapping[str, Sequence[Row]]) -> list[dic
         `falling` of a failure with two points at least.
     """
     newest = next((checks[run["run"]] for run in runs if checks.get(run["run"])), ())
-    told: dict[str, list[dict[str, Any]]] = {check["check"]: [] for check in newest}
+    history: dict[str, list[dict[str, Any]]] = {check["check"]: [] for check in newest}
     for run in runs:
         for check in checks.get(run["run"], ()):
-            if check["check"] in told:
-                told[check["check"]].append({**check, "of": run})
-    return [_trend(name, found) for name, found in told.items()]
+            if check["check"] in history:
+                history[check["check"]].append({**check, "of": run})
+    return [_trend(name, found) for name, found in history.items()]
 
 
 def cost(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

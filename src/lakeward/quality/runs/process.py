@@ -35,11 +35,11 @@ class Ended(LakewardError):
 
 def environment(runtime: Runtime) -> dict[str, str]:
     """The environment of the checking process: no secrets, and settings for its libraries."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
+    allowed = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
     passwords = runtime.pgpass or os.environ.get("PGPASSFILE")
     if passwords:
-        kept["PGPASSFILE"] = str(passwords)
-    return kept | {
+        allowed["PGPASSFILE"] = str(passwords)
+    return allowed | {
         "GX_ANALYTICS_ENABLED": "false",
         "PYTHONUNBUFFERED": "1",
         "TZ": "UTC",

@@ -100,10 +100,10 @@ def _table(table: str, suite: Suite, order: Order, engines: Engines) -> Result |
     )
     if found.kind is Kind.EMPTY and order.scope in (None, INCREMENT) and order.own_suite:
         log.info("Nothing to check", table=table, why=found.why)
-        standing = next(iter(known.proofs), None)
+        last_proof = next(iter(known.proofs), None)
         skipped = tuple(check.blank(State.SKIPPED, found.why) for check in asked)
-        stands = Verdict(standing["verdict"]) if standing else Verdict.PASS
-        return replace(blank, verdict=stands, checks=skipped, note=found.why)
+        last_verdict = Verdict(last_proof["verdict"]) if last_proof else Verdict.PASS
+        return replace(blank, verdict=last_verdict, checks=skipped, note=found.why)
     count, why = found.rows, found.why
     if order.scope == "table" and found.head is not None:
         count, why = found.head.total, "the whole table, as requested"
@@ -121,7 +121,7 @@ def _table(table: str, suite: Suite, order: Order, engines: Engines) -> Result |
     judged = verdict(checks)
     with engines.registry() as connection:
         landed = by_stream(batches_of(connection, found.writes), found.writes)
-        aside = quarantined.told(connection, found, history)
+        quarantine_note = quarantined.told(connection, found, history)
     first, untold = (None, "")
     if judged is not Verdict.PASS:
         first = known_before(found, {check.id for check in checks if check.state is State.FAIL}, known.before)
@@ -131,7 +131,7 @@ def _table(table: str, suite: Suite, order: Order, engines: Engines) -> Result |
         blank,
         checks=tuple(checks),
         verdict=judged,
-        note="; ".join(filter(None, [aside, let_through(checks) if judged.publishes else "", untold])),
+        note="; ".join(filter(None, [quarantine_note, let_through(checks) if judged.publishes else "", untold])),
         batches=landed,
         first_bad=first,
     )
@@ -155,8 +155,10 @@ def _over(table: str, asked: Sequence[ConfiguredCheck], waived_then: Collection[
 
 def _broken(table: str, suite: Suite, order: Order, engines: Engines, error: Exception) -> Result:
     """The result of a table that could not be checked: recorded as an error if the registry answers, always logged."""
-    said = f"{error.what}: {error.why}" if isinstance(error, LakewardError) else f"{type(error).__name__}: {error}"
-    text = sentence(said)
+    text_of_error = (
+        f"{error.what}: {error.why}" if isinstance(error, LakewardError) else f"{type(error).__name__}: {error}"
+    )
+    text = sentence(text_of_error)
     nothing = Range(table, Kind.EMPTY, None, None, (), text)
     result = Result(
         run=f"{order.now:%Y%m%dT%H%M%S}-{uuid4().hex[:6]}",

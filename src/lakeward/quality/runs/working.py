@@ -135,8 +135,8 @@ class Work:
             worked = self._asked(process, asked, max(claimed.left_s, _LEAST_S), told)
         # The heartbeats have stopped: one after the answer would find the claim ended, and close a warm process.
         with self.connect() as connection:
-            held = self._answer(connection, claim, worked, beats.take())
-        if not held:
+            recorded = self._answer(connection, claim, worked, beats.take())
+        if not recorded:
             raise Fenced(
                 f"Check run {claim.run}: fenced. Another process took it over",
                 why="The heartbeat of this process had expired.",

@@ -97,17 +97,17 @@ def _add(found: Mapping[int, Metrics], file: Any, schema: Schema) -> None:
     from pyiceberg.types import PrimitiveType
 
     for field in schema.fields:
-        mine, field_id = found[field.field_id], field.field_id
+        total, field_id = found[field.field_id], field.field_id
         nulls, nan = (file.null_value_counts or {}).get(field_id), (file.nan_value_counts or {}).get(field_id)
-        mine.nulls = None if nulls is None or mine.nulls is None else mine.nulls + nulls
-        mine.nan = (mine.nan or 0) + (nan or 0)
+        total.nulls = None if nulls is None or total.nulls is None else total.nulls + nulls
+        total.nan = (total.nan or 0) + (nan or 0)
         low, high = (file.lower_bounds or {}).get(field_id), (file.upper_bounds or {}).get(field_id)
         if low is None or high is None or not isinstance(field.field_type, PrimitiveType):
-            mine.bounded = mine.bounded and nulls is not None and nulls == file.record_count
+            total.bounded = total.bounded and nulls is not None and nulls == file.record_count
             continue
         low, high = from_bytes(field.field_type, low), from_bytes(field.field_type, high)
-        mine.low = low if mine.low is None else min(mine.low, low)
-        mine.high = high if mine.high is None else max(mine.high, high)
+        total.low = low if total.low is None else min(total.low, low)
+        total.high = high if total.high is None else max(total.high, high)
 
 
 def _partitioned(table: Table) -> set[int]:
@@ -148,11 +148,11 @@ def _kind(field: NestedField) -> str:
 
 def _aggregate(session: SparkSession, table: str, read: Read, columns: list[Column]) -> tuple[int, list[Column]]:
     """One statement over the rows for the facts that metadata lacks."""
-    wanted = {"rows": "count(1)"}
+    aggregates = {"rows": "count(1)"}
     for index, column in enumerate(columns):
-        wanted |= {f"c{index}_{fact}": sql for fact, sql in _facts(column).items()}
+        aggregates |= {f"c{index}_{fact}": sql for fact, sql in _facts(column).items()}
     frame = rows(session, table, read)
-    row = frame.selectExpr(*(f"{sql} AS {quote(name)}" for name, sql in wanted.items())).collect()[0]
+    row = frame.selectExpr(*(f"{sql} AS {quote(name)}" for name, sql in aggregates.items())).collect()[0]
     return row["rows"], [
         _told(column, {fact: row[f"c{index}_{fact}"] for fact in _facts(column)})
         for index, column in enumerate(columns)
@@ -162,19 +162,19 @@ def _aggregate(session: SparkSession, table: str, read: Read, columns: list[Colu
 def _facts(column: Column) -> dict[str, str]:
     """Fact -> the aggregate that computes it."""
     name = quote(column.name)
-    wanted: dict[str, str] = {}
+    aggregates: dict[str, str] = {}
     if column.nulls is None:
-        wanted["nulls"] = f"count_if({name} IS NULL)"
+        aggregates["nulls"] = f"count_if({name} IS NULL)"
     if column.kind == "text":
-        wanted["shortest"], wanted["longest"] = f"min(length({name}))", f"max(length({name}))"
-        wanted["common"] = f"approx_top_k({name}, {SET_MOST + 1}, {_TRACKED})"
+        aggregates["shortest"], aggregates["longest"] = f"min(length({name}))", f"max(length({name}))"
+        aggregates["common"] = f"approx_top_k({name}, {SET_MOST + 1}, {_TRACKED})"
     if column.kind in ("text", "integer"):
-        wanted["distinct"] = f"approx_count_distinct({name})"
+        aggregates["distinct"] = f"approx_count_distinct({name})"
     if column.kind in ("integer", "number") and column.low is None:
-        wanted["low"], wanted["high"] = f"min({name})", f"max({name})"
+        aggregates["low"], aggregates["high"] = f"min({name})", f"max({name})"
         if column.kind == "number":
-            wanted["nan"] = f"bool_or(isnan({name}))"
-    return wanted
+            aggregates["nan"] = f"bool_or(isnan({name}))"
+    return aggregates
 
 
 def _told(column: Column, found: dict[str, Any]) -> Column:
@@ -194,7 +194,7 @@ def _with_unique(session: SparkSession, seen: ObservedColumn, read: Read) -> Obs
     names = unique_candidates(seen)
     if not names:
         return seen
-    wanted = [f"count(DISTINCT {quote(name)}) = count({quote(name)})" for name in names]  # nulls do not count
-    row = rows(session, seen.table, read).selectExpr(*wanted).collect()[0]
+    aggregates = [f"count(DISTINCT {quote(name)}) = count({quote(name)})" for name in names]  # nulls do not count
+    row = rows(session, seen.table, read).selectExpr(*aggregates).collect()[0]
     exact = dict(zip(names, row, strict=True))
     return replace(seen, columns=tuple(replace(column, unique=exact.get(column.name)) for column in seen.columns))

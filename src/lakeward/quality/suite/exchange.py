@@ -87,26 +87,26 @@ def imported(found: Any, table: str, owner: str | None, otherwise: str) -> Impor
             code="LW-5020",
         )
     meta, ours = _split(found.get("meta"))
-    left = [f"{key}: {why}" for key, why in _OF_SUITE.items() if found.get(key)]
+    uncarried = [f"{key}: {why}" for key, why in _OF_SUITE.items() if found.get(key)]
     known = {"expectations", "meta", "name", "expectation_suite_name", *_OF_SUITE}
-    left += [f"{key}: a suite file has no such key" for key in found if key not in known and found[key]]
+    uncarried += [f"{key}: a suite file has no such key" for key in found if key not in known and found[key]]
     taken, dropped = [], Counter[str]()
     for index, each in enumerate(listed):
         try:
             taken.append(_one(each, dropped))
         except _Uncarried as error:
-            left.append(f"expectations[{index}]: left out: {error}")
-    left += [f"{key} ({_times(count)})" for key, count in dropped.items()]
+            uncarried.append(f"expectations[{index}]: left out: {error}")
+    uncarried += [f"{key} ({_times(count)})" for key, count in dropped.items()]
     if not taken:
         raise SpecError(
             "No expectation of this suite can be imported",
-            why="; ".join(left) or "it has no expectations",
+            why="; ".join(uncarried) or "it has no expectations",
             code="LW-5021",
         )
     document = {"table": table, "owner": owner or str(ours.get("owner") or otherwise)}
     if meta:
         document["meta"] = meta  # type: ignore[assignment]  # a mapping among strings
-    return Imported({**document, "expectations": taken}, tuple(left))
+    return Imported({**document, "expectations": taken}, tuple(uncarried))
 
 
 class _Uncarried(Exception):
@@ -126,16 +126,16 @@ def _one(each: Any, dropped: Counter[str]) -> dict[str, Any]:
     why = _text(each.get("notes"))
     if "expectation_type" in each:  # 0.18 keeps notes in meta
         why = why or _text(meta.pop("notes", None))
-    said = _text(each.get("description"))
-    if said and why and said != why:
+    description = _text(each.get("description"))
+    if description and why and description != why:
         dropped["description: the notes are its `why`"] += 1
     found: dict[str, Any] = {"type": name}
-    if kept := {key: _as_written(value) for key, value in kwargs.items() if key not in _OF_RUN}:
-        found["kwargs"] = kept
+    if arguments := {key: _as_written(value) for key, value in kwargs.items() if key not in _OF_RUN}:
+        found["kwargs"] = arguments
     found |= {"severity": each["severity"]} if each.get("severity") else {}
     found |= {key: ours[key] for key in _CARRIED if ours.get(key) is not None}
-    if why or said:
-        found["why"] = why or said
+    if why or description:
+        found["why"] = why or description
     if meta:
         found["meta"] = meta
     for key in kwargs:

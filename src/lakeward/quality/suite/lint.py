@@ -169,16 +169,16 @@ def _refused(at: Path_, model: Any, kwargs: dict[str, Any]) -> Iterator[Finding]
             model(**kwargs)
         return
     except ValidationError as error:
-        said = error.errors()
+        details = error.errors()
     except Exception as error:  # noqa: BLE001 - GX's validators raise any type; each is a problem of the file
         yield Finding((*at, "kwargs"), f"Great Expectations refuses this: {str(error).strip().splitlines()[0]}")
         return
-    told: set[str] = set()
-    for each in said:
+    reported: set[str] = set()
+    for each in details:
         key = str(each["loc"][0])
-        if key in told:
+        if key in reported:
             continue
-        told.add(key)
+        reported.add(key)
         if each["type"] == "value_error.missing":
             yield Finding((*at, "kwargs", key), f"{key} is missing")
         elif key == "__root__":

@@ -171,9 +171,9 @@ def _nulls(made: Proposal, seen: ObservedColumn, column: Column) -> str | None:
     kind, kwargs = "expect_column_values_to_not_be_null", {"column": column.name}
     if column.nulls == 0:
         certain = column.required or column.partition
-        said = "required by the schema" if column.required else "the table is partitioned by it"
+        source = "required by the schema" if column.required else "the table is partitioned by it"
         made.add(
-            f"{column.name}: no null in {seen.rows:,} rows" + (f"; {said}" if certain else ""),
+            f"{column.name}: no null in {seen.rows:,} rows" + (f"; {source}" if certain else ""),
             kind,
             kwargs,
             "critical" if certain else "warning",

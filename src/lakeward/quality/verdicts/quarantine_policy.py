@@ -52,24 +52,26 @@ def decide(verdict: Verdict, checks: Sequence[Mapping[str, Any]], obstacle: str 
         for check in checks
         if verdict is Verdict.HOLD and check["state"] == State.FAIL and check.get("effect") == "hold"
     ]
-    mine = [check for check in holding if check.get("on_fail") == "quarantine"]
-    if not mine:
+    candidates = [check for check in holding if check.get("on_fail") == "quarantine"]
+    if not candidates:
         return None
     why = next(
-        (f"{name(check)} holds too, and needs a person's decision" for check in holding if check not in mine), ""
+        (f"{name(check)} holds too, and needs a person's decision" for check in holding if check not in candidates), ""
     )
-    for each in mine:
+    for each in candidates:
         if each.get("scope") != "increment":
             why = why or f"{name(each)} reads verified rows too (scope: {each.get('scope')})"
         if each["unexpected_count"] is None or not each.get("rows"):
             why = why or f"the rows that fail {name(each)} cannot be selected one by one"
     why = why or obstacle
     if not why:
-        why = too_many(sum(check["unexpected_count"] for check in mine), max(check["rows"] for check in mine))
+        why = too_many(
+            sum(check["unexpected_count"] for check in candidates), max(check["rows"] for check in candidates)
+        )
     if why:
         return Decided((), why)
-    going = "; ".join(failing(check["unexpected_count"], name(check)) for check in mine)
-    return Decided(tuple(str(check["id"]) for check in mine), f"{going} go to quarantine")
+    moved = "; ".join(failing(check["unexpected_count"], name(check)) for check in candidates)
+    return Decided(tuple(str(check["id"]) for check in candidates), f"{moved} go to quarantine")
 
 
 def rows(number: int) -> str:

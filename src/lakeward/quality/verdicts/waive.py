@@ -76,7 +76,7 @@ def run_out(connection: Connection) -> list[str]:
     Returns:
         A sentence for each; each waiver is reported once.
     """
-    told = []
+    sentences = []
     for waiver in waivers.run_out(connection):
         text = f"The waiver of check {waiver.name} on {waiver.table} by {waiver.author} ({waiver.reason}) has ended"
         bad = _failed(connection, waiver)
@@ -85,8 +85,8 @@ def run_out(connection: Connection) -> list[str]:
             next_ = f"lakeward quality run {waiver.table} --scope table   checks all rows; or waive it again"
             incidents.opened(connection, KIND, f"{waiver.table}/{waiver.check}", text, next=next_)
         events.record(connection, "table", waiver.table, "waiver_over", text, check=waiver.check)
-        told.append(text)
-    return told
+        sentences.append(text)
+    return sentences
 
 
 def judged(connection: Connection, table: str, checks: Sequence[Check]) -> None:

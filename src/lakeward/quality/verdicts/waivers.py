@@ -34,8 +34,8 @@ class ActiveWaiver:
     @property
     def text(self) -> str:
         """A clause: `waived until 2026-12-31 00:00 UTC by ada: the feed is being repaired`."""
-        told = f"waived until {minute(self.until)} by {self.author}"
-        return told + (f": {self.reason}" if self.reason else "")
+        clause = f"waived until {minute(self.until)} by {self.author}"
+        return clause + (f": {self.reason}" if self.reason else "")
 
     def document(self) -> dict[str, str]:
         """As JSON data."""

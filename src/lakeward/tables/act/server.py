@@ -144,9 +144,9 @@ def _cpu(process: psutil.Process | None) -> float | None:
 def plain(text: str, most: int = 400) -> str:
     """The server's error without stack traces and without the failed task's name."""
     lines = [each.strip() for each in text.split("JVM stacktrace")[0].splitlines()]
-    said = " ".join(each for each in lines if each and not each.startswith(("at ", "...")))
-    said = _TASK.sub("", said)
-    return (f"the disk is full: {said}" if _FULL in said else said)[:most]
+    message = " ".join(each for each in lines if each and not each.startswith(("at ", "...")))
+    message = _TASK.sub("", message)
+    return (f"the disk is full: {message}" if _FULL in message else message)[:most]
 
 
 _TASK = re.compile(r"^.*Job aborted due to stage failure: .*?Lost task [^:]*: ")

@@ -75,6 +75,6 @@ def _warm(runtime: Runtime) -> Iterator[Spark]:
 def _own(site: MaintenanceContext, table: str) -> Iterator[Spark]:
     driver = site.settings().driver(MAINTENANCE)
     where = f"executors of {driver.master}" if driver.master else f"{driver.cores} cores, {driver.memory}"
-    with application(site.runtime, MAINTENANCE, driver) as mine, session(mine.runtime) as spark:
-        log.info("Spark application started", table=table, on=where, seconds=mine.start_s)
-        yield Spark(spark, None, mine.runtime, lambda _: mine.ended())
+    with application(site.runtime, MAINTENANCE, driver) as app, session(app.runtime) as spark:
+        log.info("Spark application started", table=table, on=where, seconds=app.start_s)
+        yield Spark(spark, None, app.runtime, lambda _: app.ended())

@@ -86,8 +86,8 @@ def set_properties(place: str, properties: Mapping[str, str]) -> str:
 
 def make_tag(table: str, tag: Tag) -> str:
     """A tag that expiry drops once its snapshot is old enough. An existing tag is left alone, to keep its snapshot."""
-    kept = f"{tag.kept // timedelta(minutes=1)} MINUTES"
-    at = f"AS OF VERSION {tag.snapshot_id:d} RETAIN {kept}"
+    max_age = f"{tag.kept // timedelta(minutes=1)} MINUTES"
+    at = f"AS OF VERSION {tag.snapshot_id:d} RETAIN {max_age}"
     return f"ALTER TABLE {quote_table(table, CATALOG)} CREATE TAG IF NOT EXISTS {quote(tag.name)} {at}"
 
 

@@ -74,9 +74,9 @@ def actor(
     Raises:
         Refused: another run holds the lease; names it.
     """
-    mine = Actor(table, uuid4().hex, scope)
+    lease = Actor(table, uuid4().hex, scope)
     with transaction() as connection:
-        taken = leases.take(connection, scope, table, mine.token, holder or me(), ttl)
+        taken = leases.take(connection, scope, table, lease.token, holder or me(), ttl)
         held = None if taken else leases.current(connection, scope, [table]).get(table)
     if taken is None:
         raise Refused(
@@ -88,16 +88,16 @@ def actor(
             code="LW-4006",
         )
     done = threading.Event()
-    beat = threading.Thread(target=_beat, args=(transaction, mine, ttl, done), name=f"lease of {table}", daemon=True)
+    beat = threading.Thread(target=_beat, args=(transaction, lease, ttl, done), name=f"lease of {table}", daemon=True)
     beat.start()
     try:
-        yield mine
+        yield lease
     finally:
         done.set()
         beat.join()
         try:
             with transaction() as connection:
-                leases.release(connection, scope, [table], mine.token)
+                leases.release(connection, scope, [table], lease.token)
         except DependencyDown:
             log.warning("Table lease not released; it expires", table=table)
 

@@ -61,11 +61,11 @@ def unproven(facts: TableFacts, proven: int | None, now: datetime) -> SnapshotPi
     """
     on = next((snapshot for snapshot in facts.snapshots if snapshot.id == proven), None)
     oldest = min(facts.snapshots, key=lambda snapshot: snapshot.id, default=None)
-    kept = on or oldest
-    if kept is None or now - kept.at > PROVEN_LIMIT:
+    base = on or oldest
+    if base is None or now - base.at > PROVEN_LIMIT:
         return None
     why = f"verified is at version {on.id}" if on is not None else "no version in its log is proven"
-    return SnapshotPin("quality", why, kept.at - REWRITE)
+    return SnapshotPin("quality", why, base.at - REWRITE)
 
 
 def unverified(facts: TableFacts, last_verified: int | None, *, checked: bool) -> SnapshotPin | None:
@@ -77,15 +77,15 @@ def unverified(facts: TableFacts, last_verified: int | None, *, checked: bool) -
         checked: whether the table has a suite or was ever checked.
     """
     ref = facts.refs.get(VERIFIED)
-    stands = ref.snapshot_id if ref is not None else last_verified
+    verified = ref.snapshot_id if ref is not None else last_verified
     chain = facts.main()
-    if not chain or (stands is None and not checked):
+    if not chain or (verified is None and not checked):
         return None
-    on = next((snapshot for snapshot in chain if snapshot.id == stands), None)
+    on = next((snapshot for snapshot in chain if snapshot.id == verified), None)
     if on is not None:
         return SnapshotPin("quality", f"verified is at snapshot {on.id}", on.at)
     oldest = chain[-1]
-    why = "no check has passed yet" if stands is None else f"verified snapshot {stands} is not on main"
+    why = "no check has passed yet" if verified is None else f"verified snapshot {verified} is not on main"
     return SnapshotPin("quality", why, oldest.at)
 
 

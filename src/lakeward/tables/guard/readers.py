@@ -52,11 +52,11 @@ def clamps(facts: TableFacts, readings: Iterable[Reading]) -> list[SnapshotPin]:
     chain = facts.main()
     found = []
     for reading in readings:
-        stands = standing(reading, chain)
-        if stands is None:
+        resume = standing(reading, chain)
+        if resume is None:
             continue
-        at = "it has landed no batch yet" if reading.at is None else f"it has read up to snapshot {stands.id}"
-        found.append(SnapshotPin(f"stream {reading.stream}", f"{at}; it resumes there until it is retired", stands.at))
+        at = "it has landed no batch yet" if reading.at is None else f"it has read up to snapshot {resume.id}"
+        found.append(SnapshotPin(f"stream {reading.stream}", f"{at}; it resumes there until it is retired", resume.at))
     return found
 
 
@@ -91,15 +91,15 @@ def documents(facts: TableFacts, readings: Iterable[Reading]) -> list[dict[str, 
     chain = facts.main()
     found = []
     for reading in readings:
-        stands = standing(reading, chain)
+        resume = standing(reading, chain)
         found.append(
             {
                 "stream": reading.stream,
                 "source": reading.source,
-                "snapshot_id": None if stands is None or reading.at is None else stands.id,
-                "committed_at": None if stands is None else stands.at,
+                "snapshot_id": None if resume is None or reading.at is None else resume.id,
+                "committed_at": None if resume is None else resume.at,
                 "begun": reading.at is not None,
-                "lost": stands is None and bool(chain),
+                "lost": resume is None and bool(chain),
             }
         )
     return found

@@ -75,7 +75,7 @@ def partition_condition(state: State, values: Mapping[str, str | None]) -> str |
 
 
 def _snapshots(state: State) -> tuple[Snapshot, ...]:
-    told = {change.version: change for change in state.changes}
+    changes = {change.version: change for change in state.changes}
     first = min(state.versions, default=0)
     return tuple(
         Snapshot(
@@ -83,7 +83,7 @@ def _snapshots(state: State) -> tuple[Snapshot, ...]:
             parent=version - 1 if version > first else None,
             sequence=version,
             at=_moment(at_ms),
-            operation=_operation(told.get(version)),
+            operation=_operation(changes.get(version)),
         )
         for version, at_ms in state.versions.items()
     )
@@ -108,13 +108,13 @@ def _profile(state: State, thresholds: Thresholds, known: Profile | None) -> Pro
     groups: dict[str, list[tuple[str, Live]]] = defaultdict(list)
     for path, live in state.files.items():
         groups[partition_name(live.partition, state.columns)].append((path, live))
-    kept = {part.key: part for part in before.partitions} if before is not None else {}
+    previous_parts = {part.key: part for part in before.partitions} if before is not None else {}
     newest = _newest(state, since)
     partitions = []
     for key, held in groups.items():
         files = [File(live.size, live.rows or 0, _moment(live.at_ms), path in made) for path, live in held]
         part = summarise(key, partition_condition(state, held[0][1].partition), files, thresholds)
-        partitions.append(_carried(part, kept.get(key), newest))
+        partitions.append(_carried(part, previous_parts.get(key), newest))
     partitions.sort(key=lambda part: (-part.small, part.key))
     return Profile(
         snapshot_id=state.version,

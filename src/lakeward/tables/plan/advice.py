@@ -93,9 +93,9 @@ def _distribution(facts: TableFacts, commits: _Commits) -> list[str]:
     mode = facts.properties.get(MODE)
     if facts.format != "iceberg" or mode not in (None, "none") or each < GAIN:
         return []
-    said = f"{MODE} is none" if mode else f"{MODE} is not set"
+    setting = f"{MODE} is none" if mode else f"{MODE} is not set"
     return [
-        f"a commit writes {each:.0f} files into each partition, one for each task ({said}): "
+        f"a commit writes {each:.0f} files into each partition, one for each task ({setting}): "
         f"ALTER TABLE lake.{facts.table} SET TBLPROPERTIES ('{MODE}' = 'hash') makes it one"
     ]
 

@@ -172,11 +172,11 @@ def plan_compact(
     rewrites = tuple(
         rewrite for mode, order in orders.items() for rewrite in _rewrites(mode, chosen, thresholds, len(every), order)
     )
-    left = len(due) - len(chosen)
+    remaining = len(due) - len(chosen)
     why = chosen[0].why if len(due) == 1 else f"{count(len(due), 'partition')} due, the fullest has {chosen[0].why}"
     return Action(
         "compact",
-        why + (f"; {count(left, 'partition')} left for the next run" if left else "") + unordered,
+        why + (f"; {count(remaining, 'partition')} left for the next run" if remaining else "") + unordered,
         partitions=tuple(due_part.partition.key for due_part in chosen),
         files=sum(due_part.files for due_part in chosen),
         size_bytes=sum(due_part.bytes for due_part in chosen),

@@ -28,16 +28,16 @@ def plan_vacuum(
         return NotPlanned("expire", "switched off by policy")
     if needs.refusals:
         return NotPlanned("expire", "; ".join(needs.refusals), refused=True)
-    kept = max(policy.older_than.timedelta, needs.least_kept)
-    cutoff, last = now - kept, history.done.get("expire")
-    seen = last - kept if last is not None else None  # the log still has files that the last one deleted
-    left = [at for at in facts.tombstones.values() if seen is None or at >= seen]
-    going = [at for at in left if at < cutoff]
+    retention = max(policy.older_than.timedelta, needs.least_kept)
+    cutoff, last = now - retention, history.done.get("expire")
+    seen = last - retention if last is not None else None  # the log still has files that the last one deleted
+    remaining = [at for at in facts.tombstones.values() if seen is None or at >= seen]
+    going = [at for at in remaining if at < cutoff]
     if not going:
-        when = min(left, default=None)
-        why = f"no file was taken out more than {span(kept)} ago" if left else "no file waits to be deleted"
-        return NotPlanned("expire", why, when + kept if when else None)
-    what = f"{count(len(going), 'file')} were taken out more than {span(kept)} ago"
+        when = min(remaining, default=None)
+        why = f"no file was taken out more than {span(retention)} ago" if remaining else "no file waits to be deleted"
+        return NotPlanned("expire", why, when + retention if when else None)
+    what = f"{count(len(going), 'file')} were taken out more than {span(retention)} ago"
     tightest = min(needs.clamps, key=lambda clamp: clamp.at, default=None)
     if tightest is not None and tightest.at < cutoff:
         since = moment(tightest.at)
@@ -65,26 +65,28 @@ def plan_log(facts: TableFacts, policy: Policy, needs: Needs, now: datetime) -> 
     """
     if not policy.metadata.enabled:
         return NotPlanned("metadata", "switched off by policy")
-    files, said = count(facts.metadata_files, "file") + " in its log", facts.properties.get(KEPT)
+    files, setting = count(facts.metadata_files, "file") + " in its log", facts.properties.get(KEPT)
     if facts.properties.get(CLEANED, "true").lower() == "false":
         return NotPlanned("metadata", f"{files}, and no clean-up: {CLEANED} is set to false")
-    kept = _DEFAULT if said is None else _span(said)
-    if kept is None:
-        return NotPlanned("metadata", f"{files}; {KEPT} = {said} is not an interval")
+    retention = _DEFAULT if setting is None else _span(setting)
+    if retention is None:
+        return NotPlanned("metadata", f"{files}; {KEPT} = {setting} is not an interval")
     tightest = min(needs.clamps, key=lambda clamp: clamp.at, default=None)
-    if tightest is not None and now - tightest.at + _AHEAD > kept:
+    if tightest is not None and now - tightest.at + _AHEAD > retention:
         wanted = _days(now - tightest.at + LEAST_KEPT)
-        why = f"the log reaches {span(kept)} back, and {tightest.who} needs what is {span(now - tightest.at)} old"
+        why = f"the log reaches {span(retention)} back, and {tightest.who} needs what is {span(now - tightest.at)} old"
         return Action("metadata", f"{why} ({tightest.why})", properties={KEPT: wanted})
-    if said is not None:
-        return NotPlanned("metadata", f"{files}, which reaches {span(kept)} back: {KEPT} is set")
+    if setting is not None:
+        return NotPlanned("metadata", f"{files}, which reaches {span(retention)} back: {KEPT} is set")
     if facts.metadata_files <= policy.metadata.log_files:
         return NotPlanned("metadata", f"{files} (limit {policy.metadata.log_files})")
     wanted_span = max(policy.expire.older_than.timedelta, needs.least_kept)
     if tightest is not None and now - tightest.at + _AHEAD > wanted_span:
         needed = f"{tightest.who} needs what is {span(now - tightest.at)} old"
         return NotPlanned("metadata", f"{files} (limit {policy.metadata.log_files}), but {needed}")
-    why = f"{files} (limit {policy.metadata.log_files}): it reaches {span(kept)} back, files do {span(wanted_span)}"
+    why = (
+        f"{files} (limit {policy.metadata.log_files}): it reaches {span(retention)} back, files do {span(wanted_span)}"
+    )
     return Action("metadata", why, properties={KEPT: _days(wanted_span)})
 
 

@@ -13,10 +13,10 @@ from lakeward.tables.plan.model import Action, History, Needs, NotPlanned, Snaps
 
 def cutoff(policy: Expire, clamps: Sequence[SnapshotPin], now: datetime) -> tuple[datetime, SnapshotPin | None]:
     """The time before which snapshots may expire, and the pin that set it (None: the policy did)."""
-    wanted = now - policy.older_than.timedelta
+    by_policy = now - policy.older_than.timedelta
     tightest = min(clamps, key=lambda clamp: clamp.at, default=None)
-    if tightest is None or tightest.at >= wanted:
-        return wanted, None
+    if tightest is None or tightest.at >= by_policy:
+        return by_policy, None
     return tightest.at, tightest
 
 

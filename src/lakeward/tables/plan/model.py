@@ -191,5 +191,7 @@ class Plan:
 
     def stored(self) -> dict[str, Any]:
         """The same as plain JSON data, with the snapshot of the plan."""
-        left = [{**item.document(), "next_at": item.next_at and item.next_at.isoformat()} for item in self.not_planned]
-        return {**self.document(), "not_planned": left, "snapshot_id": self.snapshot_id}
+        not_planned = [
+            {**item.document(), "next_at": item.next_at and item.next_at.isoformat()} for item in self.not_planned
+        ]
+        return {**self.document(), "not_planned": not_planned, "snapshot_id": self.snapshot_id}

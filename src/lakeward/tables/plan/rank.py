@@ -76,11 +76,11 @@ def rank(candidates: Sequence[Candidate], budget_s: float, now: datetime) -> tup
     ]
     scored.sort(key=lambda pair: (-pair[0], pair[1].plan.table))
     chosen: list[Ranked] = []
-    left: list[tuple[int, Candidate, float]] = []
+    left_out: list[tuple[int, Candidate, float]] = []
     spent = 0.0
     for place, (score, each) in enumerate(scored, start=1):
         if chosen and spent + each.cost_s > budget_s:
-            left.append((place, each, budget_s - spent))
+            left_out.append((place, each, budget_s - spent))
             continue
         chosen.append(Ranked(each.plan.table, score, each.cost_s))
         spent += each.cost_s
@@ -92,7 +92,7 @@ def rank(candidates: Sequence[Candidate], budget_s: float, now: datetime) -> tup
             f"{span(budget_s)} were left",
             free,
         )
-        for place, each, rest in left
+        for place, each, rest in left_out
     ]
 
 

@@ -29,18 +29,18 @@ def plan_tags(facts: TableFacts, policy: Tags, now: datetime) -> Action | NotPla
     today = now.replace(hour=0, minute=0, second=0, microsecond=0)
     tomorrow = today + timedelta(days=1)
     name = f"{DAILY}{today - timedelta(days=1):%Y-%m-%d}"
-    kept = timedelta(minutes=math.ceil(policy.keep.timedelta / timedelta(minutes=1)))  # as SQL says it
-    stood = next((snapshot for snapshot in facts.main() if snapshot.at < today), None)
-    if stood is None:
+    max_age = timedelta(minutes=math.ceil(policy.keep.timedelta / timedelta(minutes=1)))  # as SQL says it
+    last = next((snapshot for snapshot in facts.main() if snapshot.at < today), None)
+    if last is None:
         return NotPlanned("tags", "its history begins today", tomorrow)
     if name in facts.refs:
         return NotPlanned("tags", f"tag {name} exists", tomorrow)
-    same = [ref for ref, at in facts.refs.items() if ref.startswith(DAILY) and at.snapshot_id == stood.id]
+    same = [ref for ref, at in facts.refs.items() if ref.startswith(DAILY) and at.snapshot_id == last.id]
     if same:
         return NotPlanned("tags", f"nothing was committed since tag {max(same)}", tomorrow)
-    if now - stood.at >= kept:
-        return NotPlanned("tags", f"nothing was committed for {span(now - stood.at)}", tomorrow)
+    if now - last.at >= max_age:
+        return NotPlanned("tags", f"nothing was committed for {span(now - last.at)}", tomorrow)
     return Action(
-        "tags", f"the table at the end of {today - timedelta(days=1):%Y-%m-%d}, kept for {span(kept)}",
-        tag=Tag(name, stood.id, kept),
+        "tags", f"the table at the end of {today - timedelta(days=1):%Y-%m-%d}, kept for {span(max_age)}",
+        tag=Tag(name, last.id, max_age),
     )  # fmt: skip

@@ -105,9 +105,9 @@ def _under(metric: Any) -> set[Any]:
 
 
 def _judge(needs: Needs, metrics: Metrics, engine: Any) -> Check:
-    lost = next((metrics.failed[metric.id] for metric in needs.metrics if metric.id in metrics.failed), None)
-    if lost is not None:
-        return needs.asked.blank(State.ERROR, lost)
+    reason = next((metrics.failed[metric.id] for metric in needs.metrics if metric.id in metrics.failed), None)
+    if reason is not None:
+        return needs.asked.blank(State.ERROR, reason)
     try:
         found = as_check(needs.asked, needs.verdict(metrics.values, engine))
     except Exception as error:  # noqa: BLE001 - as GX's own validator does: a verdict it cannot render is an error
@@ -148,8 +148,8 @@ def _refusal(error: Exception) -> str:
     errors = getattr(error, "errors", None)
     if not callable(errors):
         return sentence(str(error) or type(error).__name__)
-    told = [f"{'.'.join(map(str, detail['loc'])) or 'kwargs'}: {detail['msg']}" for detail in errors()]
-    return sentence(f"Great Expectations refuses its kwargs: {'; '.join(told)}")
+    details = [f"{'.'.join(map(str, detail['loc'])) or 'kwargs'}: {detail['msg']}" for detail in errors()]
+    return sentence(f"Great Expectations refuses its kwargs: {'; '.join(details)}")
 
 
 FORM = {"result_format": "BASIC", "partial_unexpected_count": 0}

@@ -50,24 +50,26 @@ class Metrics:
         while waiting:
             plans = self._plans(waiting)
             self._run(plans)
-            left = {key: each for key, each in waiting.items() if key not in self.values and key not in self.failed}
-            if len(left) == len(waiting):  # another round would be the same
-                names = sorted(each.metric_name for each in left.values())
+            remaining = {
+                key: each for key, each in waiting.items() if key not in self.values and key not in self.failed
+            }
+            if len(remaining) == len(waiting):  # another round would be the same
+                names = sorted(each.metric_name for each in remaining.values())
                 raise Internal(
                     f"Cannot compute {', '.join(names)}",
                     why="A metric that they need is missing.",
                     code="LW-5004",
                 )
-            waiting = left
+            waiting = remaining
 
     def _plans(self, waiting: Mapping[Any, Any]) -> dict[Any, Aggregate | Groups]:
         """The plans of metrics that need rows, after computing every metric that needs none."""
         plans: dict[Any, Aggregate | Groups] = {}
         for key, metric in waiting.items():
             needs = [dependency.id for dependency in metric.metric_dependencies.values()]
-            lost = next((self.failed[metric] for metric in needs if metric in self.failed), None)
-            if lost is not None:
-                self.failed[key] = lost
+            reason = next((self.failed[metric] for metric in needs if metric in self.failed), None)
+            if reason is not None:
+                self.failed[key] = reason
                 continue
             if any(metric not in self.values for metric in needs):
                 continue

@@ -39,8 +39,8 @@ def as_check(asked: ConfiguredCheck, found: Any) -> Check:
     if asked.expectation.type == SQL:
         unexpected = observed
     if str(asked.expectation.type).startswith(_OF_VALUES):
-        told = {"values are not in the set": unexpected, "of the set are missing": result.get("missing_count")}
-        observed = ", ".join(f"{count} {words}" for words, count in told.items() if count is not None)
+        counts = {"values are not in the set": unexpected, "of the set are missing": result.get("missing_count")}
+        observed = ", ".join(f"{count} {words}" for words, count in counts.items() if count is not None)
         unexpected = None  # rows are not counted
     if observed is None and result.get("unexpected_percent") is not None:
         observed = f"{result['unexpected_percent']:.4g}% of {result.get('element_count')} rows fail"

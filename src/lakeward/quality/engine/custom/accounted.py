@@ -29,8 +29,8 @@ def landed_equals_offsets(kwargs: LandedEqualsOffsets, asked: ConfiguredCheck, c
     runs = [each for stream, found in seqs.items() for each in stretches(stream, found, known[stream].batches)]
     _one_stream_a_topic(runs)
     counted = _counted(context, runs, {stream: _spec(stream, each.spec) for stream, each in known.items()})
-    theirs = [append for append in appends if batch_of(append) is None]
-    return _judged(asked, runs, counted, [f"{commit.id} ({commit.added:,} rows)" for commit in theirs if commit.added])
+    foreign = [append for append in appends if batch_of(append) is None]
+    return _judged(asked, runs, counted, [f"{commit.id} ({commit.added:,} rows)" for commit in foreign if commit.added])
 
 
 def _judged(
@@ -61,8 +61,8 @@ def _counted(context: CheckContext, runs: Sequence[Stretch], specs: Mapping[str,
     """Counts: records `landed`, records `quarantined` only, rows `doubled`, records `beyond` the batches' offsets."""
     from pyspark.sql.connect import functions as f
 
-    theirs = [commit for commit in commits(context.found) if batch_of(commit) is None]
-    frames = [context.rows(part) for part in parts(context.found, theirs)]
+    foreign = [commit for commit in commits(context.found) if batch_of(commit) is None]
+    frames = [context.rows(part) for part in parts(context.found, foreign)]
     absent = [name for name in _COLUMNS if name not in frames[0].columns]
     if absent:
         raise CannotTell(f"the table has no column {absent[0]}: its rows cannot be traced to records")

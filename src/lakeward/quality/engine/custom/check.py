@@ -40,8 +40,8 @@ def check(asked: ConfiguredCheck, context: CheckContext) -> Check:
     try:
         return kinds[name](OWN[name].model_validate(data), asked, context)
     except ValidationError as error:
-        said = "; ".join(finding.message for finding in findings(error, OWN[name], data))
-        return asked.blank(State.ERROR, f"its kwargs are invalid: {said}")
+        messages = "; ".join(finding.message for finding in findings(error, OWN[name], data))
+        return asked.blank(State.ERROR, f"its kwargs are invalid: {messages}")
     except CannotTell as error:
         return asked.blank(State.ERROR, str(error))
     except Exception as error:  # noqa: BLE001 - the boundary of one check: an engine error is neither pass nor failure

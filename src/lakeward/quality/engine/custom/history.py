@@ -30,8 +30,10 @@ def volume(kwargs: Volume, asked: ConfiguredCheck, context: CheckContext) -> Che
     judged = judge(rate, found.head.at, context.past(asked.id), runs=kwargs.runs, at_least=kwargs.at_least)
     far = judged.spreads or 0.0
     wrong = {"less": far < -kwargs.limit, "more": far > kwargs.limit, "both": abs(far) > kwargs.limit}[kwargs.only]
-    told = f"{rate:,.0f} rows an hour ({found.rows:,} in {_span(seconds)})"
-    return result(asked, not wrong, rows=found.rows, observed=_observed(rate, told, judged, kwargs, "{:,.0f}".format))
+    measured = f"{rate:,.0f} rows an hour ({found.rows:,} in {_span(seconds)})"
+    return result(
+        asked, not wrong, rows=found.rows, observed=_observed(rate, measured, judged, kwargs, "{:,.0f}".format)
+    )
 
 
 def freshness(kwargs: Freshness, asked: ConfiguredCheck, context: CheckContext) -> Check:
@@ -47,8 +49,8 @@ def freshness(kwargs: Freshness, asked: ConfiguredCheck, context: CheckContext) 
     age = head.at.timestamp() - float(newest)
     judged = judge(age, head.at, context.past(asked.id), runs=kwargs.runs, at_least=kwargs.at_least)
     wrong = (judged.spreads or 0.0) > kwargs.limit
-    told = f"the newest event ({_time(float(newest))}) was {_span(age)} old when it was committed"
-    return result(asked, not wrong, observed=_observed(age, told, judged, kwargs, _span))
+    measured = f"the newest event ({_time(float(newest))}) was {_span(age)} old when it was committed"
+    return result(asked, not wrong, observed=_observed(age, measured, judged, kwargs, _span))
 
 
 def _observed(

@@ -109,8 +109,8 @@ def _tame(value: Any) -> Any:
 
 
 def _words(kind: str, kwargs: Mapping[str, Any]) -> str:
-    told = ", ".join(f"{key} {value}" for key, value in kwargs.items())
-    return kind.removeprefix("expect_").replace("_", " ") + (f" ({told})" if told else "")
+    arguments = ", ".join(f"{key} {value}" for key, value in kwargs.items())
+    return kind.removeprefix("expect_").replace("_", " ") + (f" ({arguments})" if arguments else "")
 
 
 def _known_to_gx(kind: str) -> None:
