@@ -238,7 +238,7 @@ class _Sweep:
         for path in restored:
             self.files.move(f"{self.aside}/{path}", f"{self.location}/{path}")
         examples = ", ".join(restored[:3])
-        return f"{count(len(restored), 'file')} became referenced during the run and were restored: {examples}"
+        return f"{count(len(restored), 'file')} became referenced during the run; restored: {examples}"
 
     def _put_back_lost(self) -> str:
         restored = []
@@ -249,7 +249,7 @@ class _Sweep:
             return ""
         self.harmed = True
         self.figures["put_back"] = len(restored)
-        return f"{count(len(restored), 'file')} in the trash folder were restored: {', '.join(restored[:3])}"
+        return f"{count(len(restored), 'file')} restored from the trash folder: {', '.join(restored[:3])}"
 
     def _purge(self) -> str:
         """Delete runs of the trash folder that are older than its retention."""

@@ -233,10 +233,10 @@ def test_a_file_committed_after_it_was_taken_is_put_back_and_a_person_told(make)
 
     failpoints._hooks["orphans-file"] = commit
     done = table.sweep()
-    assert (done["result"], "put back: data/a.parquet" in done["why"]) == ("failed", True), done
+    assert (done["result"], "restored: data/a.parquet" in done["why"]) == ("failed", True), done
     assert table.rows() == 9
     with table.site.registry() as connection:
-        assert "put back" in (maintenance.all_tables(connection)[table.name].expiry_hold or "")
+        assert "restored" in (maintenance.all_tables(connection)[table.name].expiry_hold or "")
     refused = table.sweep()
     assert (refused["result"], "expiry is held" in refused["why"]) == ("refused", True)
 
@@ -250,7 +250,7 @@ def test_a_needed_file_an_earlier_run_put_aside_comes_back(make) -> None:
     away.parent.mkdir(parents=True)
     (table.folder / path).rename(away)
     done = table.sweep()
-    assert (done["result"], "put back" in done["why"]) == ("failed", True), done
+    assert (done["result"], "restored from the trash folder" in done["why"]) == ("failed", True), done
     assert table.rows() == 6
     assert "data/crashed.parquet" in table.names()
 
@@ -331,8 +331,8 @@ def test_killed_in_the_middle_the_next_run_goes_on(make, tmp_path) -> None:
     runtime.write_text(table.site.runtime.model_dump_json())
     code = (
         "import sys; from pathlib import Path; from lakeward.platform.runtime import Project, Runtime; "
-        "from lakeward.tables import orphans; from lakeward.tables.context import Site; "
-        "site = Site.of(Runtime.load(Path(sys.argv[1])), Project(Path(sys.argv[2]))); orphans.sweep(site, sys.argv[3])"
+        "from lakeward.tables import orphans; from lakeward.tables.context import MaintenanceContext; "
+        "site = MaintenanceContext.of(Runtime.load(Path(sys.argv[1])), Project(Path(sys.argv[2]))); orphans.sweep(site, sys.argv[3])"
     )
     dies = {"LAKEWARD_FAILPOINT": "orphans-file:2", "LAKEWARD_FAILPOINTS_ALLOWED": "1"}
     done = subprocess.run(

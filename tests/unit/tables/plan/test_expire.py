@@ -101,4 +101,4 @@ def test_verified_is_not_let_go_by_its_age(facts, chain, now):
     held = facts(chain(20), refs={"verified": Ref("branch", 8, gone_after_ms=60_000)})
     found = plan_expire(held, POLICY, Needs(), History(), now)
     assert isinstance(found, NotPlanned) and found.refused
-    assert "branch verified would go with it" in found.why
+    assert "branch verified would be dropped" in found.why

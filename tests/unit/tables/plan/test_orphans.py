@@ -170,7 +170,7 @@ def test_the_longest_batch_counts_three_times():
         (Orphans(), Needs(), None, "table a.b keeps files here", "table a.b keeps", True),
         (Orphans(), Needs(refusals=("gc.enabled is false",)), None, "", "gc.enabled", True),
         (Orphans(), Needs(hold_until=NOW + timedelta(hours=1)), None, "", "held by a person", False),
-        (Orphans(), Needs(), NOW - timedelta(days=6), "", "gone through 6 days ago", False),
+        (Orphans(), Needs(), NOW - timedelta(days=6), "", "checked 6 days ago", False),
     ],
 )  # fmt: skip
 def test_what_keeps_a_location_from_being_listed(policy, needs, last, intruder, words, refused):

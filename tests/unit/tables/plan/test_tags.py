@@ -37,7 +37,7 @@ def test_the_newest_snapshot_of_yesterday_is_tagged(table, now) -> None:
 @pytest.mark.parametrize(
     ("refs", "why"),
     [
-        ({"lakeward-2026-02-28": 3}, "tag lakeward-2026-02-28 is there"),
+        ({"lakeward-2026-02-28": 3}, "tag lakeward-2026-02-28 exists"),
         ({"lakeward-2026-02-27": 14}, "nothing was committed since tag lakeward-2026-02-27"),
     ],
 )
