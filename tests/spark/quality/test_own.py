@@ -130,9 +130,7 @@ def test_records_of_the_offsets_are_there_once_or_the_check_says_how_many_are_no
     land(4, 25, 35, "array_append(sequence(25L, 34L), 30L)")
     table.sql(f"INSERT INTO {{t}} VALUES (1, 'AA', 1D, 0, 3, '{topic}')")
     found = checked()
-    assert found["unexpected_count"] == 6 and "5 missing, 1 rows doubled, 0 outside" in found["observed"], (
-        found
-    )
+    assert found["unexpected_count"] == 6 and "5 missing, 1 rows doubled, 0 outside" in found["observed"], found
     assert f"because not committed by a stream: snapshot {table.head} (1 rows)" in found["observed"]
     land(5, 35, 40, "sequence(35L, 39L)", told=False)
     found = checked()

@@ -44,7 +44,7 @@ def test_what_cannot_be_held_or_lifted_says_why(registry, table):
         hold.lift(registry, table, author="ann", comment="")
     with pytest.raises(SpecError, match="Did you mean nyc"):
         hold.hold(registry, "nyc.flihts", Duration("2h"), author="ann", comment="")
-    with pytest.raises(SpecError, match="Cannot hold nyc.flights"):
+    with pytest.raises(SpecError, match="Cannot hold"):
         hold.hold(registry, table, datetime(2020, 1, 1, tzinfo=UTC), author="ann", comment="")
 
 
